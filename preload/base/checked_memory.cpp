@@ -10,25 +10,27 @@
 #include <cstdint>
 
 #include "preload/base/errno_keeper.hpp"
-#include "preload/base/files.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kTextBlockBytes = 256;  // divides every page size
 
-// Sandboxes that filter system calls often forbid process_vm_readv and process_vm_writev.
+// Sandboxes that filter system calls often forbid process_vm_readv and process_vm_writev. By system
+// calls: libc's functions are places to cancel a thread at.
 bool read_from_own_file(const iovec* ranges, std::size_t count, void* out) noexcept {
-  const int descriptor = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  const long descriptor =
+      syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
   if (descriptor < 0) return false;
   bool read = true;
   auto* position = static_cast<std::byte*>(out);
   for (std::size_t i = 0; i < count && read; ++i) {
     const auto address = reinterpret_cast<std::uintptr_t>(ranges[i].iov_base);
-    read = read_at(descriptor, address, position, ranges[i].iov_len) == 0;
-    position += ranges[i].iov_len;
+    const auto bytes = static_cast<long>(ranges[i].iov_len);
+    read = syscall(SYS_pread64, descriptor, position, bytes, address) == bytes;
+    position += bytes;
   }
-  close(descriptor);
+  syscall(SYS_close, descriptor);
   return read;
 }
 

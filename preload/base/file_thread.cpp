@@ -11,7 +11,6 @@
 #include <new>
 
 #include "preload/base/futex.hpp"
-#include "preload/base/signals_blocked.hpp"
 
 namespace gpumemtrace::preload::file_thread {
 namespace {
@@ -130,7 +129,6 @@ void run(Work work, void* argument) noexcept {
     work(argument);
     return;
   }
-  const SignalsBlocked signals_blocked;
   state.work = work;
   state.argument = argument;
   const std::uint32_t asked = state.asked.load() + 1;

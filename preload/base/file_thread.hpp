@@ -3,13 +3,13 @@
 // system allows, it has a table of descriptors of its own: the program can neither close a number
 // of ours nor open a file of its own under one (docs/decisions/0013-files-have-a-thread.md).
 //
-//   the session's one client           file thread            any thread that records
+//   the background thread              file thread            any thread that records
 //     run() -------- work -------->  carries it out
 //     waits for it <-- done -------
 //                                    serve()'s work  <--------- request(), does not wait
 //
-// - run() has one client at a time: the thread that starts the recording, then the background
-//   thread.
+// - run() has one client, which no signal handler can make jump out and which nobody cancels: the
+//   background thread. `argument` may lie on its stack.
 // - The thread waits for nobody: it takes no lock, allocates nothing, and calls neither the driver,
 //   NVML, CUPTI nor the loader, whose descriptors are numbers of the process.
 // - Where there is no such thread, run() works on the caller's.
@@ -36,8 +36,8 @@ void stop() noexcept;
 // Processor time that it took so far; 0 where there is no such thread. Any thread.
 [[nodiscard]] std::uint64_t processor_ns() noexcept;
 
-// Has it done and waits until it is. Signals wait as well: a handler that jumps out would take away
-// the stack that `argument` points to. On the thread itself: does it.
+// Has it done and waits until it is, without an end where the file system stands still. On the
+// thread itself: does it.
 void run(Work work, void* argument) noexcept;
 // The same, with what the work returns.
 template <class Callable>

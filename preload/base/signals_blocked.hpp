@@ -9,12 +9,24 @@
 
 namespace gpumemtrace::preload {
 
-// No signal is handled on the calling thread while this lives.
+// Sets of signals as the system calls have them.
+template <class... Numbers>
+constexpr std::uint64_t signal_set(Numbers... numbers) noexcept {
+  return (std::uint64_t{0} | ... | (std::uint64_t{1} << (numbers - 1)));
+}
+// glibc sends these between the threads of a process: the first cancels a thread, by the second
+// every thread changes its user and groups, and the caller of setuid() and the like waits for all.
+inline constexpr std::uint64_t kSignalsOfLibc = signal_set(32, 33);
+// An instruction or a filter of system calls raises these in the thread itself. Where they are
+// blocked the kernel ends the process instead of calling the program's handler.
+inline constexpr std::uint64_t kSignalsOfFaults =
+    signal_set(SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS);
+
+// The signals of the set are not handled on the calling thread while this lives.
 class SignalsBlocked {
  public:
-  SignalsBlocked() noexcept {
-    const std::uint64_t all = ~std::uint64_t{0};
-    is_set_ = syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all) == 0;
+  explicit SignalsBlocked(std::uint64_t set = ~kSignalsOfLibc) noexcept {
+    is_set_ = syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, &before_, sizeof set) == 0;
   }
   ~SignalsBlocked() {
     if (is_set_) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleeping without anything of libc but the system call.
+// Sleeping by the system call: libc's functions are places to cancel a thread at.
 #pragma once
 
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace gpumemtrace::preload {
 
 inline void sleep_microseconds(long microseconds) noexcept {
   const timespec pause{0, microseconds * 1000};
-  nanosleep(&pause, nullptr);
+  syscall(SYS_nanosleep, &pause, nullptr);
 }
 
 // Looks whether the condition holds, at most `looks` times with pauses between them: no wait is for

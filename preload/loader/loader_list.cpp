@@ -19,7 +19,7 @@ constexpr std::size_t kMaxSegments = 128;
 constexpr std::size_t kModulesAtOnce = 32;
 
 // The loader's own walk calls this for the main program first.
-int find_list(dl_phdr_info* program, std::size_t, void* argument) noexcept {
+int find_head(dl_phdr_info* program, std::size_t, void* argument) noexcept {
   auto& list = *static_cast<ListHead*>(argument);
   list.program_segments = program->dlpi_phdr;
   list.program_segment_count = program->dlpi_phnum;
@@ -46,9 +46,10 @@ bool is_elf(const ElfW(Ehdr) & header) noexcept {
 
 }  // namespace
 
+// The symbol _r_debug may be a copy in the program that the loader never updates.
+void LoaderList::find_list() noexcept { dl_iterate_phdr(find_head, &list_); }
+
 bool LoaderList::refresh() noexcept {
-  // The symbol _r_debug may be a copy in the program that the loader never updates.
-  if (list_.head == nullptr) dl_iterate_phdr(find_list, &list_);
   if (!modules_.empty() && is_unchanged()) return false;
   LoaderList found;
   found.list_ = list_;
@@ -136,7 +137,7 @@ bool LoaderList::take_segments_of_file(Module& module) noexcept {
   module.segment_count = 0;
   const char* name = names_.data() + module.name;
   return file_thread::run([&]() noexcept {
-    const int descriptor = open(name[0] == '\0' ? "/proc/self/exe" : name, O_RDONLY | O_CLOEXEC);
+    const int descriptor = open_regular(name[0] == '\0' ? "/proc/self/exe" : name);
     if (descriptor < 0) return true;
     ElfW(Ehdr) header = {};
     bool has_memory = true;

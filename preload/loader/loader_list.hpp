@@ -25,11 +25,14 @@ struct ListHead {
   std::size_t program_segment_count = 0;
 };
 
-// - One thread at a time. The first look takes the loader's lock: a thread of the program's.
+// - One thread at a time, and that of find_list() a thread of the program.
 // - Memory of a module may be unmapped at any moment: read it through the kernel.
 // - A module whose program headers cannot be found, in memory or in its file, is left out.
 class LoaderList {
  public:
+  // Finds out where the loader has its list, once before the first refresh(). Takes the loader's
+  // lock.
+  void find_list() noexcept;
   // True where the list is another one than the last look found. False also where the loader is
   // changing it: the next look will find it changed. Without a change, two system calls for 32
   // modules.

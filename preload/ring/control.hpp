@@ -5,7 +5,7 @@
 //
 //   kNotStarted --start()--> kStarting --> id of the session <--> kPaused --> kOff
 //
-// The word lies in memory that the kernel wipes in a forked child (MADV_WIPEONFORK), so a child,
+// The words lie in memory that the kernel wipes in a forked child (MADV_WIPEONFORK), so a child,
 // whichever way it was made, finds kNotStarted and never touches its parent's ring.
 #pragma once
 
@@ -31,7 +31,10 @@ inline constexpr std::size_t kControlBytes = 4096;
 #endif
 struct alignas(kControlBytes) Control {
   std::atomic<std::uint32_t> session = kNotStarted;
-  char rest[kControlBytes - sizeof(std::atomic<std::uint32_t>)] = {};
+  // The start takes so long that nobody waits for it any more, and how many calls were not recorded
+  // for that reason.
+  std::atomic<bool> start_is_slow = false;
+  std::atomic<std::uint32_t> missed = 0;
 };
 extern constinit Control control [[gnu::visibility("hidden")]];
 

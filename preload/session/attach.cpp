@@ -5,11 +5,14 @@
 
 #include <atomic>
 
+#include "preload/base/cancellation_off.hpp"
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
+#include "preload/base/signals_blocked.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
+#include "preload/session/background.hpp"
 #include "preload/session/session.hpp"
 #include "preload/session/session_start.hpp"
 #include "preload/session/session_state.hpp"
@@ -27,37 +30,46 @@ void start() noexcept {
   // Whoever requests something after this was read finds kStarting, waits, and acts on the session.
   const RequestedState wanted = requested.load();
   if (!control_is_wiped_on_fork) say_not_recording("the kernel is too old (MADV_WIPEONFORK)");
-  if (!control_is_wiped_on_fork || !start_session(wanted)) {
-    control.session.store(kOff);
-    return;
-  }
-  // Fails where the background thread has had to give up.
-  std::uint32_t starting = kStarting;
-  const bool paused = the_session().config.start_paused;
-  control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id());
-  background_wake.wake();  // what it says of the devices is waited for
+  if (!control_is_wiped_on_fork || !start_session(wanted)) control.session.store(kOff);
 }
 
-// What a thread too many wanted to record; of which class is not known here.
-void count_without_writer() noexcept {
+// A thread that wins and does not come to the end of start() would leave all others waiting: no
+// handler jumps out of here and nobody cancels the thread. What takes long is the background
+// thread's, and goes on without this one. True for the thread that started it.
+bool start_once() noexcept {
+  const SignalsBlocked signals_blocked(~(kSignalsOfLibc | kSignalsOfFaults));
+  const CancellationOff cancellation_off;
+  std::uint32_t not_started = kNotStarted;
+  const bool is_first = control.session.compare_exchange_strong(not_started, kStarting);
+  if (is_first) start();
+  return is_first;
+}
+
+// Calls that were not recorded; of which class is not known here.
+void count_unrecorded(std::uint32_t calls) noexcept {
   const auto index = static_cast<std::size_t>(trace::DropClass::kOther);
   // Relaxed: a counter, nothing is ordered by it.
-  the_session().ring.header().dropped[index].fetch_add(1, std::memory_order_relaxed);
+  the_session().ring.header().dropped[index].fetch_add(calls, std::memory_order_relaxed);
 }
 
 bool attach(bool may_start) noexcept {
   const ErrnoKeeper errno_keeper;
-  std::uint32_t session = control.session.load();
-  if (session == kNotStarted) {
+  bool is_first = false;
+  if (control.session.load() == kNotStarted) {
     if (!may_start) return false;
-    if (control.session.compare_exchange_strong(session, kStarting)) start();
+    is_first = start_once();
   }
-  session = settled_session();
+  const std::uint32_t session = settled_session();
+  if (session == kStarting && may_start) control.missed.fetch_add(1);
+  if (is_first && session_exists()) wait_for_background_thread();
   if (session < kFirstSessionId) return false;
   if (thread_state.session == session) return true;
   if (!acquire_writer(the_session().pool, take_writer(the_session().pool))) {
-    count_without_writer();
+    count_unrecorded(1);
     return false;
+  }
+  if (const std::uint32_t missed = control.missed.exchange(0); missed != 0) {
+    count_unrecorded(missed);
   }
   return_writer_at_end();
   return true;
@@ -77,6 +89,15 @@ bool attach(bool may_start) noexcept {
 [[gnu::destructor]] void library_destructor() { library_ends(); }
 
 }  // namespace
+
+void start_ends(bool has_session) noexcept {
+  if (!has_session) return control.session.store(kOff);
+  const Session& session = the_session();
+  if (const std::uint32_t missed = control.missed.exchange(0); missed != 0) {
+    count_unrecorded(missed);
+  }
+  control.session.store(session.config.start_paused ? kPaused : session.id());
+}
 
 void request_recording(const CallGuard& guard, bool wanted) noexcept {
   requested.store(wanted ? RequestedState::kRecord : RequestedState::kPause);

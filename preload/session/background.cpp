@@ -12,11 +12,13 @@
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
 #include "preload/session/activity_reader.hpp"
+#include "preload/session/attach.hpp"
 #include "preload/session/control_mailbox.hpp"
 #include "preload/session/cupti_collection.hpp"
 #include "preload/session/observation.hpp"
 #include "preload/session/round_pause.hpp"
 #include "preload/session/session.hpp"
+#include "preload/session/session_start.hpp"
 #include "preload/session/session_state.hpp"
 #include "preload/session/trace_bound.hpp"
 #include "preload/session/trace_packer.hpp"
@@ -123,8 +125,8 @@ class BackgroundThread {
 };
 
 // The driver allocates when it is asked something. A thread's first allocation takes locks that all
-// threads of the process share: now, while start_background_thread() waits, and not at a moment at
-// which the program makes a child that would inherit them.
+// threads of the process share: now, while wait_for_background_thread() waits, and not at a moment
+// at which the program makes a child that would inherit them.
 void prepare_allocation() noexcept {
   void* volatile memory = malloc(1);
   free(memory);
@@ -132,6 +134,9 @@ void prepare_allocation() noexcept {
 
 void* thread_main(void*) noexcept {
   prctl(PR_SET_NAME, "gpumemtrace", 0, 0, 0);
+  const bool has_session = finish_session();
+  start_ends(has_session);
+  if (!has_session) return nullptr;
   prepare_allocation();
   the_session().background_is_ready.store(true);
   BackgroundThread(the_session()).run();
@@ -142,11 +147,12 @@ void* thread_main(void*) noexcept {
 
 bool start_background_thread() noexcept {
   the_session().pool.is_emptied.store(true);
-  const bool started = start_own_thread(thread_main);
-  if (!started) the_session().pool.is_emptied.store(false);
-  // Not for ever: a lock of the program that it holds here may be needed there.
-  if (started) wait_until([] { return the_session().background_is_ready.load(); }, 2000, 50);
-  return started;
+  return start_own_thread(thread_main);
+}
+
+// Not for ever: a lock of the program that is held here may be needed there.
+void wait_for_background_thread() noexcept {
+  wait_until([] { return the_session().background_is_ready.load(); }, 2000, 50);
 }
 
 }  // namespace gpumemtrace::preload

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that does a session's work; a second one has the files (preload/base/file_thread.hpp).
-// It packs sealed chunks, sees to free chunks, samples the driver about once a second, writes the
-// dictionary entries that others kept for it, and carries out what `gpumemtrace ctl` asks.
+// It makes the session (finish_session()), packs sealed chunks, sees to free chunks, samples the
+// driver about once a second, writes the dictionary entries that others kept for it, and carries
+// out what `gpumemtrace ctl` asks.
 #pragma once
 
 namespace gpumemtrace::preload {
 
 // Starts the thread; false where the system refuses.
 [[nodiscard]] bool start_background_thread() noexcept;
+// Until it waits for no lock of the program any more, a tenth of a second at most.
+void wait_for_background_thread() noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -34,9 +34,24 @@ void driver_memory_changed() noexcept {
   if (!changed.load() && !changed.exchange(true)) background_wake.wake_if_asleep();
 }
 
+namespace {
+
+// Not inlined: the line must not lie on the stack of every thread that records.
+[[gnu::noinline]] void say_start_is_slow() noexcept {
+  message(Line() << "the trace's folder does not answer. The program goes on; it is recorded from "
+                    "when the folder answers.");
+}
+
+}  // namespace
+
 std::uint32_t settled_session() noexcept {
-  wait_until([] { return control.session.load() != kStarting; }, 20'000, 100);
-  return control.session.load();
+  const auto is_settled = [] {
+    return control.session.load() != kStarting || control.start_is_slow.load();
+  };
+  wait_until(is_settled, 12'000, 100);
+  const std::uint32_t session = control.session.load();
+  if (session == kStarting && !control.start_is_slow.exchange(true)) say_start_is_slow();
+  return session;
 }
 
 bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {

@@ -16,7 +16,8 @@ class CallGuard;
 // Writes a mark for the calling thread, which must be attached; false if dropped.
 [[nodiscard]] bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
 
-// What the session's word is once no start is under way; waits for one, at most two seconds.
+// What the session's word is once no start is under way. All together wait for one at most two
+// seconds; after that it is kStarting, at once.
 std::uint32_t settled_session() noexcept;
 
 // Pauses the recording or goes on with it; false where that changes nothing.

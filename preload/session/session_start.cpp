@@ -50,7 +50,6 @@ int create_files(Session& session) noexcept {
   constexpr std::string_view kExtension = ".gmt";
   Line& path = session.path;
   Line& ring_path = session.ring_path;
-  expand_output_path(session.config.output_pattern, session.job, path);
   constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // a number and endings follow
   if (path.size() > kLongestPath) {
     path.truncate(200);  // as much as is reported
@@ -106,17 +105,13 @@ int begin_trace(Session& session) noexcept {
                          : "Choose another place with --output or GPUMEMTRACE_OUTPUT."));
 }
 
-bool start_file_thread() noexcept {
-  file_thread::prepare();
-  return start_own_thread(file_thread::main) && file_thread::wait_until_ready();
-}
-
 void say_no_thread() noexcept {
   say_not_recording("the system allows no further thread, or has no memory for one");
 }
 
-bool make_session(Session& session, RequestedState requested) noexcept {
-  choose_clock();
+// The loader's locks, the program's environment and its memory functions are the calling thread's
+// affair: it may hold locks that another one would wait for.
+bool prepare_session(Session& session, RequestedState requested) noexcept {
   writer_pool = &session.pool;
   session.config = read_config();
   if (requested != RequestedState::kNone) {
@@ -124,19 +119,26 @@ bool make_session(Session& session, RequestedState requested) noexcept {
   }
   session.pool.on_full = session.config.on_full;
   session.job = read_job_facts();
+  expand_output_path(session.config.output_pattern, session.job, session.path);
+  session.modules.find_list();
   choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
+  load_sampler();
+  if (!make_thread_end_key()) {
+    say_not_recording("the process has no thread-specific key left");
+    return false;
+  }
+  return true;
+}
+
+bool make_session(Session& session) noexcept {
+  choose_clock();
   forget_modules();
   (void)session.modules.refresh();
   publish_modules(session.modules);
   python::refresh(session.modules);
-  load_sampler();
   reset_names();
   if (!session.pool.map_writers()) {
     say_not_recording("there is no memory for the recorder");
-    return false;
-  }
-  if (!make_thread_end_key()) {
-    say_not_recording("the process has no thread-specific key left");
     return false;
   }
   if (const int error = begin_trace(session); error != 0) {
@@ -147,29 +149,36 @@ bool make_session(Session& session, RequestedState requested) noexcept {
   session.pool.writers[0].next_sequence = 1;
   reset_stacks(session.config);
   set_content_hashing(session.config);
-  if (!start_background_thread()) {
-    discard_files(session);
-    say_no_thread();
-    return false;
-  }
   return true;
 }
 
 }  // namespace
 
-// Apart, likewise.
+// Not inlined: the line must not lie on the stack of a thread of the program.
 [[gnu::noinline]] void say_not_recording(const char* reason) noexcept {
   message(Line() << "not recording: " << reason << ".");
 }
 
 bool start_session(RequestedState requested) noexcept {
   auto* session = new (&the_session()) Session;
-  if (!start_file_thread()) {
-    say_no_thread();
-    return false;
+  file_thread::prepare();
+  if (!prepare_session(*session, requested)) return false;
+  if (start_own_thread(file_thread::main)) {
+    if (start_background_thread()) return true;
+    file_thread::stop();
   }
-  const bool is_made = make_session(*session, requested);
-  if (!is_made) file_thread::stop();
+  say_no_thread();
+  return false;
+}
+
+bool finish_session() noexcept {
+  const bool is_running = file_thread::wait_until_ready();
+  if (!is_running) say_no_thread();
+  const bool is_made = is_running && make_session(the_session());
+  if (!is_made) {
+    file_thread::stop();
+    the_session().pool.is_emptied.store(false);
+  }
   return is_made;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a session: its files, its tables, the background thread.
+// Makes a session: its files, its tables, its threads.
 #pragma once
 
 namespace gpumemtrace::preload {
@@ -7,8 +7,12 @@ namespace gpumemtrace::preload {
 // What the program has asked for.
 enum class RequestedState { kNone, kRecord, kPause };
 
-// On the one thread that may. False: there is none, and this has said why.
+// On the one thread of the program that may: begins what calls for that thread, and has the
+// background thread do the rest, which ends in start_ends(). False: there will be no session, and
+// this has said why.
 [[nodiscard]] bool start_session(RequestedState requested) noexcept;
+// The background thread's part, all that files are needed for. False likewise.
+[[nodiscard]] bool finish_session() noexcept;
 
 // Says why nothing is recorded.
 void say_not_recording(const char* reason) noexcept;

@@ -53,6 +53,43 @@ def cupti_functions():
                           (SOURCE / "cupti" / "functions.def").read_text(), re.MULTILINE))
 
 
+# pthreads(7): what libc makes a place to cancel a thread at.
+CANCELLATION_POINTS = set("""
+    accept accept4 aio_suspend clock_nanosleep close connect creat fcntl fcntl64 fdatasync fallocate
+    fsync epoll_pwait epoll_wait getmsg getpmsg lockf mq_receive mq_send mq_timedreceive mq_timedsend
+    msgrcv msgsnd msync nanosleep open openat pause poll ppoll pread preadv pselect
+    pthread_cond_timedwait pthread_cond_wait pthread_join pthread_testcancel putmsg putpmsg pwrite
+    pwritev read readv recv recvfrom recvmsg select sem_timedwait sem_wait send sendmsg sendto sigpause
+    sigsuspend sigtimedwait sigwait sigwaitinfo sleep system tcdrain thrd_join thrd_sleep usleep wait
+    wait3 wait4 waitid waitpid write writev
+    fclose fflush fopen fprintf fputs fread fwrite getc getline printf puts syslog vfprintf vprintf
+    opendir readdir closedir popen pclose sync_file_range copy_file_range splice tee vmsplice
+""".split())
+# The files that may have some, and why no thread of the program is cancelled in them.
+HAVE_CANCELLATION_POINTS = {
+    "base/files.cpp.o": "the file thread, and the thread that starts with cancellation off",
+    "base/own_file.cpp.o": "the file thread",
+    "loader/loader_list.cpp.o": "the file thread, for files whose headers are not in memory",
+}
+
+
+class Objects(support.EndToEnd):
+    def test_no_thread_of_the_program_is_cancelled_in_our_code(self):
+        objects = [path for folder in ("preload", "cupti", "trace")
+                   for path in (support.BUILD / folder / "CMakeFiles").rglob("*.o")
+                   if "gpumemtrace_trace_reader.dir" not in path.parts]
+        self.assertGreater(len(objects), 80)
+        undefined = subprocess.run(
+            ["nm", "--undefined-only", "--print-file-name", "--format=posix", *map(str, objects)],
+            check=True, capture_output=True, text=True).stdout
+        found = set()
+        for path, symbol in re.findall(r"^(.*?):? (\w+)(?:@\S+)? U", undefined, re.MULTILINE):
+            name = re.sub(r"^__|_chk$|(_2|64)$", "", symbol)
+            if name in CANCELLATION_POINTS:
+                found.add("/".join(path.split("/")[-2:]))
+        self.assertEqual(found, set(HAVE_CANCELLATION_POINTS))
+
+
 class Library(support.EndToEnd):
     def test_needs_nothing_but_glibc(self):
         needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic")))
@@ -96,7 +133,7 @@ class Library(support.EndToEnd):
                      and len(line.split()) >= 8}
         self.assertIn("fcntl", undefined)
         elsewhere = {name for name in undefined if re.match(r"dl[a-z]|pthread_|sem_|shm_|timer_", name)}
-        self.assertEqual(elsewhere - {"dl_iterate_phdr", "pthread_self"}, set())
+        self.assertEqual(elsewhere - {"dl_iterate_phdr", "pthread_self", "pthread_setcancelstate"}, set())
 
     def test_initializes_nothing_at_first_use(self):
         symbols = subprocess.run(

@@ -3,7 +3,9 @@
 
 import json
 import os
+import resource
 import shutil
+import socket
 import subprocess
 import unittest
 
@@ -50,10 +52,54 @@ class WithCuda(support.EndToEnd):
         before, after, names, blocked = result.stdout.decode().splitlines()
         self.assertEqual(int(after), int(before) + 2)
         self.assertEqual(names, "['gpumemtrace', 'gpumemtrace-io']")
-        # All but SIGKILL (9) and SIGSTOP (19), which cannot be blocked, and glibc's 32 and 33.
-        unblockable = {1 << (number - 1) for number in (9, 19, 32, 33)}
+        # All but SIGKILL (9) and SIGSTOP (19), which cannot be blocked, and glibc's 32 and 33: who
+        # calls setuid() waits until each thread has answered the latter.
+        not_blocked = sum(1 << (number - 1) for number in (9, 19, 32, 33))
         for mask in blocked.split():
-            self.assertEqual(int(mask, 16) | sum(unblockable), 2**64 - 1)
+            self.assertEqual(int(mask, 16) | not_blocked, 2**64 - 1)
+            self.assertEqual(int(mask, 16) & not_blocked, 0)
+
+    def change_user(self, user, calls_afterwards=1000, **variables):
+        """How many allocations there were, the report, what was said."""
+        self.folder.chmod(0o755)
+        command = [VICTIMS / "drops_privileges", user, calls_afterwards]
+        result = self.record(*command, GPUMEMTRACE_ON_FULL="block", **variables)
+        return int(result.stdout), self.report(), result.stderr.decode()
+
+    def test_all_threads_change_their_user_while_files_are_written(self):
+        allocations, report, said = self.change_user(os.geteuid())
+        self.assertEqual(said, "")
+        self.assertEqual(support.usage(report, "driver", "device")["allocations"], allocations)
+
+    def test_all_threads_change_their_user_while_checkpoints_are_made(self):
+        _, report, said = self.change_user(
+            os.geteuid(), 200_000, GPUMEMTRACE_MAX_TRACE_BYTES="256KiB", GPUMEMTRACE_RING_SIZE="2MiB")
+        self.assertEqual((said, report["traces"][0]["complete"]), ("", True))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root has privileges to drop")
+    def test_who_has_dropped_privileges_is_recorded(self):
+        allocations, report, said = self.change_user(NOBODY)
+        self.assertEqual(said, "")
+        self.assertEqual(support.usage(report, "driver", "device")["allocations"], allocations)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root has privileges to drop")
+    def test_a_checkpoint_that_is_not_permitted_any_more_is_told_once(self):
+        _, report, said = self.change_user(
+            NOBODY, 400_000, GPUMEMTRACE_MAX_TRACE_BYTES="256KiB", GPUMEMTRACE_RING_SIZE="2MiB")
+        self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn("permission denied", said)
+        self.assertIn("recording_disabled", support.losses(report))
+
+    def test_python_changes_its_user(self):
+        program = (
+            "import os, signal, simcuda\n"
+            "signal.alarm(60)\n"
+            "cuda = simcuda.Context()\n"
+            "cuda.free(cuda.alloc(4096))\n"
+            "os.setgid(os.getgid()); os.setuid(os.getuid()); os.setresgid(-1, os.getgid(), -1)\n"
+            "cuda.free(cuda.alloc(4096))\n")
+        self.record(support.PYTHON, "-c", program)
+        self.assertEqual(support.usage(self.report(), "driver", "device")["allocations"], 2)
 
     def test_the_process_says_nothing(self):
         result = self.record(support.PROGRAMS / "device_memory")
@@ -69,6 +115,66 @@ class WithCuda(support.EndToEnd):
         self.record(support.PROGRAMS / "static_destructor")
         leaks = self.report()["leaks"]
         self.assertEqual((leaks["state"], leaks["exit"]), ("checked", []))
+
+
+class Messages(support.EndToEnd):
+    """A message neither ends nor blocks the program, wherever standard error leads."""
+
+    def run_with(self, standard_error, **options):
+        process = self.start(
+            [support.PROGRAMS / "device_memory"],
+            support.recorded_environment(GPUMEMTRACE_OUTPUT="/proc/of-nobody/trace.gmt",
+                                         GPUMEMTRACE_ON_FULL="bogus"),
+            stdout=subprocess.DEVNULL, stderr=standard_error, **options)
+        self.assertEqual(process.wait(60), 0)
+
+    def pipe(self):
+        ends = os.pipe()
+        for end in ends:
+            self.addCleanup(lambda end=end: os.close(end))
+        return ends
+
+    def test_a_pipe_that_nobody_has_open(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        self.addCleanup(os.close, writing)
+        self.run_with(writing)
+
+    def test_a_full_pipe_that_nobody_reads(self):
+        _, writing = self.pipe()
+        os.set_blocking(writing, False)
+        for piece in (b"x" * 4096, b"x"):
+            try:
+                while True:
+                    os.write(writing, piece)
+            except BlockingIOError:
+                pass
+        os.set_blocking(writing, True)
+        self.run_with(writing)
+
+    def test_a_socket_whose_other_end_is_gone(self):
+        ours, others = socket.socketpair()
+        others.close()
+        self.addCleanup(ours.close)
+        self.run_with(ours.fileno())
+
+    def test_a_file_as_large_as_it_may_be(self):
+        limit = 1 << 40  # the simulated driver has files, too
+        with (self.folder / "log").open("wb") as log:
+            os.lseek(log.fileno(), limit, os.SEEK_SET)
+            self.run_with(log, preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (limit, limit)))
+
+    def test_none(self):
+        self.run_with(None, preexec_fn=lambda: os.close(2))
+
+    def test_what_cannot_be_kept_is_told_once(self):
+        program = (
+            "import ctypes\n"
+            "suppress = ctypes.CDLL(None).gpumemtrace_suppress\n"
+            "for i in range(1000): suppress(b'leak:function_%d' % i)\n")
+        result = self.record(support.PYTHON, "-c", program)
+        self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
 
 
 class Places(support.EndToEnd):

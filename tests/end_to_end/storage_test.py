@@ -8,10 +8,12 @@ without the recorder, and the trace either has all events or says that it has no
 import concurrent.futures
 import errno
 import json
+import os
 import pathlib
 import resource
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -203,6 +205,80 @@ class WhileItFolds(FailingCalls, support.EndToEnd):
         self.fail_each_until_told("pread64", errno.EIO, file=".gmt", step=150)
 
 
+class StandsStillAtTheStart(support.EndToEnd):
+    """The file system does not answer when the first call wants to be recorded."""
+
+    def start_held(self):
+        process = self.start(
+            [support.VICTIMS / "stands_still"],
+            support.recorded_environment(GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        tasks = pathlib.Path(f"/proc/{process.pid}/task")
+        support.wait_until(
+            lambda: process.poll() is not None or
+            any("gpumemtrace-io" in (task / "comm").read_text() for task in tasks.iterdir()),
+            "the thread that makes files")
+        if process.poll() == support.SKIPPED:
+            self.skipTest("this system has no filter that holds calls")
+        return process
+
+    def test_the_program_goes_on_and_is_recorded_later(self):
+        process = self.start_held()
+        first_s, rest_s = map(float, process.stdout.readline().split())
+        self.assertLess(first_s, 30)  # on a busy machine
+        self.assertLess(rest_s, first_s)  # two thousand calls wait less than one
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        trace = self.folder / "trace.gmt"
+        support.wait_until(
+            lambda: trace.exists() and trace.stat().st_size > 0 and support.dump(trace, "device"),
+            "the recording has begun")
+        made, said = process.communicate(b"\n", timeout=support.TIMEOUT_S)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(said.count(b"\n"), 1, said)
+        self.assertIn(b"does not answer", said)
+        report = self.report()
+        device = support.usage(report, "driver", "device")
+        self.assertGreater(device["allocations"], 0)
+        self.assertLess(device["allocations"], int(made))
+        self.assertIn("dropped_others", support.losses(report))
+
+    def test_signals_are_not_held(self):
+        process = self.start_held()
+        process.terminate()
+        self.assertEqual(process.wait(support.TIMEOUT_S), -signal.SIGTERM)
+
+
+class PipesAndDevices(support.EndToEnd):
+    """What lies under the names of the trace's files is never waited for, read or changed."""
+
+    def record_over(self, make):
+        """A ring that is no regular file, and --force."""
+        make(self.folder / "trace.gmt.ring")
+        process = self.start([support.PROGRAMS / "device_memory"], support.recorded_environment(
+            GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt", GPUMEMTRACE_FORCE=1),
+            stdout=subprocess.DEVNULL)
+        self.assertEqual(process.wait(60), 0)
+        self.assertTrue(self.report()["traces"][0]["complete"])
+
+    def test_a_pipe(self):
+        self.record_over(os.mkfifo)
+
+    def test_a_link_to_a_pipe(self):
+        def link(path):
+            os.mkfifo(self.folder / "pipe")
+            path.symlink_to(self.folder / "pipe")
+        self.record_over(link)
+        self.assertTrue((self.folder / "pipe").is_fifo())
+
+    def test_a_socket(self):
+        with socket.socket(socket.AF_UNIX) as listener:
+            self.record_over(lambda path: listener.bind(str(path)))
+
+    def test_a_link_to_itself(self):
+        self.record_over(lambda path: path.symlink_to(path.name))
+
+
 class UnderWay(support.EndToEnd):
     """What becomes of a recording whose disk changes while it goes on."""
 
@@ -233,8 +309,34 @@ class UnderWay(support.EndToEnd):
     def test_a_folder_that_vanishes_is_told_and_the_program_goes_on(self):
         process = self.start_endless()
         shutil.rmtree(self.folder / "traces")
-        self.assertIn(b"recording stopped: a checkpoint", process.stderr.readline())
+        self.assertIn(b"recording stopped: ", process.stderr.readline())
         self.assertEqual(self.end(process), b"")
+
+    def change_while_it_waits(self, change):
+        """What is said where files are changed before the process ends, without any checkpoint."""
+        process = self.start(
+            [support.VICTIMS / "sandboxed", 1_000_000, 1],  # waits for its input, then ends
+            support.recorded_environment(GPUMEMTRACE_OUTPUT=self.folder / "traces" / "trace.gmt"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"1000\n")
+        change(self.folder / "traces" / "trace.gmt")
+        _, said = process.communicate(b"\n", timeout=support.TIMEOUT_S)
+        self.assertEqual(process.returncode, 0)
+        return said.decode().splitlines()
+
+    def test_a_trace_that_is_removed_is_told_once(self):
+        said, = self.change_while_it_waits(lambda trace: shutil.rmtree(trace.parent))
+        self.assertIn("recording stopped: somebody has removed the trace", said)
+
+    def test_a_trace_that_others_cut_is_told_once(self):
+        said, = self.change_while_it_waits(lambda trace: os.truncate(trace, 100))
+        self.assertIn("recording stopped: somebody has made the trace shorter", said)
+
+    def test_a_trace_that_is_moved_goes_on(self):
+        moved = self.folder / "moved"
+        self.assertEqual(self.change_while_it_waits(lambda trace: trace.parent.rename(moved)), [])
+        report = support.analyze(moved)
+        self.assertEqual(support.usage(report, "driver", "device")["allocations"], 1000)
 
     def test_a_limit_of_file_sizes_that_comes_later_is_told_and_no_signal_comes(self):
         process = self.start_endless()

@@ -185,6 +185,12 @@ class LeftBehind(support.EndToEnd):
         self.assertEqual(report["usage"], [])
         self.assertEqual(support.losses(report)["calls_taken_for_parts"], 2 * returned)
 
+    def test_no_call_is_a_place_to_cancel_a_thread_at(self):
+        result = self.record(support.VICTIMS / "pending_cancel", GPUMEMTRACE_OUTPUT="t/")
+        *cancelled, called = result.stdout.decode().splitlines()
+        self.assertEqual((cancelled, result.stderr), ([], b""))
+        self.assertEqual(len(self.traces()), int(called))
+
     def test_threads_that_are_cancelled_while_they_wait_for_room_lose_nothing(self):
         threads = 80
         counts, reported = self.record_counted(

@@ -16,6 +16,12 @@
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/run_all.hpp"
 
+// A thread that sleeps looks again once others have done something.
+extern "C" long __wrap_syscall(long, ...) {
+  gpumemtrace::exploration::wait_for_others();
+  return 0;
+}
+
 namespace gpumemtrace::exploration {
 namespace {
 

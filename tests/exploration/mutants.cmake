@@ -104,22 +104,19 @@ function(add_session_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" session_scenarios)
 endfunction()
 add_session_mutant(two_starts preload/session/attach.cpp
-  "if (control.session.compare_exchange_strong(session, kStarting)) start();"
-  "control.session.store(kStarting), start();")
+  "const bool is_first = control.session.compare_exchange_strong(not_started, kStarting);"
+  "control.session.store(kStarting);\n  const bool is_first = not_started == kNotStarted;")
 add_session_mutant(start_not_awaited preload/session/session.cpp
-  "return control.session.load() != kStarting;" "return true;")
-add_session_mutant(start_overrules preload/session/attach.cpp
-  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id())"
-  "(void)starting, control.session.store(paused ? kPaused : the_session().id())")
+  "return control.session.load() != kStarting ||" "return true ||")
 add_session_mutant(start_without_release preload/session/attach.cpp
-  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id())"
-  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id(), std::memory_order_relaxed)")
+  "control.session.store(session.config.start_paused ? kPaused : session.id())"
+  "control.session.store(session.config.start_paused ? kPaused : session.id(), std::memory_order_relaxed)")
 add_session_mutant(failure_not_told preload/session/attach.cpp
-  "    control.session.store(kOff);\n    return;\n  }\n  // Fails where"
-  "    control.session.store(kNotStarted);\n    return;\n  }\n  // Fails where")
+  "!start_session(wanted)) control.session.store(kOff);"
+  "!start_session(wanted)) control.session.store(kNotStarted);")
 add_session_mutant(request_read_early preload/session/attach.cpp
-  "  std::uint32_t session = control.session.load();\n  if (session == kNotStarted) {"
-  "  std::uint32_t session = control.session.load(std::memory_order_acquire);\n  if (session == kNotStarted) {")
+  "if (control.session.load() == kNotStarted) {"
+  "if (control.session.load(std::memory_order_acquire) == kNotStarted) {")
 add_session_mutant(resumed_too_early preload/session/session.cpp
   "  std::uint32_t paused = settled_session();" "  std::uint32_t paused = control.session.load();")
 add_session_mutant(answered_before_packed preload/session/session_state.hpp

@@ -15,7 +15,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// Threads come at once: one makes the session, the others wait for it, and all record.
+// Threads come at once: one begins the session, the others wait until it is made, and all record.
 Outcome start() {
   Unbegun world({4});
   const auto thread = [&](std::uint32_t number) {
@@ -47,17 +47,27 @@ Outcome request_to_record() {
                              [] { promise(is_recording(), "a request to record is lost"); });
 }
 
-// The background thread cannot write the file before the start has ended: nothing is recorded after
-// that, whatever the thread that starts does later.
+// The background thread makes the session while threads wait for it, and ends it where it cannot
+// write the file.
+void make_session(bool gives_up) {
+  while (!beginning.has_begun.load()) wait_for_others();
+  start_ends(true);
+  static_cast<void>(attach_background_thread());
+  const CallGuard guard;
+  if (gives_up) disable(guard, "the disk is full");
+}
+Outcome start_ends_elsewhere() {
+  Unbegun world({4});
+  beginning.ends_elsewhere = true;
+  return world.explore_until(
+      {[&] { promise(world.use(0), "the thread that starts does not record"); },
+       [] { make_session(/*gives_up=*/false); }},
+      [] { promise(is_recording(), "the start does not end"); });
+}
 Outcome background_thread_gives_up() {
   Unbegun world({4});
-  return world.explore_until({[&] { world.use(0); },
-                              [] {
-                                while (!beginning.background_thread_began.load()) wait_for_others();
-                                static_cast<void>(attach_background_thread());
-                                const CallGuard guard;
-                                disable(guard, "the disk is full");
-                              }},
+  beginning.ends_elsewhere = true;
+  return world.explore_until({[&] { world.use(0); }, [] { make_session(/*gives_up=*/true); }},
                              [] { promise(control.session.load() == kOff, "it goes on"); });
 }
 
@@ -257,6 +267,7 @@ const std::vector<Proof>& proofs() {
       {"request_for_a_pause", request_for_a_pause},
       {"request_to_record", request_to_record},
       {"background_thread_gives_up", background_thread_gives_up},
+      {"start_ends_elsewhere", start_ends_elsewhere},
       {"new_name", new_name},
       {"full_table", full_table},
       {"forked_child", forked_child},

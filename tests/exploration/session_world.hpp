@@ -21,10 +21,11 @@ namespace {
 struct Beginning {
   bool fails = false;
   bool is_paused_by_environment = false;
-  int count = 0;  // unseen
+  bool ends_elsewhere = false;  // a thread of the scenario ends the start, as in the recorder
+  int count = 0;                // unseen
   // Of a forked child: what a session is made of, instead of what its parent left there.
   const std::vector<std::byte>* session_of_child = nullptr;
-  std::atomic<bool> background_thread_began = false;
+  std::atomic<bool> has_begun = false;
 };
 Beginning beginning;
 
@@ -50,9 +51,11 @@ bool start_session(RequestedState requested) noexcept {
   session.config.start_paused = requested == RequestedState::kNone
                                     ? beginning.is_paused_by_environment
                                     : requested == RequestedState::kPause;
-  beginning.background_thread_began.store(true);
+  beginning.has_begun.store(true);
+  if (!beginning.ends_elsewhere) start_ends(true);
   return true;
 }
+void wait_for_background_thread() noexcept {}
 void say_not_recording(const char*) noexcept {}
 void record_context(std::uint32_t) noexcept {}
 namespace tracking {
@@ -75,7 +78,9 @@ class Unbegun : public World {
     beginning.fails = fails;
     beginning.is_paused_by_environment = is_paused;
   }
-  ~Unbegun() { beginning.fails = beginning.is_paused_by_environment = false; }
+  ~Unbegun() {
+    beginning.fails = beginning.is_paused_by_environment = beginning.ends_elsewhere = false;
+  }
 
   // False where nothing is to be recorded.
   bool use(std::uint32_t number) {
@@ -93,6 +98,7 @@ class Unbegun : public World {
       begin();
       const Unseen unseen;
       beginning.count = 0;
+      beginning.has_begun.store(false);
     };
     whole.end = [this, check = std::move(check)] {
       promise(beginning.count == 1, "a session is made twice");

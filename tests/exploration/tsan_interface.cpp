@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that code compiled with -fsanitize=thread calls at its accesses to memory, and the
 // copies that libc makes for it. Names and types are the compilers'.
-#include <time.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -171,11 +169,7 @@ void* __wrap_memset(void* to, int value, std::size_t bytes) {
   return __real_memset(to, value, bytes);
 }
 
-// A thread that sleeps or gives way looks again once others have done something.
-int __wrap_nanosleep(const timespec*, timespec*) {
-  exploration::wait_for_others();
-  return 0;
-}
+// A thread that gives way looks again once others have done something.
 int __wrap_sched_yield() {
   exploration::wait_for_others();
   return 0;

@@ -66,6 +66,10 @@ extern "C" long __wrap_syscall(long number, ...) {
   for (long& argument : arguments) argument = va_arg(list, long);
   va_end(list);
   if (number == SYS_futex) return gpumemtrace::exploration::futex(arguments);
+  if (number == SYS_nanosleep) {
+    gpumemtrace::exploration::wait_for_others();
+    return 0;
+  }
   if (number == SYS_close_range || number == SYS_rt_sigprocmask) return 0;
   return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
                         arguments[4], arguments[5]);

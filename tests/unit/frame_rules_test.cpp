@@ -23,6 +23,7 @@ namespace {
 // What the background thread does after each look.
 void publish_now() {
   LoaderList modules;
+  modules.find_list();
   (void)modules.refresh();
   publish_modules(modules);
 }

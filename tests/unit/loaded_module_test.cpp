@@ -22,12 +22,14 @@ namespace {
 // What the background thread does after each look.
 void publish_now() {
   LoaderList modules;
+  modules.find_list();
   (void)modules.refresh();
   publish_modules(modules);
 }
 
 void publish_list_now() {
   LoaderList modules;
+  modules.find_list();
   (void)modules.refresh();
   publish_module_list(modules);
 }

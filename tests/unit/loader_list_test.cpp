@@ -68,6 +68,7 @@ std::string make_library(const gpumemtrace::tests::TemporaryFolder& folder,
 
 TEST_CASE("the modules found without the loader's lock are those that it knows", "[unit]") {
   LoaderList loaded;
+  loaded.find_list();
   REQUIRE(loaded.refresh());
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
   CHECK_FALSE(loaded.refresh());
@@ -78,6 +79,7 @@ TEST_CASE("a library that is opened or closed changes the list of modules", "[un
   const gpumemtrace::tests::TemporaryFolder folder;
   const std::string path = make_library(folder, content_of(path_of_libm()));
   LoaderList loaded;
+  loaded.find_list();
   REQUIRE(loaded.refresh());
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
@@ -104,6 +106,7 @@ TEST_CASE("program headers that a tool moved behind everything else are found", 
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   LoaderList loaded;
+  loaded.find_list();
   REQUIRE(loaded.refresh());
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
   dlclose(library);
@@ -118,6 +121,7 @@ TEST_CASE("libraries that come and go while one looks do no harm", "[unit]") {
     while (!stop.load()) dlclose(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   });
   LoaderList loaded;
+  loaded.find_list();
   for (int found = 0; found < 200;) {
     if (!loaded.refresh()) continue;
     ++found;
@@ -132,6 +136,7 @@ TEST_CASE("libraries that come and go while one looks do no harm", "[unit]") {
 
 TEST_CASE("a symbol is found through the kernel where dlsym finds it", "[unit]") {
   LoaderList loaded;
+  loaded.find_list();
   REQUIRE(loaded.refresh());
   CHECK(find_symbol(loaded, "environ") == dlsym(RTLD_DEFAULT, "environ"));
   CHECK(find_symbol(loaded, "getpid") == dlsym(RTLD_DEFAULT, "getpid"));

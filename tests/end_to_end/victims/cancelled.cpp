@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that are cancelled while they use CUDA. One that waits for room in the ring is cancelled
-// there. Prints how many allocations and frees returned. Usage: cancelled THREADS
+// Threads that are cancelled while they use CUDA. They hold a lock meanwhile, which nobody gives
+// back for one that is cancelled in a call. Prints how many allocations and frees returned. Usage:
+// cancelled THREADS
 #include <pthread.h>
 
 #include <atomic>
@@ -16,14 +17,17 @@ constexpr unsigned kAtOnce = 8;
 abi::CUcontext context = nullptr;
 std::atomic<std::uint64_t> allocations = 0;
 std::atomic<std::uint64_t> frees = 0;
+pthread_mutex_t locks[kAtOnce];
 
-void* work(void*) {
+void* work(void* lock) {
   call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
   for (;;) {
+    pthread_mutex_lock(static_cast<pthread_mutex_t*>(lock));
     const abi::CUdeviceptr address = allocate(4096);
     ++allocations;
     free_memory(address);
     ++frees;
+    pthread_mutex_unlock(static_cast<pthread_mutex_t*>(lock));
     pthread_testcancel();
   }
 }
@@ -33,15 +37,17 @@ void run(unsigned thread_count) {
   for (unsigned batch = 0; batch < thread_count; batch += kAtOnce) {
     std::vector<pthread_t> threads(kAtOnce);
     const std::uint64_t before = allocations;
-    for (pthread_t& thread : threads) {
-      require(pthread_create(&thread, nullptr, work, nullptr) == 0, "no thread");
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      locks[i] = PTHREAD_MUTEX_INITIALIZER;
+      require(pthread_create(&threads[i], nullptr, work, &locks[i]) == 0, "no thread");
     }
     while (allocations < before + 20000) sched_yield();
     for (const pthread_t thread : threads) pthread_cancel(thread);
-    for (const pthread_t thread : threads) {
+    for (unsigned i = 0; i < kAtOnce; ++i) {
       void* result = nullptr;
-      require(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED,
+      require(pthread_join(threads[i], &result) == 0 && result == PTHREAD_CANCELED,
               "a thread was not cancelled");
+      require(pthread_mutex_trylock(&locks[i]) == 0, "a thread was cancelled in a call");
     }
   }
   std::printf("%lu %lu\n", allocations.load(), frees.load());
