@@ -6,6 +6,8 @@
 #include <limits>
 #include <queue>
 
+#include "analyzer/job/clock_rate.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -112,10 +114,12 @@ bool Process::go_on(const Until& until) {
   return merge_->continues(progress);
 }
 
-// Before the first record of the clock, and on another machine, the tick is not known.
+// The tick is not known on another machine, and before the process's clock is. Its first two
+// calibrations come one after the other: where the machine was busy between them, the tick of now
+// by their rate lies before all calls.
 bool Process::knows_tick_of(const Until& until) const {
-  return !clock().points().empty() &&
-         (until.is_replay || preview_.boot_id == boot_id_of_this_machine());
+  if (until.is_replay) return !clock().points().empty();
+  return knows_rate(clock()) && preview_.boot_id == boot_id_of_this_machine();
 }
 
 MergeLimit Process::limit_of(const std::optional<Until>& until) const {

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/clock.hpp"
 #include "analyzer/base/flat_map.hpp"
+#include "analyzer/job/clock_rate.hpp"
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "tests/catch.hpp"
@@ -74,6 +75,17 @@ TEST_CASE("two calibrations tell the rate, whatever the file's header says", "[u
   CHECK(clock.to_job_ns(1500) == 20'000'000);
   CHECK(clock.to_job_ns(2500) == 40'000'000);
   CHECK(clock.duration_ns(10) == 200'000);
+}
+
+TEST_CASE("calibrations one after the other say nothing of a clock's rate", "[unit]") {
+  // The recorder was held up for 9 ms between the two.
+  const Clock begun({{1000, 10'000'000, 0, 0}, {2000, 19'000'000, 0, 0}}, 0);
+  CHECK_FALSE(knows_rate(begun));
+  const Clock later(
+      {{1000, 10'000'000, 0, 0}, {2000, 19'000'000, 0, 0}, {1'000'000, 1'000'000'000, 0, 0}}, 0);
+  CHECK(knows_rate(later));
+  CHECK_FALSE(knows_rate(Clock({{1000, 10'000'000, 0, 0}}, 0)));
+  CHECK_FALSE(knows_rate(Clock()));
 }
 
 TEST_CASE("a clock without calibrations uses the rate of the file's header", "[unit]") {
