@@ -491,13 +491,25 @@ class Run(CommandLine):
 
 
 class Doctor(CommandLine):
+    SIMULATED = {"LD_LIBRARY_PATH": str(pathlib.Path(PROGRAM).parents[1] / "simulated_cuda")}
+
     def test_every_line_has_a_verdict(self):
-        result = self.call("doctor")
+        result = self.call("doctor", variables=self.SIMULATED)
         self.assertEqual(result.returncode, 0, result.stdout)
         for line in result.stdout.splitlines():
             self.assertRegex(line, r"^(ok   |note ) \S")
         self.assertNotRegex(result.stdout, "note  CUPTI: libcupti is on")
         self.assertIn("recording library: " + LIBRARY, result.stdout)
+
+    def test_where_no_device_is_nothing_can_be_recorded(self):
+        # A driver without devices, and a file that is none.
+        self.write("libcuda.so.1", "no library")
+        for variables in ({**self.SIMULATED, "GPUMEMTRACE_SIM_DEVICES": "0"},
+                          {"LD_LIBRARY_PATH": str(self.folder)}):
+            with self.subTest(variables):
+                result = self.call("doctor", variables=variables)
+                self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertRegex(result.stdout, r"(?m)^bad   CUDA driver: .+; .+")
 
     def test_a_library_that_does_not_load_is_bad(self):
         path = self.write("broken.so", "no library")

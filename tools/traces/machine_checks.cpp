@@ -238,9 +238,15 @@ CheckResult check_libc() {
 
 CheckResult check_driver() {
   const std::string text = run_apart(probe_driver);
-  const bool works = text.starts_with("ok ");
-  return {works ? CheckState::kOk : CheckState::kNote, "CUDA driver", text_of(text),
-          works ? "" : "only `gpumemtrace run --simulate` works until a driver is installed"};
+  if (!text.starts_with("ok ")) {
+    return {CheckState::kBad, "CUDA driver", text_of(text),
+            "only `gpumemtrace run --simulate` works until a driver is installed"};
+  }
+  if (!version_apart(probe_first_device).empty()) {
+    return {CheckState::kOk, "CUDA driver", text_of(text), ""};
+  }
+  return {CheckState::kBad, "CUDA driver", text_of(text),
+          "look at CUDA_VISIBLE_DEVICES, and whether this container was given a GPU"};
 }
 
 CheckResult check_nvml() {
