@@ -21,6 +21,18 @@ LARGEST_BYTES = 10_000_000
 TIMEOUT_S = 600
 JOB = "import simcuda; context = simcuda.Context(); context.alloc(3 << 20)"
 
+MARKED = """
+import pytest, simcuda
+
+@pytest.mark.limit_gpu_leaks("0 B")
+@pytest.mark.parametrize("is_freed", [False, True])
+def test_block(is_freed):
+    context = simcuda.Context()
+    block = context.alloc(3 << 20)
+    if is_freed:
+        context.free(block)
+"""
+
 READ = """
 import sys, gpumemtrace
 sys.modules["pandas"] = None
@@ -68,6 +80,17 @@ class Packages(unittest.TestCase):
         environment = {"PATH": "/nowhere", "PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
         self.assertEqual(run(python, "-c", READ, cwd=folder, env=environment), "[3145728] <iframe\n")
 
+    def check_marked_tests(self, python):
+        """By the entry point of the package alone, and with the plugin named as well."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.temporary.name))
+        (folder / "test_marked.py").write_text(MARKED)
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SIMCUDA), "GPUMEMTRACE_PYTEST_OPTIONS": "--simulate"}
+        for options in ((), ("-p", "gpumemtrace_pytest")):
+            done = subprocess.run([python, "-m", "pytest", "-q", *options], cwd=folder, env=environment, check=False,
+                                  capture_output=True, text=True, timeout=TIMEOUT_S)
+            self.assertIn("3.0 MiB leaked", done.stdout)
+            self.assertIn("1 failed, 1 passed", done.stdout)
+
     def check_header_is_found(self, place):
         """By pkg-config; install_test.py has a project of CMake, too."""
         self.assertTrue((place / "lib/cmake/gpumemtrace/gpumemtrace-targets.cmake").exists())
@@ -110,11 +133,16 @@ class Packages(unittest.TestCase):
         self.check_help_files(place / "usr/share", "zsh/vendor-completions")
         for name in ("libgpumemtrace", "gpumemtrace-dbgsym"):
             run("dpkg-deb", "-x", self.package(f"{name}_*.deb"), place)
-        self.check_records(place / "usr" / "bin" / "gpumemtrace", modules=place / "usr/lib/gpumemtrace/python")
+        self.check_records(place / "usr" / "bin" / "gpumemtrace", modules=place / "usr/lib/python3/dist-packages")
         self.assertTrue((place / "usr/lib/debug/usr/bin/gpumemtrace.debug").exists())
         self.assertTrue((place / "usr/lib/debug/usr/lib/gpumemtrace/libgpumemtrace.so.debug").exists())
         control = run("dpkg-deb", "-f", self.package("gpumemtrace_*.deb"))
         self.assertIn("libgpumemtrace (=", control)
+
+    def test_the_line_of_the_readme_installs_the_program_without_its_debug_information(self):
+        pattern, = re.findall(r"apt-get install \./packages/(\S+)", (ROOT / "README.md").read_text())
+        self.assertEqual({path.name.split("_")[0] for path in self.folder.glob(pattern)},
+                         {"gpumemtrace", "libgpumemtrace"})
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not installed")
     def test_lintian_finds_nothing_in_the_debian_packages(self):
@@ -125,7 +153,7 @@ class Packages(unittest.TestCase):
 
     def test_the_wheel_goes_into_an_environment_and_leaves_nothing(self):
         place = self.place("wheel")
-        run(sys.executable, "-m", "venv", place)
+        run(sys.executable, "-m", "venv", "--system-site-packages", place)  # for pytest
         before = self.files(place)
         pip = (place / "bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input")
         run(*pip, "install", "--no-index", self.package("*.whl"))
@@ -136,6 +164,7 @@ class Packages(unittest.TestCase):
                                            "print(gpumemtrace.is_recorded())"), "False\n")
         self.assertEqual(run(python, "-c", "from importlib.metadata import distribution; "
                                            "print(*distribution('gpumemtrace').entry_points)").count("pytest11"), 1)
+        self.check_marked_tests(python)
         run(*pip, "uninstall", "--yes", "gpumemtrace")
         self.assertEqual(self.files(place) - before, set())
 

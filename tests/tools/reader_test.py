@@ -189,6 +189,14 @@ class Reader(unittest.TestCase):
                     kinds = {type(value) for value in expected} - {type(None)}
                     self.assertTrue(kinds == {int} or not kinds if is_whole else int not in kinds, column)
 
+    def test_without_pandas_what_is_done_with_a_data_frame_says_what_is_missing(self):
+        holders = gpumemtrace.read(self.folder / TRAINING).peak_holders
+        self.assertIsInstance(holders[0], dict)
+        self.assertEqual(holders[:1], [holders[0]])
+        for error, use in ((TypeError, lambda: holders["level"]), (AttributeError, lambda: holders.groupby("file"))):
+            with self.assertRaisesRegex(error, r"pandas is not installed: pip install 'gpumemtrace\[pandas\]'"):
+                use()
+
     @unittest.skipUnless(pandas, "pandas is not installed")
     def test_real_pandas_gives_the_same_rows(self):
         plain = self.tables()

@@ -61,12 +61,27 @@ def _is_integer(column):
     return column in _INTEGERS or column.endswith(("_ns", "bytes")) or column.startswith(_PART)
 
 
+class _Rows(list):
+    """A table without pandas: a list of dicts, which says what is missing where it is used as a data frame."""
+
+    _NO_PANDAS = "this table is a list of dicts, because pandas is not installed: pip install 'gpumemtrace[pandas]'"
+
+    def __getitem__(self, key):
+        try:
+            return super().__getitem__(key)
+        except TypeError:
+            raise TypeError(self._NO_PANDAS) from None
+
+    def __getattr__(self, name):
+        raise AttributeError(f"no {name}: {self._NO_PANDAS}")
+
+
 def _table(columns, rows):
     """A pandas.DataFrame; a list of dicts where there is no pandas. rows: a sequence a row."""
     try:
         import pandas
     except ImportError:
-        return [dict(zip(columns, row)) for row in rows]
+        return _Rows(dict(zip(columns, row)) for row in rows)
     # Int64 has integers also where some are not known, which would make floating-point numbers of them.
     frame = {}
     for i, column in enumerate(columns):
