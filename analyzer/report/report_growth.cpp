@@ -247,8 +247,9 @@ bool is_training_that_just_began(const ReportProcess& process,
   constexpr std::uint64_t kFewPasses = 2;
   const std::uint64_t passes = process.model().program().backward_passes();
   return passes != 0 && passes <= kFewPasses &&
-         std::ranges::none_of(steps,
-                              [&](const rows::Step& step) { return step.process == process.id; });
+         std::ranges::none_of(steps, [&](const rows::Step& step) {
+           return step.process == process.id && step.end_ns;
+         });
 }
 
 using GrowthBySite = std::map<SiteKey, rows::Growth>;
@@ -294,6 +295,7 @@ void add_steps(rows::Growth& row, const StepsPassed& passed) {
   if (passed.count == 0) return;
   row.steps = passed.count;
   row.bytes_per_step = static_cast<double>(row.bytes) / static_cast<double>(passed.count);
+  row.by_repetition = passed.inferred;
   if (!passed.inferred) row.confidence = FindingConfidence::kInferred;
 }
 
@@ -310,6 +312,7 @@ void add_site(rows::Growth& row, const ReportContext& context, const ReportProce
   row.begin_ns = process.known_time_ns(flow[window.begin].end);
   row.end_ns = process.known_time_ns(flow[window.end - 1].end);
   row.freed = releases_row(context, process, &history.freed);
+  row.has_backward = process.model().program().backward_passes() != 0;
   row.is_exact = !is_inexact(process, key.level);
 }
 

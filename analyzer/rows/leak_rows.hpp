@@ -60,9 +60,11 @@ struct Growth : OnLevel {
   std::uint64_t frees_after = 0;
   std::uint64_t other_sites = 0;  // of the level on the device that went on allocating
   std::uint64_t other_sites_growing = 0;
-  OptionalLocation kept_at;  // where it comes from together with others that grow likewise
-  bool keeps_graph = false;  // what layers save for backward is part of that
-  bool only_fills = false;   // nothing of it was freed, and little of all else
+  OptionalLocation kept_at;    // where it comes from together with others that grow likewise
+  bool keeps_graph = false;    // what layers save for backward is part of that
+  bool only_fills = false;     // nothing of it was freed, and little of all else
+  bool by_repetition = false;  // steps are repetitions of a pattern: nothing told the steps
+  bool has_backward = false;   // the process ran backward passes
   Releases freed;
   bool is_exact = true;
 
@@ -74,7 +76,7 @@ struct Growth : OnLevel {
                      frees, frees_after);
     v.added("other_places", self.other_sites);
     v.added("other_places_growing", self.other_sites_growing);
-    GPUMEMTRACE_KEYS(v.added, kept_at, keeps_graph, only_fills);
+    GPUMEMTRACE_KEYS(v.added, kept_at, keeps_graph, only_fills, by_repetition, has_backward);
     v.added("freed_count", self.freed.count);
     v.added("freed_at", self.freed.first_at);
     v.added("freed_elsewhere", self.freed.elsewhere);

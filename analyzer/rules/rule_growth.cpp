@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sites whose memory rises throughout the run.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,8 +26,11 @@ bool is_long_enough(const rows::Growth& row) {
 // "16.0 KiB a step over 138 steps" or, without steps, "535.2 MiB a second".
 std::string rate_text(const rows::Growth& row) {
   if (row.bytes_per_step) {
-    return size_text(static_cast<std::uint64_t>(*row.bytes_per_step)) + " a step over " +
-           count_text(row.steps.value_or(0), "step", "steps");
+    const std::uint64_t times = row.steps.value_or(0);
+    return size_text(static_cast<std::uint64_t>(*row.bytes_per_step)) +
+           (row.by_repetition
+                ? " a repetition over " + count_text(times, "repetition", "repetitions")
+                : " a step over " + count_text(times, "step", "steps"));
   }
   if (!is_long_enough(row)) return {};
   const double seconds = static_cast<double>(row.end_ns - row.begin_ns) / 1e9;
@@ -40,16 +44,17 @@ std::string site_of_later_frees(const rows::Growth& row) {
   return known ? location_text(row.freed.first_at, row.origin.site) : std::string();
 }
 
-// "In that time 29 blocks were made there and none was freed; 39 were freed later, at server.py:29
-// (empty_cache)."
+// "While it grew, 29 blocks were allocated there and none was freed. After that, 39 were freed,
+// older ones included, at server.py:29 (empty_cache)."
 std::string fate_text(const rows::Growth& row) {
-  std::string text = "In that time " + count_text(row.allocations, "block was", "blocks were") +
-                     " made there and " +
+  std::string text = "While it grew, " + count_text(row.allocations, "block was", "blocks were") +
+                     " allocated there and " +
                      (row.frees == 0 ? "none was" : std::to_string(row.frees)) + " freed";
   if (row.frees_after != 0) {
     const std::string at = site_of_later_frees(row);
     const bool elsewhere = row.freed.elsewhere.value_or(false);
-    text += "; " + count_text(row.frees_after, "was", "were") + " freed later" +
+    text += ". After that, " + count_text(row.frees_after, "was", "were") + " freed" +
+            (row.frees_after > row.allocations ? ", older ones included" : "") +
             (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at);
   }
   return text + '.';
@@ -60,8 +65,11 @@ std::string fix_for_tensors(const rows::Growth& row) {
   const std::uint64_t others = row.other_sites;
   const std::uint64_t growing = row.other_sites_growing;
   if (others == 0) {
-    return "Find what keeps the tensors: a list that is appended to, a loss kept without .item(), "
-           "or retain_graph.";
+    return row.has_backward
+               ? "Find what keeps the tensors: a list that is appended to, a loss kept "
+                 "without .item(), or retain_graph."
+               : "Find what keeps the tensors: a list that is appended to, a dict or "
+                 "an attribute.";
   }
   if (row.keeps_graph) {
     return "Find the tensor that this line or its callers append, add up or store, such as a loss "
@@ -71,7 +79,8 @@ std::string fix_for_tensors(const rows::Growth& row) {
   }
   if (growing != 0) {
     return "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
-           "it; or drop retain_graph=True: the memory of " +
+           "it" +
+           std::string(row.has_backward ? "; or drop retain_graph=True" : "") + ": the memory of " +
            count_text(growing, "other place", "other places") +
            " grows with it, as where a whole graph of autograd stays, or several results of each "
            "round are kept.";
@@ -99,6 +108,7 @@ std::string fix_for_memory(const rows::Growth& row) {
 void add_evidence(const rows::Growth& row, rows::Evidence& evidence) {
   evidence.add("bytes_per_step", row.bytes_per_step);
   evidence.add("steps", row.steps);
+  evidence.add("by_repetition", rows::Evidence::Value(row.by_repetition));
   evidence.add("rises", row.rises);
   evidence.add("allocations", row.allocations);
   evidence.add("live_bytes", row.live_bytes);
@@ -176,32 +186,48 @@ std::string memory_text(Level level) {
   return level == Level::kManaged ? "Managed memory" : "Memory";
 }
 
-std::uint64_t most_held(const rows::Report& report, const rows::Growth& row) {
-  for (const rows::Peak& peak : report.peak) {
-    if (peak.process == row.process && peak.device == row.device && peak.level == row.level) {
-      return peak.bytes;
-    }
+// How long the device lasts if memory goes on rising so. No value where that is not known.
+struct Outlook {
+  std::optional<double> steps;    // that the program named
+  std::optional<double> seconds;  // where it names none
+};
+
+Outlook outlook_of(const rows::Growth& row, double left_bytes) {
+  const auto bytes = static_cast<double>(row.bytes);
+  if (row.bytes_per_step && !row.by_repetition && *row.bytes_per_step > 0) {
+    return {left_bytes / *row.bytes_per_step, std::nullopt};
   }
-  return 0;
+  if (row.end_ns <= row.begin_ns) return {};
+  return {std::nullopt, left_bytes * static_cast<double>(row.end_ns - row.begin_ns) / 1e9 / bytes};
 }
 
-// Nothing that each step keeps, and so slow that no run of a usual length feels it: a million more
-// steps would hold less than a tenth of the device, and what came to stay is less than a hundredth
-// of the peak.
-bool is_slight(const rows::Report& report, const rows::Growth& row) {
-  constexpr double kManySteps = 1e6;
-  if (!row.bytes_per_step || row.blocks * 2 >= row.steps.value_or(0)) return false;
+std::string outlook_text(const Outlook& outlook) {
+  constexpr double kDay = 24 * 3600;
+  if (outlook.steps) {
+    return " At this rate the rest of the device lasts for " +
+           std::to_string(static_cast<std::uint64_t>(*outlook.steps)) + " steps.";
+  }
+  return " At this rate the rest of the device lasts for " +
+         count_text(static_cast<std::uint64_t>(*outlook.seconds / kDay), "day", "days") + '.';
+}
+
+// A warning has a consequence: in this run at least a hundredth of the device, or what is left of
+// it is used up within 100,000 steps, or, where no steps are known, within a day.
+void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
+  constexpr std::uint64_t kParts = 100;
+  constexpr double kManySteps = 1e5;
+  constexpr double kLongRunSeconds = 24 * 3600;
   const rows::Device* const device = rows::find_device(report.devices, row.device);
   const std::uint64_t total_bytes = device == nullptr ? 0 : device->total_bytes.value_or(0);
-  return *row.bytes_per_step * kManySteps < static_cast<double>(total_bytes) / 10 &&
-         row.bytes < most_held(report, row) / 100;
-}
-
-void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
-  if (!is_slight(report, row)) return;
+  if (total_bytes == 0 || row.bytes >= total_bytes / kParts) return;
+  const std::uint64_t used_bytes = device->physical_peak ? device->physical_peak->bytes : 0;
+  const auto left_bytes = static_cast<double>(total_bytes - std::min(total_bytes, used_bytes));
+  const Outlook outlook = outlook_of(row, left_bytes);
+  if (!outlook.steps && !outlook.seconds) return;
+  if (outlook.steps.value_or(kManySteps + 1) <= kManySteps) return;
+  if (outlook.seconds.value_or(kLongRunSeconds + 1) <= kLongRunSeconds) return;
   finding.severity = Severity::kInfo;
-  finding.detail += " A million steps like these would hold less than a tenth of the device.";
-  finding.fix = "It matters only if it goes on in a longer run. " + fate_text(row);
+  if (outlook.steps || !row.forecast_ns) finding.detail += outlook_text(outlook);
 }
 
 rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& row) {
@@ -299,9 +325,10 @@ void explain_graph(const rows::Growth& sum, rows::Finding& finding) {
   finding.title = title_text("A graph of autograd from " + place + " is kept: memory", sum);
   finding.detail += " What layers save for backward stays as long as a result of theirs does.";
   finding.fix = "Find what keeps the result of " + place +
-                ", such as a sum over steps, a list, or retain_graph=True, and keep .detach() or "
-                ".item() of it. It would release " +
-                size_text(sum.bytes) + " (arithmetic), and growth would stop (inferred).";
+                (sum.has_backward ? ", such as a sum over steps, a list, or retain_graph=True"
+                                  : ", such as a sum over steps or a list") +
+                ", and keep .detach() or .item() of it. It would release " + size_text(sum.bytes) +
+                " (arithmetic), and growth would stop (inferred).";
 }
 
 void explain_results(const GrowthCause& cause, const rows::Growth& sum, rows::Finding& finding) {

@@ -10,13 +10,20 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
+// NCCL's own ranges stay open on threads that have nothing to do with the finding.
+bool is_of_library(const rows::Range& range) { return range.name.starts_with("nccl"); }
+
 // The innermost of the ranges that were open when what was found began: the test that leaked.
 void name_range(const rows::Report& report, rows::Finding& finding) {
-  if (!finding.time_ns) return;
+  const std::uint64_t* const grew_from = finding.evidence.find<std::uint64_t>("begin_ns");
+  const rows::OptionalNumber begin_ns =
+      grew_from != nullptr ? rows::OptionalNumber(*grew_from) : finding.time_ns;
+  if (!begin_ns) return;
   const rows::Range* innermost = nullptr;
   for (const rows::Range& range : report.ranges) {
-    const bool is_over = range.end_ns && *range.end_ns < *finding.time_ns;
-    if (range.process != finding.process || range.start_ns > finding.time_ns || is_over) continue;
+    const bool is_over = range.end_ns && *range.end_ns < *begin_ns;
+    if (range.process != finding.process || range.start_ns > begin_ns || is_over) continue;
+    if (is_of_library(range)) continue;
     if (innermost == nullptr || range.start_ns >= innermost->start_ns) innermost = &range;
   }
   if (innermost == nullptr) return;

@@ -5,7 +5,7 @@
 
 #include "analyzer/findings/rule_table.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/program_trace.hpp"
+#include "tests/support/finding_query.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -230,27 +230,43 @@ TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
   }
 }
 
-TEST_CASE("growth that a million steps would not feel is for information", "[unit]") {
-  const auto severity = [](std::uint64_t every, std::uint64_t bytes, std::uint64_t model_bytes) {
+TEST_CASE("growth without a consequence is for information", "[unit]") {
+  const auto grow = [](std::uint64_t device_mib, std::uint64_t bytes, bool has_steps) {
     TraceBuilder trace = program_trace();
-    trace.device(0, 0x1234, 80 * 1024 * kMiB);
-    trace.allocate(0x8000000000, model_bytes, MemoryKind::kDevice, {.caller = kProgram + 0x30});
+    trace.device(0, 0x1234, device_mib * kMiB);
     for (std::uint64_t round = 0; round < 500; ++round) {
-      trace.step(round);
+      if (has_steps) trace.step(round);
       round_trip(trace);
-      if (round % every == 0) keep(trace, round, bytes);
+      keep(trace, round, bytes);
     }
-    for (std::uint64_t round = 0; round < 500; round += every) drop(trace, round);
-    trace.free(0x8000000000);
+    for (std::uint64_t round = 0; round < 500; ++round) drop(trace, round);
     const Json found = findings_of(trace, "growth");
     REQUIRE(found.size() == 1);
-    return found[0].at("severity").get<std::string>();
+    return found[0];
   };
   constexpr std::uint64_t kKiB = 1024;
-  CHECK(severity(5, 8 * kKiB, 1024 * kMiB) == "info");
-  CHECK(severity(5, 8 * kKiB, kMiB) == "warning");              // much of what is held
-  CHECK(severity(5, 64 * kKiB, 4 * 1024 * kMiB) == "warning");  // 12 GiB after a million steps
-  CHECK(severity(1, 2 * kKiB, 1024 * kMiB) == "warning");       // kept in each step
+  constexpr std::uint64_t kLarge = 80 * 1024;
+  CHECK(grow(kLarge, 8 * kKiB, true).at("severity") == "info");
+  CHECK(grow(kLarge, 512 * kKiB, true).at("severity") == "info");  // 160,000 steps
+  CHECK(text_of(grow(kLarge, 8 * kKiB, true)).find("the rest of the device lasts for 104") !=
+        std::string::npos);
+  CHECK(grow(kLarge, 1000 * kKiB, true).at("severity") == "warning");  // 80,000 steps
+  CHECK(grow(300, 8 * kKiB, true).at("severity") == "warning");        // 1 % of the device
+  CHECK(grow(kLarge, 8 * kKiB, false).at("severity") == "warning");    // full within a day
+}
+
+TEST_CASE("repetitions that nothing called steps are no steps", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 3000; ++round) {
+    trace.wait_until(round * 1'000'000'000);
+    for (std::uint64_t i = 0; i < 3; ++i) round_trip(trace, 0x900000000 + i * kMiB);
+    keep(trace, round);
+  }
+  const Json found = findings_of(trace, "growth");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("evidence").at("by_repetition") == true);
+  CHECK(text_of(found[0]).find(" a repetition over ") != std::string::npos);
+  CHECK(text_of(found[0]).find(" a step") == std::string::npos);
 }
 
 TEST_CASE("growth under noise is growth, freed at the end or not", "[unit]") {
