@@ -28,6 +28,8 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.composition = report_composition(context);
   report.card_peaks = report_card_peaks(context);
   report.driver_memory = report_driver_memory(context);
+  report.pools = report_pools(context);
+  report.communicators = report_communicators(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);

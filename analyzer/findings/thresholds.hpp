@@ -49,6 +49,11 @@ enum class Threshold : std::uint8_t {
   kPiledGraphsBytes,
   kIdleContextsBytes,
   kIdleContextsShare,
+  kPoolsCount,
+  kPoolsBytes,
+  kPoolsUsedShare,
+  kCommunicatorsCount,
+  kCommunicatorsBytes,
   kCount,
 };
 
@@ -136,6 +141,16 @@ inline constexpr std::array kThresholds = {
                   "least bytes that contexts of processes without work take together"},
     ThresholdInfo{"idle_contexts.share", ThresholdUnit::kShare, 0.05,
                   "largest part of what such a process takes that its own calls asked for"},
+    ThresholdInfo{"many_private_pools.count", ThresholdUnit::kCount, 3,
+                  "least number of private pools on a device"},
+    ThresholdInfo{"many_private_pools.bytes", ThresholdUnit::kBytes, 256 * 1024 * 1024,
+                  "least bytes that they reserve beyond the largest one"},
+    ThresholdInfo{"many_private_pools.used_share", ThresholdUnit::kShare, 0.5,
+                  "part of what they reserve that is too much in use above, after the captures"},
+    ThresholdInfo{"many_communicators.count", ThresholdUnit::kCount, 5,
+                  "least number of communicators of one place that live at once on a device"},
+    ThresholdInfo{"many_communicators.bytes", ThresholdUnit::kBytes, 256 * 1024 * 1024,
+                  "least bytes that they hold together"},
 };
 static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
 

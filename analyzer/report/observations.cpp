@@ -183,8 +183,15 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
     const GroupKey& key = model.accounts().group(block.entry.group).key;
     const auto category = static_cast<Category>(block.use.category);
     if (key.phase != Phase::kForward) continue;
-    if (category == Category::kActivation) sums.activation_bytes += block.entry.bytes;
-    if (category != Category::kTemporary || !names.is_under_autograd(key.site.stack)) continue;
+    // What was freed in its phase waited for a backward pass that did not come.
+    const bool waited_in_vain =
+        category == Category::kActivation && block.end != 0 &&
+        static_cast<Confidence>(block.use.confidence) == Confidence::kHeuristic;
+    if (category == Category::kActivation && !waited_in_vain) {
+      sums.activation_bytes += block.entry.bytes;
+    }
+    if (category != Category::kTemporary && !waited_in_vain) continue;
+    if (!names.is_under_autograd(key.site.stack)) continue;
     sums.bytes += block.entry.bytes;
     sums.blocks.push_back(block);
     sums.by_stack[key.site.stack] += block.entry.bytes;

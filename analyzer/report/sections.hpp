@@ -50,6 +50,12 @@ namespace gpumemtrace::analyzer {
 // report_driver_memory.cpp
 [[nodiscard]] std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context);
 
+// report_pools.cpp: pools of the framework's allocator and of the driver
+[[nodiscard]] std::vector<rows::PoolRow> report_pools(const ReportContext& context);
+
+// report_communicators.cpp: what NCCL allocated, by communicator
+[[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
+
 // report_leaks.cpp; without growth
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
 // What the class `lost` counts.

@@ -81,12 +81,13 @@ struct PoolRow : OnDevice {
   std::uint64_t allocated_peak_bytes = 0;
   OptionalNumber reserved_bytes_at_peak;  // at the peak of the device's reserved bytes
   OptionalNumber allocated_bytes_at_peak;
+  OptionalNumber allocated_bytes_after_capture;  // when its last capture had ended
   OptionalNumber live_graphs_at_end;
   OptionalNumber time_ns;  // when it was made
 
   GPUMEMTRACE_FIELDS(process, device, id, basis, kind, made_at, stack, graphs, reserved_peak_bytes,
                      allocated_peak_bytes, reserved_bytes_at_peak, allocated_bytes_at_peak,
-                     live_graphs_at_end, time_ns)
+                     allocated_bytes_after_capture, live_graphs_at_end, time_ns)
 };
 
 enum class DriverPartKind : std::uint8_t {
@@ -137,13 +138,14 @@ struct DriverMemory : OnDevice {
 // One communicator of NCCL, or, without an id, what NCCL allocated outside of those that are known.
 struct Communicator : OnDevice {
   OptionalText id;
-  std::uint64_t bytes = 0;  // live at the most
+  std::uint64_t bytes = 0;          // live at the most
+  std::uint64_t bytes_at_peak = 0;  // when all communicators of the device held most
   std::uint64_t allocations = 0;
   std::optional<Site> made_at;
   OptionalText stack;  // id of a row of stacks[]
   OptionalNumber ranks;
 
-  GPUMEMTRACE_FIELDS(process, device, id, bytes, allocations, made_at, stack, ranks)
+  GPUMEMTRACE_FIELDS(process, device, id, bytes, bytes_at_peak, allocations, made_at, stack, ranks)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

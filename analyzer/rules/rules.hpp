@@ -29,6 +29,8 @@ void find_managed_thrash(const RuleInput& input, Findings& findings);
 void find_fragmentation(const RuleInput& input, Findings& findings);
 void find_churn(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);
+void find_many_pools(const RuleInput& input, Findings& findings);
+void find_many_communicators(const RuleInput& input, Findings& findings);
 void find_gradients(const RuleInput& input, Findings& findings);
 void find_graphs_without_backward(const RuleInput& input, Findings& findings);
 void find_piled_graphs(const RuleInput& input, Findings& findings);

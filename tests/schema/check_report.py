@@ -260,6 +260,20 @@ def segment_problems(report):
                 yield f"$.segments: {key} of {place} sum to {total}, not to {row[whole]}"
 
 
+def pool_problems(report):
+    """The pools of the framework hold together what it reserved at its peak."""
+    sums = {}
+    for row in report.get("pools", []):
+        if row["kind"] != "driver" and row["reserved_bytes_at_peak"] is not None:
+            place = row["process"], row["device"]
+            sums[place] = sums.get(place, 0) + row["reserved_bytes_at_peak"]
+    for row in report["usage"]:
+        total = sums.get((row["process"], row["device"]))
+        if row["level"] == "framework" and total not in (None, row["reserved_peak_bytes"]):
+            yield (f"$.pools: those of {row['process']} on {row['device']} reserve {total} at the "
+                   f"peak, not {row['reserved_peak_bytes']}")
+
+
 def what_if_problems(report):
     """What each line makes unusable, and the remainder, sum to their cause."""
     for index, device in enumerate(report.get("what_if", [])):
@@ -332,6 +346,7 @@ def arithmetic_problems(report):
     yield from life_problems(report)
     yield from lives_over_time_problems(report)
     yield from segment_problems(report)
+    yield from pool_problems(report)
     yield from what_if_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)

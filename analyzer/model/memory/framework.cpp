@@ -51,7 +51,7 @@ std::uint32_t Framework::find_by_begin(std::uint64_t address) const {
 
 std::uint32_t Framework::add_segment(const Segment& segment, std::uint64_t now) {
   std::uint32_t id;
-  if (unused_.empty()) {
+  if (unused_.empty() || segment.pool != 0) {
     segments_.emplace_back();
     id = static_cast<std::uint32_t>(segments_.size());
   } else {
@@ -75,6 +75,10 @@ void Framework::grow_segment(std::uint32_t id, std::uint64_t address, std::uint6
   const std::uint64_t before = segment.stranded();
   segment.bytes += bytes;
   owner.grow(bytes, born);
+  if (segment.pool != 0) {
+    pools_.grow(segment.pool, bytes, 0);
+    owner.in_private_pools.reserved += bytes;
+  }
   accounts_.set_reserved(*owner.blocks, owner.reserved_bytes());
   change_stranded(owner, before, segment.stranded(), now);
   index_pages(id, address, bytes);
@@ -88,6 +92,10 @@ void Framework::shrink_segment(std::uint32_t id, std::uint64_t address, std::uin
   const std::uint64_t gone = std::min(segment.bytes, bytes);
   segment.bytes -= gone;
   owner.shrink(gone);
+  if (segment.pool != 0) {
+    pools_.shrink(segment.pool, gone, 0);
+    owner.in_private_pools.reserved -= gone;
+  }
   accounts_.set_reserved(*owner.blocks, owner.reserved_bytes());
   unindex_pages(id, address, bytes);
   change_stranded(owner, before, segment.stranded(), now);
@@ -100,7 +108,38 @@ void Framework::remove_segment(std::uint32_t id, std::uint64_t now) {
   segment.live = false;
   ++device(segment.device).segments_freed;
   // Blocks that the trace shows as living on would point at the next segment of this id.
-  if (segment.live_blocks == 0) unused_.push_back(id);
+  if (segment.live_blocks == 0 && segment.pool == 0) unused_.push_back(id);
+}
+
+void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std::uint64_t now) {
+  Segment& segment = segments_[id - 1];
+  if (segment.pool != 0) {
+    segment.pool = pools_.join(capture, segment.device, segment.pool);
+    return;
+  }
+  // A warm-up in the pool made it, before the first capture.
+  FrameworkDevice& owner = device(segment.device);
+  const std::uint64_t before = segment.stranded();
+  segment.pool = pools_.pool_of(capture, segment.device);
+  pools_.grow(segment.pool, segment.bytes, segment.allocated);
+  owner.in_private_pools.reserved += segment.bytes;
+  owner.in_private_pools.allocated += segment.allocated;
+  change_stranded(owner, before, segment.stranded(), now);
+}
+
+// The pools are looked at where blocks are: memory comes for a block, which counts with it.
+void Framework::note_peaks(FrameworkDevice& device) {
+  const PoolBytes& in_private = device.in_private_pools;
+  const std::uint64_t reserved = device.reserved_bytes();
+  const std::uint64_t allocated = device.blocks->bytes;
+  PoolBytes& peak = device.default_pool_peak;
+  peak.reserved = std::max(peak.reserved, reserved - std::min(reserved, in_private.reserved));
+  peak.allocated = std::max(peak.allocated, allocated - std::min(allocated, in_private.allocated));
+  if (device.reserved_peak_bytes <= device.marked_peak) return;
+  device.marked_peak = device.reserved_peak_bytes;
+  device.allocated_at_peak = allocated;
+  device.peak_is_restored = false;
+  pools_.set_mark();
 }
 
 void Framework::index_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes) {
@@ -156,6 +195,10 @@ void Framework::add_block(const trace::Block& record, std::uint32_t group, std::
   const std::uint64_t before = around.stranded();
   ++around.live_blocks;
   around.allocated += bytes;
+  if (around.pool != 0) {
+    pools_.grow(around.pool, 0, bytes);
+    device(around.device).in_private_pools.allocated += bytes;
+  }
   change_stranded(device(around.device), before, around.stranded(), now);
 }
 
@@ -168,8 +211,12 @@ bool Framework::remove_block(std::uint64_t address, std::uint64_t now) {
   const std::uint64_t before = around.stranded();
   --around.live_blocks;
   around.allocated -= removed.bytes;
+  if (around.pool != 0) {
+    pools_.shrink(around.pool, 0, removed.bytes);
+    device(around.device).in_private_pools.allocated -= removed.bytes;
+  }
   if (!around.live) {
-    if (around.live_blocks == 0) unused_.push_back(removed.link);
+    if (around.live_blocks == 0 && around.pool == 0) unused_.push_back(removed.link);
     return true;
   }
   change_stranded(device(around.device), before, around.stranded(), now);
@@ -180,6 +227,7 @@ bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
   FrameworkDevice& owner = device(record.device);
   owner.report(record.reserved_bytes, now);
   accounts_.set_reserved(*owner.blocks, record.reserved_bytes);
+  note_peaks(owner);
   const auto difference = static_cast<std::int64_t>(record.allocated - owner.blocks->bytes);
   const bool went_apart = difference != owner.difference;
   owner.difference = difference;

@@ -10,6 +10,7 @@
 #include "analyzer/base/flat_map.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/memory/memory.hpp"
+#include "analyzer/model/memory/private_pools.hpp"
 #include "trace/ledger/reserved_bytes.hpp"
 #include "trace/records.hpp"
 
@@ -27,10 +28,12 @@ struct Segment {
   std::int32_t device = kUnknownDevice;
   bool mapped = false;  // a reservation
   bool live = false;
+  std::uint32_t pool = 0;  // of PrivatePools; 0 = the default pool of its device
 
-  // Free bytes that cannot go back to the driver because blocks live beside them.
+  // Free bytes that cannot go back to the driver because blocks live beside them. Other settings
+  // of the allocator do not change what a private pool holds, so it does not count.
   [[nodiscard]] std::uint64_t stranded() const {
-    return live_blocks != 0 && bytes > allocated ? bytes - allocated : 0;
+    return pool == 0 && live_blocks != 0 && bytes > allocated ? bytes - allocated : 0;
   }
 };
 
@@ -43,11 +46,17 @@ struct FrameworkDevice : ledger::ReservedBytes {
   std::uint64_t segments_allocated = 0;
   std::uint64_t segments_freed = 0;
   std::int64_t difference = 0;  // the framework's total of its blocks minus ours
+  PoolBytes in_private_pools;
+  PoolBytes default_pool_peak;          // each at its own moment
+  std::uint64_t marked_peak = 0;        // reserved_peak_bytes when the pools were marked last
+  std::uint64_t allocated_at_peak = 0;  // of all pools, at that moment
+  bool peak_is_restored = false;        // it was before a checkpoint's cut
 };
 
 // - Segments are found by their blocks: the caller of record asks for the segment of a new block's
 //   address and, where there is none, adds the driver memory around it as one.
-// - Segment ids are stable and begin at 1; 0 means none.
+// - Segment ids are stable and begin at 1; 0 means none. An id of a private pool's segment is never
+//   used again, so that what was released is known to be private.
 class Framework {
  public:
   explicit Framework(Accounts& accounts) : accounts_(accounts) {}
@@ -60,6 +69,8 @@ class Framework {
   void shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
                       std::uint64_t now);
   void remove_segment(std::uint32_t id, std::uint64_t now);
+  // A capture allocates from the segment: both have one pool from now on.
+  void join_pool(std::uint32_t id, PrivatePools::Capture& capture, std::uint64_t now);
 
   [[nodiscard]] LiveAllocation* find_block(std::uint64_t address) { return blocks_.find(address); }
   void add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
@@ -77,6 +88,8 @@ class Framework {
   void restore(const trace::Peak& peak) {
     FrameworkDevice& owner = device(peak.device);
     owner.restore(peak);
+    owner.marked_peak = owner.reserved_peak_bytes;
+    owner.peak_is_restored = true;
     accounts_.set_reserved(*owner.blocks, owner.reserved_bytes());
   }
 
@@ -88,6 +101,15 @@ class Framework {
   [[nodiscard]] const FrameworkDevice* find(std::int32_t ordinal) const;
   [[nodiscard]] const std::map<std::int32_t, FrameworkDevice>& devices() const { return devices_; }
   [[nodiscard]] const Segment& segment(std::uint32_t id) const { return segments_[id - 1]; }
+  [[nodiscard]] bool is_private(std::uint32_t segment) const {
+    return segments_[segment - 1].pool != 0;
+  }
+  // For a new segment; `capture` may be nullptr.
+  [[nodiscard]] std::uint32_t pool_of(PrivatePools::Capture* capture, std::int32_t device) {
+    return capture == nullptr ? 0 : pools_.pool_of(*capture, device);
+  }
+  [[nodiscard]] PrivatePools& pools() { return pools_; }
+  [[nodiscard]] const PrivatePools& pools() const { return pools_; }
   template <class Visit>
   void for_each_block(Visit&& visit) const {
     blocks_.for_each(visit);
@@ -106,6 +128,7 @@ class Framework {
   void unindex_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes);
   void change_stranded(FrameworkDevice& device, std::uint64_t before, std::uint64_t after,
                        std::uint64_t now);
+  void note_peaks(FrameworkDevice& device);
 
   Accounts& accounts_;
   LiveMap blocks_;
@@ -114,6 +137,7 @@ class Framework {
   std::map<std::uint64_t, std::uint32_t> by_begin_;
   std::uint64_t unindexed_pieces_ = 0;  // too large for the page index
   FlatMap<Page, &Page::number> pages_;
+  PrivatePools pools_;
   std::map<std::int32_t, FrameworkDevice> devices_;
   FrameworkDevice* last_device_ = nullptr;
 };

@@ -40,7 +40,7 @@ void MemoryCalls::allocate(const trace::Allocation& call, const GroupKey& key,
     memory_.hand_out(entry, key);
   }
   if ((call.call.record.flags & trace::kFlagSegment) != 0) {
-    (void)memory_.discover_segment(call.address);
+    (void)memory_.discover_segment(call.address, nullptr);
   }
   if (memory_.out_of_memory.pending()) {
     memory_.out_of_memory.succeeded(memory_.present.writer, key.site, key.device, call.bytes,
@@ -77,8 +77,14 @@ std::uint32_t MemoryCalls::add(const trace::Block& block, Phase phase) {
     ++memory_.statistics.live_address_allocated;
     memory_.begin_next_moment();
   }
+  PrivatePools::Capture* const capture =
+      memory_.framework.pools().capture_of(block, present.writer);
   std::uint32_t segment = memory_.framework.find_segment(block.address);
-  if (segment == 0) segment = memory_.discover_segment(block.address);
+  if (segment == 0) {
+    segment = memory_.discover_segment(block.address, capture);
+  } else if (capture != nullptr) {
+    memory_.framework.join_pool(segment, *capture, present.time);
+  }
   const std::uint32_t group = memory_.accounts.group_of({.site = {.stack = present.stack},
                                                          .kind = Kind::kBlock,
                                                          .device = block.device,

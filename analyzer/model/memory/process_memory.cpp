@@ -54,7 +54,9 @@ void MappingOwner::end(const LiveAllocation& physical) const {
     memory_.out_of_memory.flushed(memory_.present.writer, physical.bytes);
   }
   const GroupKey& key = memory_.accounts.group(physical.group).key;
-  if (key.kind == Kind::kVmm) memory_.physical_changed(key.device);
+  if (key.kind != Kind::kVmm) return;
+  if (memory_.nccl.is_used()) memory_.nccl.release(physical.born);
+  memory_.physical_changed(key.device);
 }
 
 GroupKey ProcessMemory::key_of(const trace::CallHeader& call, const ledger::Target& target) {
@@ -145,6 +147,7 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
       if (is_rounded(key.kind)) {
         devices.state(key.device).rounding.remove(chunk_address_of(key.kind, entry), entry.bytes);
       }
+      if (nccl.is_used()) nccl.release(entry.born);
       physical_changed(key.device);
       return;
     }
@@ -157,7 +160,8 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
   }
 }
 
-std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
+std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
+                                              PrivatePools::Capture* capture) {
   LiveAllocation* around = live.find(Memory::Space::kAddresses, address);
   VirtualMemory::Reservation* reservation = virtual_memory.reservations().containing(address);
   if (around == nullptr && reservation == nullptr) {
@@ -166,20 +170,23 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
     searched_version_ = live.version();
     around = live.find_containing(address);
   }
-  if (around != nullptr) return add_segment_around(*around);
+  if (around != nullptr) return add_segment_around(*around, capture);
   const VirtualMemory::Mapping* mapping = virtual_memory.mappings().containing(address);
   if (reservation == nullptr || mapping == nullptr) return 0;
+  const std::int32_t device = accounts.group(mapping->entry.group).key.device;
   const std::uint32_t id =
       framework.add_segment({.begin = reservation->begin(),
                              .end = reservation->begin() + reservation->bytes(),
-                             .device = accounts.group(mapping->entry.group).key.device,
-                             .mapped = true},
+                             .device = device,
+                             .mapped = true,
+                             .pool = framework.pool_of(capture, device)},
                             present.time);
   virtual_memory.attach_segment(*reservation, {id}, MappingOwner(*this));
   return id;
 }
 
-std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around) {
+std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around,
+                                                PrivatePools::Capture* capture) {
   const GroupKey key = accounts.group(around.group).key;  // a copy: groups may be added below
   if (level_of(key.kind) != Level::kDriver) return 0;
   if (around.link == 0) accounts.move_to_segments(around);
@@ -187,7 +194,8 @@ std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around) {
                                        .begin = around.address,
                                        .end = around.address + around.bytes,
                                        .bytes = around.bytes,
-                                       .device = key.device},
+                                       .device = key.device,
+                                       .pool = framework.pool_of(capture, key.device)},
                                       present.time);
   accounts.count_segment(around.group);
   return around.link;
@@ -255,13 +263,15 @@ std::vector<Unit> ProcessMemory::units_at(const PeakSnapshot& moment, std::int32
   std::vector<Unit> units;
   for (const LiveAllocation& entry : live_at(moment, Level::kDriver, device)) {
     const Kind kind = accounts.group(entry.group).key.kind;
-    if (entry.link != 0 && kind != Kind::kVmm) {
+    if (entry.link != 0 && kind != Kind::kVmm && !framework.is_private(entry.link)) {
       units.push_back({entry.address, entry.bytes, entry.address});
     }
   }
   // Mappings of one segment share its id, which cannot be the address of another unit.
   for (const LiveAllocation& entry : live_at(moment, Level::kMapping, device)) {
-    if (entry.link != 0) units.push_back({entry.address, entry.bytes, entry.link});
+    if (entry.link != 0 && !framework.is_private(entry.link)) {
+      units.push_back({entry.address, entry.bytes, entry.link});
+    }
   }
   return units;
 }

@@ -15,6 +15,7 @@
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/model/memory/graphs.hpp"
 #include "analyzer/model/memory/memory.hpp"
+#include "analyzer/model/memory/nccl_memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
 #include "analyzer/order/merge.hpp"
 #include "trace/ledger/contexts.hpp"
@@ -109,8 +110,9 @@ struct ProcessMemory {
   }
 
   // A block of the framework lies where none was before: the driver memory around it is a segment.
-  // Its id; 0 where no such memory is known.
-  std::uint32_t discover_segment(std::uint64_t address);
+  // Its id; 0 where no such memory is known. `capture` is the one that asked for the block, or
+  // nullptr.
+  std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
   void pools_changed(std::int32_t device);
   void physical_changed(std::int32_t device);
   // A second event of the present record: no two share a moment.
@@ -132,7 +134,7 @@ struct ProcessMemory {
   }
   [[nodiscard]] Fragmentation fragmentation_at(const PeakSnapshot& moment,
                                                std::int32_t device) const;
-  // The segments of the framework, as units (geometry.hpp).
+  // The segments of the framework's default pool, as units (geometry.hpp).
   [[nodiscard]] std::vector<Unit> units_at(const PeakSnapshot& moment, std::int32_t device) const;
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
@@ -153,6 +155,7 @@ struct ProcessMemory {
   Graphs graphs;
   ledger::CopyLocations copy_locations;
   ledger::Contexts contexts;  // all that were seen, also those that have ended
+  NcclMemory nccl;
   OutOfMemory out_of_memory;
   CollectedMemory collected;
   ledger::RefusedFrees refused_frees;
@@ -162,7 +165,7 @@ struct ProcessMemory {
   std::set<std::uint64_t> unfinished_frees;
 
  private:
-  std::uint32_t add_segment_around(LiveAllocation& around);
+  std::uint32_t add_segment_around(LiveAllocation& around, PrivatePools::Capture* capture);
 
   std::uint64_t searched_version_ = 0;  // of `live`, when a search for a segment found nothing
 };

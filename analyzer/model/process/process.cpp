@@ -86,6 +86,23 @@ void ProcessModel::apply(const trace::Allocation& call) {
     program_.steps().allocated(group, call.bytes, present_.time);
   }
   memory_calls_.allocate(call, key, group);
+  if (memory_.nccl.is_used() && level_of(key.kind) == Level::kDriver && is_nccl(key.site)) {
+    memory_.nccl.allocate(present_.writer, key.site, key.device, call.bytes, present_.time);
+  }
+}
+
+bool ProcessModel::is_nccl(const CallSite& site) const {
+  const std::string_view module = program_.dictionary().name_of(site).module;
+  return module.find("/libnccl.so") != std::string_view::npos;
+}
+
+void ProcessModel::apply(const trace::Annotation& annotation) {
+  program_.annotate(annotation);
+  if (annotation.source != trace::AnnotationSource::kNvtx || present_.in_checkpoint) return;
+  const bool has_name = annotation.operation == trace::AnnotationOperation::kPush;
+  memory_.nccl.annotate(annotation,
+                        has_name ? program_.steps().name_of(annotation.name) : std::string(),
+                        present_.writer, present_.time);
 }
 
 void ProcessModel::apply(const trace::Free& call) {
@@ -114,6 +131,8 @@ void ProcessModel::apply(const trace::Set& call) {
 }
 
 void ProcessModel::apply(const trace::Graph& call) {
+  memory_.framework.pools().apply(call, present_.writer, present_.site_of(call.call),
+                                  present_.time);
   if (call.call.record.result != trace::kCudaSuccess) return;
   if (call.operation == trace::GraphOperation::kLaunch && activity_.is_on() &&
       !present_.in_checkpoint) {
@@ -202,6 +221,7 @@ void ProcessModel::apply(const trace::FrameworkOom& record) {
 }
 
 void ProcessModel::apply(const trace::Thread& thread) {
+  memory_.nccl.set_thread(thread.writer != 0 ? thread.writer : present_.writer, thread.thread_id);
   activity_.join().add_thread(thread.writer != 0 ? thread.writer : present_.writer, thread);
   program_.add_thread(thread);
 }

@@ -112,13 +112,15 @@ class ProcessModel final {
   void apply(const trace::Name& name) {
     program_.steps().add_name(name.id, trace::tail_of(name.record));
   }
-  void apply(const trace::Annotation& annotation) { program_.annotate(annotation); }
+  void apply(const trace::Annotation& annotation);
   void apply(const trace::Gap& gap) { statistics_.add(gap); }
   void apply(const trace::Checkpoint& checkpoint) {
     checkpoint_.finish(checkpoint);
     program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
+  // The call gave memory to NCCL.
+  [[nodiscard]] bool is_nccl(const CallSite& site) const;
   // A call that the trace ends in.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();

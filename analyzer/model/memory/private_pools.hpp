@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private pools of the framework's allocator: which captures of CUDA graphs share one, and how much
+// each holds. The id of a pool is not in the trace. A pool is known by the captures that allocated
+// from it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/ledger/call_site.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+using ledger::CallSite;
+
+// What a pool holds at a moment.
+struct PoolBytes {
+  std::uint64_t reserved = 0;
+  std::uint64_t allocated = 0;
+};
+
+struct PrivatePool {
+  std::int32_t device = -1;
+  std::uint32_t merged_into = 0;  // id of the pool that this one turned out to be; 0 = none
+  CallSite made_at;               // where its first capture begins
+  std::uint64_t time = 0;         // model time of that
+  std::uint64_t captures = 0;     // that allocated from it
+  PoolBytes now;
+  PoolBytes peak;                             // each at its own moment
+  std::uint64_t allocated_after_capture = 0;  // when its last capture ended
+  std::uint64_t live_graphs = 0;              // instantiated from its captures
+  PoolBytes at_mark;  // valid where `mark` is the present one of PrivatePools
+  std::uint64_t mark = 0;
+};
+
+// - Ids begin at 1 and are stable. A merged pool's numbers are those of the pool that it became.
+// - Two pools are one where a capture allocates from segments of both.
+class PrivatePools {
+ public:
+  // Also of calls that failed: a capture that became invalid ends with one.
+  void apply(const trace::Graph& call, std::uint32_t writer, const CallSite& site,
+             std::uint64_t now);
+  // The capture that asks for the block, or nullptr.
+  struct Capture;
+  [[nodiscard]] Capture* capture_of(const trace::Block& block, std::uint32_t writer);
+  // The pool that the capture allocates from on the device. Made where it has none.
+  [[nodiscard]] std::uint32_t pool_of(Capture& capture, std::int32_t device);
+  // The capture allocates from the pool, too. Returns the pool that both are from now on.
+  std::uint32_t join(Capture& capture, std::int32_t device, std::uint32_t pool);
+
+  void grow(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated);
+  void shrink(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated);
+  // What all pools hold now is what they hold at the mark.
+  void set_mark() { ++mark_; }
+  [[nodiscard]] PoolBytes at_mark(std::uint32_t id) const {
+    const PrivatePool& pool = pools_[id - 1];
+    return pool.mark == mark_ ? pool.at_mark : pool.now;
+  }
+  [[nodiscard]] std::uint32_t root_of(std::uint32_t id) const {
+    while (id != 0 && pools_[id - 1].merged_into != 0) id = pools_[id - 1].merged_into;
+    return id;
+  }
+  // Calls visit(id, pool) for each that is not merged into another one.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (std::uint32_t id = 1; id <= pools_.size(); ++id) {
+      if (pools_[id - 1].merged_into == 0) visit(id, pools_[id - 1]);
+    }
+  }
+
+ private:
+  using ByDevice = std::map<std::int32_t, std::uint32_t>;
+
+  void end_capture(std::uint64_t stream, std::uint64_t graph);
+  void count_graphs(const ByDevice& pools, bool is_live);
+  PrivatePool& changing(std::uint32_t id);
+  std::uint32_t merge(std::uint32_t id, std::uint32_t other);
+
+  std::vector<PrivatePool> pools_;
+  std::vector<Capture> open_;
+  std::unordered_map<std::uint64_t, ByDevice> graphs_;
+  std::unordered_map<std::uint64_t, ByDevice> executables_;
+  std::uint64_t mark_ = 0;
+};
+
+struct PrivatePools::Capture {
+  std::uint64_t stream = 0;
+  std::uint32_t writer = 0;
+  CallSite site;
+  std::uint64_t time = 0;
+  bool has_block_stream = false;
+  std::int64_t block_stream = 0;  // the framework's number of the captured stream
+  ByDevice pools;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators of NCCL that pile up.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyzer/rules/finding_text.hpp"
+#include "analyzer/rules/rules.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Communicators that one place made on one device, and that lived at once.
+struct Pile {
+  const rows::Communicator* first = nullptr;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::vector<Pile> piles_of(const std::vector<rows::Communicator>& rows) {
+  std::vector<Pile> piles;
+  for (const rows::Communicator& row : rows) {
+    if (!row.id || !row.made_at || row.bytes_at_peak == 0) continue;
+    const auto known = std::ranges::find_if(piles, [&](const Pile& pile) {
+      return pile.first->process == row.process && pile.first->device == row.device &&
+             pile.first->made_at == row.made_at;
+    });
+    Pile& pile = known == piles.end() ? piles.emplace_back() : *known;
+    if (pile.first == nullptr) pile.first = &row;
+    ++pile.count;
+    pile.bytes += row.bytes_at_peak;
+  }
+  return piles;
+}
+
+rows::Finding finding_of(const Pile& pile) {
+  rows::Finding finding = finding_at(Rule::kManyCommunicators, *pile.first);
+  finding.level = Level::kDriver;
+  finding.origin = {"nccl", pile.first->made_at, pile.first->stack};
+  finding.bytes = pile.bytes;
+  const std::uint64_t each = pile.bytes / pile.count;
+  const std::uint64_t saved = pile.bytes - each;
+  finding.saves = {saved, std::nullopt, rows::SavesBasis::kArithmetic};
+  finding.evidence.add("communicators", pile.count);
+  finding.evidence.add("bytes_of_each", each);
+  finding.title = count_text(pile.count, "NCCL communicator", "NCCL communicators") + " made at " +
+                  site_text(pile.first->made_at) + " hold " + size_text(pile.bytes);
+  finding.detail = "Each communicator has buffers of its own, " + size_text(each) +
+                   " on average, until it is destroyed. None of these had been when they held "
+                   "most together.";
+  finding.fix =
+      "Make the process group once and use it again, or call "
+      "torch.distributed.destroy_process_group(group) when it is no longer needed. One "
+      "communicator instead of " +
+      std::to_string(pile.count) + " saves " + size_text(saved) + " (arithmetic).";
+  return finding;
+}
+
+}  // namespace
+
+void find_many_communicators(const RuleInput& input, Findings& findings) {
+  for (const Pile& pile : piles_of(input.report.communicators)) {
+    if (pile.count < input.thresholds.count(Threshold::kCommunicatorsCount)) continue;
+    if (pile.bytes < input.thresholds.bytes(Threshold::kCommunicatorsBytes)) continue;
+    findings.push_back(finding_of(pile));
+  }
+}
+
+}  // namespace gpumemtrace::analyzer
