@@ -106,6 +106,11 @@ TEST_CASE("frames of PyTorch have roles by file and function", "[unit]") {
   CHECK(role_of_frame("AveragedModel.__init__", "/x/torch/optim/swa_utils.py") == FrameRole::kNone);
   CHECK(role_of_frame("PreTrainedModel.from_pretrained",
                       "/x/site-packages/transformers/modeling_utils.py") == FrameRole::kPlacement);
+  constexpr auto kCollectives = "/x/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py";
+  CHECK(role_of_frame("foreach_all_gather", kCollectives) == FrameRole::kGathering);
+  CHECK(role_of_frame("foreach_reduce", kCollectives) == FrameRole::kReduction);
+  CHECK(role_of_frame("DistributedDataParallel._ddp_init_helper",
+                      "/x/torch/nn/parallel/distributed.py") == FrameRole::kGathering);
 }
 
 TEST_CASE("the innermost frame that has a role decides", "[unit]") {
@@ -121,6 +126,48 @@ TEST_CASE("the innermost frame that has a role decides", "[unit]") {
         Phase::kBackward);
   CHECK(role_of_frames({FrameRole::kZeroGrad, FrameRole::kOptimizer}).zero_grad);
   CHECK(role_of_frames({FrameRole::kZeroGrad, FrameRole::kOptimizer}).phase == Phase::kNone);
+  // Who gathers parameters works for the phase around it.
+  const StackRole gathers = role_of_frames({FrameRole::kGathering, FrameRole::kForward});
+  CHECK(gathers.phase == Phase::kForward);
+  CHECK(gathers.placed == Placed::kAsGathered);
+}
+
+TEST_CASE("what ranks exchange is gathered, and the reduced gradient is a gradient", "[unit]") {
+  Lifetime freed;
+  freed.freed = true;
+  BlockFacts block = block_of(Phase::kForward, freed);
+  block.placed = Placed::kAsGathered;
+  CHECK(categorize(block) == Verdict{Category::kGathered, Confidence::kInferred});
+  block.life = outlived(true, true, false);
+  CHECK(categorize(block).category == Category::kGathered);
+  block = block_of(Phase::kBackward, freed);
+  block.placed = Placed::kAsGradient;
+  CHECK(categorize(block).category == Category::kGathered);
+  block.life = outlived(true, false, true);
+  CHECK(categorize(block).category == Category::kGradient);
+}
+
+TEST_CASE("what stays from pass to pass is not temporary", "[unit]") {
+  for (const bool has_autograd : {false, true}) {
+    TrainingTrace trace;
+    const std::uint32_t model =
+        trace.stack({{"Net.forward", "train.py", 1},
+                     {"Module._call_impl", "/lib/torch/nn/modules/module.py", 2},
+                     {"main", "train.py", 3}},
+                    has_autograd ? trace::kFlagAutograd : std::uint16_t{0});
+    std::vector<std::uint64_t> kept;
+    for (int i = 0; i < 4; ++i) {
+      trace.give_back(trace.take(kMiB, trace.load), kMiB, 0);
+      kept.push_back(trace.take(8 * kMiB, model));
+      trace.give_back(trace.take(2 * kMiB, model), 2 * kMiB, 0);
+    }
+    for (const std::uint64_t block : kept) trace.give_back(block, 8 * kMiB, 0);
+    const Json categories = framework_peak(report_of(trace.builder())).at("categories");
+    // The last two were freed before a second pass began.
+    CHECK(categories.at(has_autograd ? "activation" : "unknown") ==
+          (has_autograd ? 3 : 2) * 8 * kMiB);
+    CHECK(categories.at("temporary") == 2 * kMiB + (has_autograd ? 1 : 2) * 8 * kMiB);
+  }
 }
 
 TEST_CASE("a block is what its birth and its life say", "[unit]") {

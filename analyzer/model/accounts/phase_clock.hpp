@@ -25,6 +25,8 @@ struct Lifetime {
   bool outlived_phase = false;      // another phase began
   bool outlived_step = false;       // an optimizer phase began
   bool outlived_next_step = false;  // and a second one, with work between
+  bool outlived_pass = false;       // the forward pass was over, or the next one began
+  bool outlived_next_pass = false;  // a second one began
 };
 
 // When phases began, in model time; 0 = not yet.
@@ -37,12 +39,18 @@ struct PhaseClock {
   std::uint64_t phase_began = 0;
   std::uint64_t optimizer_began = 0;
   std::uint64_t former_optimizer_began = 0;
+  // Forward passes: calls of a model, also where several make one forward phase.
+  std::uint64_t pass_began = 0;
+  std::uint64_t former_pass_began = 0;
+  std::uint64_t pass_was_over = 0;  // something happened outside of the model
 
   [[nodiscard]] Lifetime lifetime_of_live(std::uint64_t born) const {
     Lifetime lifetime;
     lifetime.outlived_phase = born < phase_began;
     lifetime.outlived_step = born < optimizer_began;
     lifetime.outlived_next_step = born < former_optimizer_began;
+    lifetime.outlived_pass = born < pass_began || born < pass_was_over;
+    lifetime.outlived_next_pass = born < former_pass_began;
     return lifetime;
   }
   [[nodiscard]] Lifetime lifetime_of_freed(std::uint64_t born) const {

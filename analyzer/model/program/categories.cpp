@@ -57,11 +57,27 @@ Verdict placed(const BlockFacts& block) {
       return inferred(Category::kOptimizerState);
     case Placed::kAsGradient:
       return inferred(Category::kGradient);
-    case Placed::kAsBuckets:
-      return inferred(Category::kOther);
+    case Placed::kAsGathered:
+      return inferred(Category::kGathered);
     default:
       return inferred(Category::kParameter);
   }
+}
+
+// Freed in the phase that it was born in. What outlives a forward pass waited for a backward pass;
+// without autograd, the program kept it, and nothing tells why.
+Verdict freed_in_its_phase(const BlockFacts& block) {
+  // It was sent to the other ranks. The gradient is what comes back.
+  if (block.placed == Placed::kAsGradient || block.placed == Placed::kAsGathered) {
+    return inferred(Category::kGathered);
+  }
+  if (block.born_in == Phase::kForward && block.placed == Placed::kNowhere) {
+    if (block.life.outlived_pass && block.under_autograd) return heuristic(Category::kActivation);
+    if (block.life.outlived_next_pass) return {};
+  }
+  const bool has_use =
+      block.placed != Placed::kNowhere || block.receives_input || block.born_in != Phase::kNone;
+  return has_use ? inferred(Category::kTemporary) : Verdict{};
 }
 
 }  // namespace
@@ -70,8 +86,7 @@ Verdict categorize(const BlockFacts& block) {
   const bool is_placed = block.placed != Placed::kNowhere;
   const bool is_gradient = block.born_in == Phase::kBackward && is_freed_as_gradient(block);
   if (block.life.freed && !block.life.outlived_phase && !is_gradient) {
-    const bool has_use = is_placed || block.receives_input || block.born_in != Phase::kNone;
-    return has_use ? inferred(Category::kTemporary) : Verdict{};
+    return freed_in_its_phase(block);
   }
   if (block.workspace == WorkspaceSign::kGiven) return inferred(Category::kWorkspace);
   if (is_placed) return placed(block);

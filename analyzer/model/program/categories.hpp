@@ -25,11 +25,12 @@ enum class Category : std::uint8_t {
   kTemporary,
   kWorkspace,
   kOther,
+  kGathered,  // parameters and gradients that ranks exchange: unsharded copies and buffers
 };
 constexpr auto names(Category) {
   return std::to_array<std::string_view>({"", "parameter", "gradient", "optimizer_state", "buffer",
-                                          "activation", "input", "temporary", "workspace",
-                                          "other"});
+                                          "activation", "input", "temporary", "workspace", "other",
+                                          "gathered"});
 }
 inline constexpr std::size_t kCategories = word_count(Category());
 
@@ -54,7 +55,7 @@ enum class Placed : std::uint8_t {
   kInModule,  // by the constructor of a module of the program's own: a parameter or a buffer
   kAsOptimizerState,
   kAsGradient,  // where gradients of all ranks are added up for sharded parameters
-  kAsBuckets,   // through which ranks exchange gradients
+  kAsGathered,  // where sharded parameters become whole, and in buckets of gradients
 };
 
 struct BlockFacts {
@@ -65,9 +66,10 @@ struct BlockFacts {
   bool parameter_sized = false;  // there is a parameter of its size, or none is known at all
   bool backward_sized = false;   // backward made a block of its size
   WorkspaceSign workspace = WorkspaceSign::kNone;
-  bool on_engine = false;     // a thread of PyTorch's autograd asked for it
-  bool recomputed = false;    // by forward, run anew for backward
-  bool is_of_update = false;  // an optimizer made it where it computes with its state
+  bool on_engine = false;       // a thread of PyTorch's autograd asked for it
+  bool recomputed = false;      // by forward, run anew for backward
+  bool is_of_update = false;    // an optimizer made it where it computes with its state
+  bool under_autograd = false;  // backward may need it
   Lifetime life;
 };
 [[nodiscard]] Verdict categorize(const BlockFacts& block);

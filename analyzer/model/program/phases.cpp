@@ -22,13 +22,22 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   const bool belongs_to_forward =
       clock_.phase == Phase::kForward && role.placed == Placed::kNowhere && !role.zero_grad;
   if (clock_.phase != Phase::kForward) left_ = true;
+  if (belongs_to_forward && !between_passes_) {
+    between_passes_ = true;
+    clock_.pass_was_over = now;
+  }
   return belongs_to_forward ? Phase::kForward : Phase::kNone;
 }
 
 void Phases::note_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
-  if (clock_.phase == Phase::kBackward) end_invisible_step(now);
+  if (clock_.phase == Phase::kBackward) return end_invisible_step(now);
+  // Before the first backward pass there was nothing to free. So the gradients of the first step go
+  // in the forward phase of the second one, which goes on.
+  if (clock_.phase != Phase::kForward || longest_step_ != 0 || backward_passes_ == 0) return;
+  end_invisible_step(now);
+  worked_ = grads_were_freed_ = true;
 }
 
 bool Phases::is_optimizer_hidden() const {
@@ -65,7 +74,14 @@ void Phases::optimizer_worked(std::uint64_t now) {
   clock_.optimizer_began = now;
 }
 
+void Phases::begin_pass(std::uint64_t now) {
+  clock_.former_pass_began = clock_.pass_began;
+  clock_.pass_began = now;
+}
+
 void Phases::begin(Phase phase, std::uint64_t now) {
+  if (phase == Phase::kForward && (between_passes_ || clock_.phase != phase)) begin_pass(now);
+  between_passes_ = false;
   const bool is_work = phase != Phase::kOptimizer;
   // Several optimizers in a row are one phase.
   const bool goes_on = phase == clock_.phase && (is_work || !worked_);

@@ -26,7 +26,7 @@ class Phases {
     clock_.in_zero_grad = role.zero_grad;
     if (!role.has_python && !(may_be_engine && !stacks_.empty())) return Phase::kNone;
     const Phase phase = role.has_python ? role.phase : Phase::kBackward;
-    if (phase == clock_.phase && !left_) [[likely]]
+    if (phase == clock_.phase && !left_ && !between_passes_) [[likely]]
       return phase;  // a phase goes on
     return change(role, phase, now);
   }
@@ -70,6 +70,7 @@ class Phases {
  private:
   Phase change(const StackRole& role, Phase phase, std::uint64_t now);
   void begin(Phase phase, std::uint64_t now);
+  void begin_pass(std::uint64_t now);
   void note_zero_grad(std::uint64_t now);
   // Nothing showed one for several times as many backward passes as a step ever had: it works in
   // place, and so does zero_grad. From then on each backward pass ends a step.
@@ -87,6 +88,7 @@ class Phases {
   std::uint64_t all_backward_passes_ = 0;
   std::uint32_t longest_step_ = 0;  // the most of them in a step that was seen
   bool left_ = false;               // something else than the last phase has happened since
+  bool between_passes_ = true;      // in forward, and outside of the model
   bool worked_ = false;             // since the last step ended
   bool grads_were_freed_ = false;   // likewise
   bool is_hidden_ = false;          // is_optimizer_hidden() was true, and no step was seen since

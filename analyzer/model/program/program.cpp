@@ -106,6 +106,7 @@ Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) c
   const StackRole& role = phases_.role_of(own_stack);
   facts.recomputed = key.phase == Phase::kBackward && role.recomputes;
   facts.is_of_update = role.updates;
+  facts.under_autograd = dictionary_.python_stacks().is_under_autograd(own_stack);
   facts.receives_input = input_groups_.count(block.group) != 0;
   facts.gradient_place = tensor_names_.is_gradient_place(block.group, block.bytes);
   facts.parameter_sized = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);

@@ -36,8 +36,15 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
                                                                  : FrameRole::kNone;
 }
 
+// The first names are those of fully_shard (_fully_shard/), the others of FullyShardedDataParallel.
 FrameRole role_in_fsdp(std::string_view name) {
-  if (name == "foreach_reduce") return FrameRole::kReduction;
+  if (is_one_of(name, {"foreach_reduce", "_reduce_grad"})) return FrameRole::kReduction;
+  if (is_one_of(name,
+                {"foreach_all_gather", "foreach_all_gather_copy_out", "init_all_gather_outputs",
+                 "alloc_all_gather_outputs", "init_unsharded_param", "unshard", "wait_for_unshard",
+                 "_alloc_padded_unsharded_flat_param", "_all_gather_flat_param"})) {
+    return FrameRole::kGathering;
+  }
   return is_one_of(name, {"_init_sharded_param", "flatten_tensors", "shard"})
              ? FrameRole::kPlacement
              : FrameRole::kNone;
@@ -51,8 +58,8 @@ Placed placed_by(FrameRole role) {
       return Placed::kAsOptimizerState;
     case FrameRole::kReduction:
       return Placed::kAsGradient;
-    case FrameRole::kBuckets:
-      return Placed::kAsBuckets;
+    case FrameRole::kGathering:
+      return Placed::kAsGathered;
     default:
       return Placed::kNowhere;
   }
@@ -104,7 +111,7 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
   if (contains(file, "/torch/distributed/fsdp/")) return role_in_fsdp(name);
   if (contains(file, "/torch/nn/parallel/distributed.py") &&
       is_one_of(name, {"_pre_forward", "_ddp_init_helper"})) {
-    return FrameRole::kBuckets;
+    return FrameRole::kGathering;
   }
   // Moves a rank's inputs.
   if (contains(file, "/torch/distributed/utils.py") && name == "_recursive_to") {
@@ -121,6 +128,11 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   result.has_python = !roles.empty();
   for (const FrameRole role : roles) {
     if (role == FrameRole::kNone) continue;
+    // Who calls it says in which phase that is.
+    if (role == FrameRole::kGathering && result.phase == Phase::kNone) {
+      result.placed = Placed::kAsGathered;
+      continue;
+    }
     if (result.phase == Phase::kForward) {
       if (role == FrameRole::kForward) continue;
       result.recomputes = role == FrameRole::kBackward;
@@ -131,7 +143,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
       result.zero_grad = role == FrameRole::kZeroGrad;
       result.first_gradient = role == FrameRole::kFirstGradient;
       result.updates = role == FrameRole::kUpdate;
-      result.placed = placed_by(role);
+      if (result.placed == Placed::kNowhere) result.placed = placed_by(role);
       result.phase = phase_of(role);
       return result;
     }

@@ -29,7 +29,7 @@ enum class FrameRole : std::uint8_t {
   kPlacement,  // modules are built, moved to a device or loaded; parameters are copied
   kState,      // an optimizer is built
   kReduction,  // gradients of sharded parameters are added up, in backward
-  kBuckets,    // buffers are made through which ranks exchange gradients
+  kGathering,  // parameters become whole, or buckets are made for what ranks exchange
   kClosure,    // what an optimizer's step calls to compute the loss: frames around it do not count
 };
 // `function` as the interpreter tells it, qualified or not.

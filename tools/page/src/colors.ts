@@ -8,6 +8,7 @@ const kCategories: Record<string, string> = {
   parameter: "#0072B2",
   buffer: "#0072B2",
   gradient: "#D55E00",
+  gathered: "#F0E442",
   optimizer_state: "#CC79A7",
   activation: "#009E73",
   input: "#56B4E9",
@@ -66,7 +67,7 @@ export function swatch(name: string): HTMLElement {
 }
 
 export const kCategoryOrder = [
-  "parameter", "buffer", "gradient", "optimizer_state", "activation", "input", "temporary",
+  "parameter", "buffer", "gradient", "gathered", "optimizer_state", "activation", "input", "temporary",
   "workspace", "other", "unknown",
 ];
 
