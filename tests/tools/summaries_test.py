@@ -41,7 +41,7 @@ EXPECTED = {
         "6.0 MiB leaked at leak_on_error.cu:21"),
     # A server.
     "case_inference_cache_faulty": (
-        "1 warning", "GROWTH 187.4 KiB a step inference_cache.py:18 (state_of)",
+        "1 warning", "19 repetitions of ", "GROWTH 187.4 KiB a repetition inference_cache.py:18",
         "Memory from inference_cache.py:18 (state_of) grew",
         "Where this line or its callers store them (append, a dict, an attribute), store .cpu()"),
     # Trainings.

@@ -235,6 +235,19 @@ TEST_CASE("the end of the optimizer ends a step", "[unit]") {
   CHECK(!steps[3].at("end_ns").is_null());
 }
 
+TEST_CASE("a training that ends with its optimizer has made the last step", "[unit]") {
+  TrainingTrace trace;
+  trace.take(2 * kMiB, trace.move);
+  for (int i = 0; i < 3; ++i) {
+    trace.give_back(trace.take(8 * kMiB, trace.forward), 8 * kMiB, 0);
+    trace.take(512, 0, TrainingTrace::kEngine);
+    trace.take(512, trace.optimize);
+  }
+  const Json steps = report_of(trace.builder()).at("steps");
+  CHECK(indexes(steps) == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK(steps[2].at("end_ns").is_null());
+}
+
 TEST_CASE("two optimizers in a row end one step", "[unit]") {
   TrainingTrace trace;
   for (int i = 0; i < 3; ++i) {
@@ -257,8 +270,8 @@ TEST_CASE("an optimizer that allocates nothing is seen by the gradients that go"
     gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
     trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
   }
-  // The first zero_grad frees nothing, so the first two iterations are one step.
-  CHECK(report_of(trace.builder()).at("steps").size() == 4);
+  // The first zero_grad frees nothing: the second one, in forward, ends the first step.
+  CHECK(report_of(trace.builder()).at("steps").size() == 5);
 }
 
 TEST_CASE("gradients that go show an optimizer also where frees have no stack", "[unit]") {
@@ -270,8 +283,8 @@ TEST_CASE("gradients that go show an optimizer also where frees have no stack", 
     gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
     trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
   }
-  // The first zero_grad frees nothing, so the first two iterations are one step.
-  CHECK(report_of(trace.builder()).at("steps").size() == 4);
+  // The first zero_grad frees nothing: the second one, in forward, ends the first step.
+  CHECK(report_of(trace.builder()).at("steps").size() == 5);
 }
 
 TEST_CASE("an optimizer that was seen once and works in place has a step for each backward",

@@ -12,6 +12,7 @@
 #include "tools/page/page_blocks.hpp"
 #include "tools/page/page_stacks.hpp"
 #include "tools/page/page_timeline.hpp"
+#include "tools/report_view/step_count.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -112,12 +113,15 @@ std::uint64_t start_of(const Json& report, const Json& process_id) {
   return 0;
 }
 
-// Of the process that made most.
-std::uint64_t most_steps(const Json& report) {
-  std::map<std::string, std::uint64_t> steps;
-  std::uint64_t most = 0;
-  for (const Json& step : report.at("steps")) most = std::max(most, ++steps[step.at("process")]);
-  return most;
+StepCount count_steps_of(const Json& report) {
+  std::vector<analyzer::rows::Step> steps;
+  for (const Json& row : report.at("steps")) {
+    analyzer::rows::Step& step = steps.emplace_back();
+    step.process = row.at("process").get<std::string>();
+    step.index = row.at("index").get<std::uint64_t>();
+    step.is_inferred = row.at("inferred").get<bool>();
+  }
+  return count_steps(steps);
 }
 
 // What is said of all processes together. Times of the report begin with the earliest process.
@@ -140,13 +144,15 @@ Json job_of(const Json& report) {
     const std::string end = text_or(trace, "end", "unknown");
     ends[end] = number_or_zero(ends, end.c_str()) + 1;
   }
+  const StepCount steps = count_steps_of(report);
   return {{"processes", report.at("processes").size()},
           {"traces", report.at("traces").size()},
           {"incomplete", incomplete},
           {"events", events},
           {"dropped", dropped},
           {"duration_ns", duration_ns},
-          {"steps", most_steps(report)},
+          {"steps", steps.count},
+          {"steps_are_repetitions", steps.are_repetitions},
           {"ends", std::move(ends)}};
 }
 

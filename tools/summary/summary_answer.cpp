@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether something is wrong, what ran, and the three largest facts.
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -10,6 +11,7 @@
 #include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
+#include "tools/report_view/step_count.hpp"
 #include "tools/summary/summary_card.hpp"
 #include "tools/summary/summary_findings.hpp"
 
@@ -103,21 +105,20 @@ std::uint64_t length_of_job_ns(const Report& report) {
 
 // ", 412 steps of 1.32 s": those of the process that made most, and their median.
 std::string steps_text(const Report& report) {
-  std::map<std::string, std::vector<std::uint64_t>> lengths;
+  const StepCount steps = count_steps(report.steps);
+  std::vector<std::uint64_t> lengths;
   for (const rows::Step& step : report.steps) {
-    if (step.start_ns && step.end_ns) {
-      lengths[step.process].push_back(*step.end_ns - *step.start_ns);
-    }
+    if (step.process != steps.process || !step.start_ns || !step.end_ns) continue;
+    lengths.push_back(*step.end_ns - *step.start_ns);
   }
-  std::vector<std::uint64_t> most;
-  for (auto& [process, list] : lengths) {
-    if (list.size() > most.size()) most = list;
-  }
-  if (most.empty()) return {};
-  std::nth_element(most.begin(), most.begin() + static_cast<std::ptrdiff_t>(most.size() / 2),
-                   most.end());
-  return format_text(", {} of {}", count_of(most.size(), "step", "steps"),
-                     duration_text(most[most.size() / 2]));
+  if (lengths.empty()) return {};
+  std::nth_element(lengths.begin(),
+                   lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2),
+                   lengths.end());
+  return format_text(", {} of {}",
+                     steps.are_repetitions ? count_of(steps.count, "repetition", "repetitions")
+                                           : count_of(steps.count, "step", "steps"),
+                     duration_text(lengths[lengths.size() / 2]));
 }
 
 std::string job_text(const Report& report) {
@@ -204,7 +205,9 @@ std::optional<Fact> growth_fact(const Report& report) {
   Fact fact{"GROWTH", size_text(most->bytes.value_or(0)),
             name_in_job(report, most->process.value_or(""))};
   if (const double* const by_step = most->evidence.find<double>("bytes_per_step")) {
-    fact.amount = size_text(static_cast<std::uint64_t>(*by_step)) + " a step";
+    const bool* const by_repetition = most->evidence.find<bool>("by_repetition");
+    fact.amount = size_text(static_cast<std::uint64_t>(*by_step)) +
+                  (by_repetition != nullptr && *by_repetition ? " a repetition" : " a step");
   }
   append(fact.text, name_line(most->origin));
   if (const std::uint64_t* const full = most->evidence.find<std::uint64_t>("forecast_ns")) {

@@ -58,9 +58,10 @@ class Phases {
     step_ended_ = false;
     return ended;
   }
-  // A step has begun whose optimizer nothing shows, and the trace may end with it.
-  [[nodiscard]] bool has_invisible_step() const {
-    return worked_ && (grads_were_freed_ || is_hidden_);
+  // The trace may end with a step: its optimizer has worked and nothing came after it, or nothing
+  // shows its optimizer.
+  [[nodiscard]] bool has_open_step() const {
+    return worked_ && (clock_.phase == Phase::kOptimizer || grads_were_freed_ || is_hidden_);
   }
   // A forward or backward phase was seen.
   [[nodiscard]] bool has_worked() const { return has_worked_; }

@@ -73,11 +73,11 @@ class Program final : public BlockUses {
   void name_tensor(const trace::Tensor& tensor, const LiveAllocation& block);
   // As in Steps.
   void finish(std::uint64_t shortest_period) {
-    steps_.finish(phases_.has_invisible_step(), shortest_period);
+    steps_.finish(phases_.has_open_step(), shortest_period);
   }
   // As in ProcessModel.
   void pause(std::uint64_t shortest_period) {
-    steps_by_now_.emplace(steps_.by_now(phases_.has_invisible_step(), shortest_period));
+    steps_by_now_.emplace(steps_.by_now(phases_.has_open_step(), shortest_period));
   }
   void go_on() { steps_by_now_.reset(); }
 

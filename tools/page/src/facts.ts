@@ -205,11 +205,12 @@ function courseTile(report: Report, at: At): Tile | undefined {
   const growth = toldGrowth(report, at);
   if (growth) {
     const rate = evidenceNumber(growth, "bytes_per_step");
+    const unit = growth.evidence["by_repetition"] === true ? "repetition" : "step";
     const full = evidenceNumber(growth, "forecast_ns");
     const end = full === null ? "" : `: full ${duration(full)} after the start`;
     return {
       title: "Growth",
-      value: rate === null ? size(growth.bytes ?? 0) : `${size(rate)} a step`,
+      value: rate === null ? size(growth.bytes ?? 0) : `${size(rate)} a ${unit}`,
       note: holderName(growth) + end,
       tone: "warn",
     };

@@ -340,6 +340,7 @@ export interface Job {
   dropped: number;
   duration_ns: Time;
   steps: number;
+  steps_are_repetitions: boolean;
   ends: Record<string, number>;
 }
 

@@ -35,7 +35,10 @@ function jobLine(head: Head): string {
   const parts = [...cards].map(([name, number]) => (number > 1 ? `${number} x ${name}` : name));
   if (job.processes !== 1) parts.push(counted(job.processes, "process", "processes"));
   parts.push(duration(job.duration_ns));
-  if (job.steps > 0) parts.push(counted(job.steps, "step", "steps"));
+  if (job.steps > 0) {
+    parts.push(job.steps_are_repetitions ? counted(job.steps, "repetition", "repetitions")
+      : counted(job.steps, "step", "steps"));
+  }
   parts.push(endsOf(head));
   return parts.join(" · ");
 }
