@@ -53,8 +53,10 @@ std::pair<int, std::string> create_beside(const fs::path& path) {
 
 }  // namespace
 
+bool is_stdout(const fs::path& path) { return path.empty() || path == "-"; }
+
 void write_output(const fs::path& path, const std::string& content) {
-  if (path.empty()) {
+  if (is_stdout(path)) {
     write_text(stdout, content);
     return;
   }

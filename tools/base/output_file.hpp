@@ -7,7 +7,10 @@
 
 namespace gpumemtrace::tools {
 
-// To stdout where `path` is empty. A file gets its name when it is whole, so that a reader never
+// Whether the path means stdout: it is empty or "-".
+[[nodiscard]] bool is_stdout(const std::filesystem::path& path);
+
+// To stdout where is_stdout(path). A file gets its name when it is whole, so that a reader never
 // sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
 void write_output(const std::filesystem::path& path, const std::string& content);
 

@@ -84,9 +84,12 @@ std::optional<std::uint64_t> parse_time(std::string_view text) {
   text = without_spaces(text);
   const std::size_t number_length = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view unit_name = without_spaces(text.substr(number_length));
-  const auto unit = std::ranges::find(kTimeUnits, unit_name, &TimeUnit::name);
-  if (unit == kTimeUnits.end()) return std::nullopt;
   const std::string_view number = text.substr(0, number_length);
+  // A whole number without a unit is nanoseconds, as in a report; one with a point is seconds.
+  const bool is_seconds = unit_name.empty() && number.find('.') != std::string_view::npos;
+  const auto unit = std::ranges::find(kTimeUnits, is_seconds ? std::string_view("s") : unit_name,
+                                      &TimeUnit::name);
+  if (unit == kTimeUnits.end()) return std::nullopt;
   const std::size_t dot = std::min(number.find('.'), number.size());
   const auto whole = parse_number(number.substr(0, dot));
   constexpr std::uint64_t kMostNs = std::uint64_t{1} << 62;

@@ -51,6 +51,11 @@ constexpr auto kColoredWords = std::to_array<ColoredWord>({
     {"Copies", kBold},
     {"Trace", kBold},
     {"Next", kBold},
+    // The same of `live` and `whatif`.
+    {"Categories", kBold},
+    {"Lines", kBold},
+    {"Layers", kBold},
+    {"Least", kBold},
 });
 
 std::string environment_text(const char* name) {

@@ -33,7 +33,6 @@ struct AnalyzeOptions {
   OutputOptions output;
   std::string timeline_points;
   MomentOptions moments;
-  bool what_if = false;
   ReplayOptions replay;
 };
 
@@ -42,11 +41,9 @@ int analyze(AnalyzeOptions& options) {
   if (!options.timeline_points.empty()) {
     options.input.naming.timeline_points = parse_number(options.timeline_points);
   }
-  options.moments.apply(options.input.naming);
   LoadOptions load = options.input.load_options();
-  // Who names a setting or a card wants to know.
-  const bool asks = !options.replay.settings.empty() || !options.replay.capacities.empty();
-  if (options.what_if || asks) load.what_if = options.replay.question();
+  options.moments.apply(options.input.inputs, load);
+  load.what_if = options.replay.question_if_asked();
   const Json report = load_report(options.input.inputs, load);
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";
@@ -62,9 +59,7 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   options->input.add_options(line);
   options->output.add_options(line, "Write the report there instead of to stdout.");
   options->moments.add_options(line);
-  line.flag("--what-if", options->what_if,
-            "Also replay PyTorch's allocator under other settings: what_if[] (docs/whatif.md).");
-  options->replay.add_options(line);
+  options->replay.add_optional(line);
   line.option("--timeline-points", options->timeline_points,
               "Most points of time in each row of timeline[] (default 1,024, in jobs of many "
               "processes down to 256).")

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <string_view>
 
+#include "analyzer/base/json.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/messages.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/traces/ring_control.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
+
+using analyzer::Json;
 
 constexpr const char* kCtlFooter =
     R"TEXT(Examples:
@@ -26,18 +31,20 @@ struct ControlAction {
   std::string_view name;
   trace::ControlCommand command;
   bool takes_text;
+  std::string_view done;
 };
 
 constexpr auto kControlActions = std::to_array<ControlAction>({
-    {"start", trace::ControlCommand::kStart, false},
-    {"stop", trace::ControlCommand::kStop, false},
-    {"mark", trace::ControlCommand::kMark, true},
+    {"start", trace::ControlCommand::kStart, false, "records from now on"},
+    {"stop", trace::ControlCommand::kStop, false, "no longer records"},
+    {"mark", trace::ControlCommand::kMark, true, "has the mark"},
 });
 
 struct CtlOptions {
   pid_t pid = 0;
   std::string action;
   std::string text;
+  bool json = false;
 };
 
 int control(const CtlOptions& options) {
@@ -52,6 +59,14 @@ int control(const CtlOptions& options) {
                   ExitCode::kUsage);
   }
   control_recording(options.pid, action->command, options.text);
+  if (options.json) {
+    Json object = {{"pid", options.pid}, {"action", options.action}};
+    if (action->takes_text) object["name"] = options.text;
+    print_text(stdout, "{}\n", object.dump());
+  } else {
+    say(format_text("process {} {}{}", options.pid, action->done,
+                    action->takes_text ? " '" + options.text + "'" : ""));
+  }
   return 0;
 }
 
@@ -71,6 +86,7 @@ Action define_ctl(CommandLine& line, const std::vector<std::string>&) {
       .one_of(names)
       .value_name(joined(names, "|"));
   line.option("NAME", options->text, "What the mark is called in trace and report.").value_name("");
+  line.flag("--json", options->json, "Print what was done as JSON.");
   return [options] { return control(*options); };
 }
 

@@ -155,8 +155,9 @@ Action define_diff(CommandLine& line, const std::vector<std::string>&) {
               "Exit with 23 where a peak or copies grew by more (such as 5%,8MiB: the larger), or "
               "a leak at all.")
       .value_name("SHARE|SIZE");
-  line.flag("--allow-incomplete", options->allow_incomplete,
-            "An input that misses events is no failure.");
+  line.flag(
+      "--allow-incomplete", options->allow_incomplete,
+      "With --max-regression: an input that misses events is no failure (it is one otherwise).");
   line.flag("--json", options->json, "Print JSON instead of text.");
   add_color_option(line, options->color);
   options->output.add_options(line, "Write there instead of to stdout.");

@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "analyzer/base/json.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
@@ -13,6 +15,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
+using analyzer::Json;
+
 constexpr const char* kDoctorFooter =
     R"TEXT(Each line says ok, note or bad, what was found, and for the last two what to do.
 
@@ -22,15 +26,33 @@ const char* word_for(CheckState state) {
   return state == CheckState::kOk ? "ok" : state == CheckState::kNote ? "note" : "bad";
 }
 
-int print_checks(const std::string& color) {
+struct DoctorOptions {
+  bool json = false;
+  std::string color = "auto";
+};
+
+Json json_of(const std::vector<CheckResult>& checks) {
+  Json list = Json::array();
+  for (const CheckResult& check : checks) {
+    list.push_back({{"state", word_for(check.state)},
+                    {"subject", check.subject},
+                    {"finding", check.finding},
+                    {"remedy", check.remedy.empty() ? Json(nullptr) : Json(check.remedy)}});
+  }
+  return list;
+}
+
+int print_checks(const DoctorOptions& options) {
+  const std::vector<CheckResult> checks = check_machine();
   std::string text;
   ExitCode exit_code = ExitCode::kSuccess;
-  for (const CheckResult& check : check_machine()) {
+  for (const CheckResult& check : checks) {
     text += format_text("{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
                         check.remedy.empty() ? "" : "; ", check.remedy);
     if (check.state == CheckState::kBad) exit_code = ExitCode::kFailure;
   }
-  write_text(stdout, styled(text, style_of(stdout, color)));
+  write_text(stdout, options.json ? json_of(checks).dump(2) + "\n"
+                                  : styled(text, style_of(stdout, options.color)));
   return to_int(exit_code);
 }
 
@@ -38,9 +60,10 @@ int print_checks(const std::string& color) {
 
 Action define_doctor(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kDoctorFooter);
-  auto color = std::make_shared<std::string>("auto");
-  add_color_option(line, *color);
-  return [color] { return print_checks(*color); };
+  auto options = std::make_shared<DoctorOptions>();
+  line.flag("--json", options->json, "Print a list of objects: state, subject, finding, remedy.");
+  add_color_option(line, options->color);
+  return [options] { return print_checks(*options); };
 }
 
 }  // namespace gpumemtrace::tools

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -20,7 +22,7 @@
 #include "tools/export/selection.hpp"
 #include "tools/export/sqlite_database.hpp"
 #include "tools/report_view/report_input.hpp"
-#include "tools/report_view/report_scope.hpp"
+#include "tools/report_view/step_moment.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -49,11 +51,11 @@ Costs:
 Of peak and allocated, those of the framework's blocks where there are any.
 
 Examples:
-  gpumemtrace export job.gmt --to svg -o peak.svg
-  gpumemtrace export job.gmt --to memory_viz -o job.pickle
-  gpumemtrace export job.gmt --to sqlite -o job.db
-  gpumemtrace export traces/ --to parquet -o tables
-  gpumemtrace export report.json --to speedscope --cost copied -o copies.json
+  gpumemtrace export job.gmt --format svg -o peak.svg
+  gpumemtrace export job.gmt --format memory_viz -o job.pickle
+  gpumemtrace export job.gmt --format sqlite -o job.db
+  gpumemtrace export traces/ --format parquet -o tables
+  gpumemtrace export report.json --format speedscope --cost copied -o copies.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -67,10 +69,7 @@ struct ExportOptions {
   std::string cost = "peak";
   std::string level;
   std::string by = "stack";
-  std::string rank;
-  std::string at;
-  std::string from;
-  std::string to;
+  NamedTimes times;
   std::string last;
   OutputOptions output;
 };
@@ -169,25 +168,26 @@ struct Format {
   const char* name;
   Selectable selectable;
   bool keeps_level;  // rows of other levels go before it is written; elsewhere it knows the level
+  bool is_binary;
   // The content of the file; nothing for a format that is a folder of files.
   std::string (*write)(const Report& report, const ExportRequest& what);
 };
 constexpr std::array kFormats = {
-    Format{"collapsed", kStacks, false, of_stacks<collapsed_stacks>},
-    Format{"speedscope", kStacks, false, of_stacks<speedscope_profile>},
-    Format{"svg", kStacks, false, of_stacks<flame_graph_svg>},
-    Format{"pprof", kAllCosts, false, of_stacks<pprof_profile>},
-    Format{"perfetto", kTimelines, true,
+    Format{"collapsed", kStacks, false, false, of_stacks<collapsed_stacks>},
+    Format{"speedscope", kStacks, false, false, of_stacks<speedscope_profile>},
+    Format{"svg", kStacks, false, false, of_stacks<flame_graph_svg>},
+    Format{"pprof", kAllCosts, false, true, of_stacks<pprof_profile>},
+    Format{"perfetto", kTimelines, true, true,
            [](const Report& report, const ExportRequest& what) {
              return perfetto_trace(report, what.job_start_unix_ns);
            }},
-    Format{"memory_viz", kAllocations, false, memory_viz_of},
-    Format{"sqlite", kAllocations, true,
+    Format{"memory_viz", kAllocations, false, true, memory_viz_of},
+    Format{"sqlite", kAllocations, true, true,
            [](const Report& report, const ExportRequest& what) {
              return sqlite_database(report, what.selection);
            }},
-    Format{"parquet", kAllocations, true, nullptr},
-    Format{"minimalloc", kAllocations, false, minimalloc_of},
+    Format{"parquet", kAllocations, true, true, nullptr},
+    Format{"minimalloc", kAllocations, false, false, minimalloc_of},
 };
 
 template <class Rows>
@@ -224,14 +224,16 @@ void require_meaning(const ExportOptions& options, const Format& format) {
     throw Failure(format_text("{} has no meaning for {}: {}", option, format.name, why_not),
                   ExitCode::kUsage);
   };
-  const bool has_part = !options.from.empty() || !options.to.empty();
-  require(!options.at.empty(), "--at", format.selectable.why_no_moment);
-  require(has_part, "--from and --until", format.selectable.why_no_part);
+  const NamedTimes& times = options.times;
+  require(!times.at.empty(), "--at", format.selectable.why_no_moment);
+  require(times.has_part(), "--from and --until", format.selectable.why_no_part);
+  require(!times.step.empty(), "--step", format.selectable.why_no_part);
   require(!options.last.empty(), "--last", format.selectable.why_no_last);
-  if (options.at.empty()) return;
-  if (has_part) {
-    throw Failure("--at is one moment, --from and --until are a part of the run; give either",
-                  ExitCode::kUsage);
+  if (times.at.empty()) return;
+  if (times.has_part() || !times.step.empty()) {
+    throw Failure(
+        "--at is one moment, --from, --until and --step are a part of the run; give either",
+        ExitCode::kUsage);
   }
   if (options.cost != "peak") {
     throw Failure("with --at the cost is what was live then; leave --cost out", ExitCode::kUsage);
@@ -240,13 +242,11 @@ void require_meaning(const ExportOptions& options, const Format& format) {
 
 // The time that was asked for; nothing: all of it.
 std::optional<TimeSpan> span_of(const ExportOptions& options) {
-  if (options.at.empty() && options.from.empty() && options.to.empty()) return std::nullopt;
+  const NamedTimes& times = options.times;
+  if (times.at.empty() && !times.has_part()) return std::nullopt;
   TimeSpan span;
-  span.from_ns = parse_time(options.at + options.from).value_or(0);
-  span.to_ns = parse_time(options.at + options.to).value_or(span.to_ns);
-  if (span.from_ns > span.to_ns || (span.from_ns == span.to_ns && options.at.empty())) {
-    throw Failure("--until must be later than --from", ExitCode::kUsage);
-  }
+  span.from_ns = parse_time(times.at + times.from).value_or(0);
+  span.to_ns = parse_time(times.at + times.until).value_or(span.to_ns);
   return span;
 }
 
@@ -257,10 +257,11 @@ std::string text_of_selection(const ExportOptions& options) {
     if (!value.empty()) text += format_text("{}{} {}", text.empty() ? "" : " ", option, value);
   };
   add("--level", options.level);
-  add("--rank", options.rank);
-  add("--at", options.at);
-  add("--from", options.from);
-  add("--until", options.to);
+  add("--rank", options.input.rank);
+  add("--device", options.input.device);
+  add("--at", options.times.at);
+  add("--from", options.times.from);
+  add("--until", options.times.until);
   add("--last", options.last);
   return text;
 }
@@ -272,7 +273,7 @@ LoadOptions load_options(const ExportOptions& options, const Format& format,
     load.logged_allocations = parse_number(options.last.empty() ? kDefaultLast : options.last);
   }
   if (!span) return load;
-  if (!options.at.empty() && !lists_allocations(format)) {
+  if (!options.times.at.empty() && !lists_allocations(format)) {
     load.naming.at_ns = span->from_ns;
   } else {
     load.naming.from_ns = span->from_ns;
@@ -285,7 +286,6 @@ LoadOptions load_options(const ExportOptions& options, const Format& format,
 void select(Report& report, const ExportOptions& options, const Format& format,
             const std::optional<TimeSpan>& span) {
   if (report.blocks) take_costs_of_moment(report);
-  if (!options.rank.empty()) narrow(report, {parse_number(options.rank), {}});
   if (format.keeps_level && !options.level.empty()) {
     keep_level(report, level_named(options.level).value());
   }
@@ -293,6 +293,11 @@ void select(Report& report, const ExportOptions& options, const Format& format,
 }
 
 void require_writable(const ExportOptions& options, const Format& format) {
+  const bool goes_to_stdout = is_stdout(options.output.output);
+  if (goes_to_stdout && format.is_binary && isatty(STDOUT_FILENO) != 0) {
+    throw Failure(format_text("{} is no text for a terminal; name a file with -o", format.name),
+                  ExitCode::kUsage);
+  }
   if (format.write == nullptr) {
     require_parquet_folder(options.output.output, options.output.force);
   } else {
@@ -300,10 +305,11 @@ void require_writable(const ExportOptions& options, const Format& format) {
   }
 }
 
-int export_job(const ExportOptions& options) {
+int export_job(ExportOptions& options) {
   const auto* const format = std::ranges::find(kFormats, options.format, &Format::name);
   require_meaning(options, *format);
   require_writable(options, *format);
+  options.times.resolve(options.input.inputs, options.input.load_options());
   const auto* const measure = std::ranges::find(kCostMeasures, options.cost, &CostMeasure::name);
   const std::optional<TimeSpan> span = span_of(options);
   Report report = load_rows(options.input.inputs, load_options(options, *format, span));
@@ -330,7 +336,7 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(line);
   const std::vector<std::string> formats = names_of(kFormats);
-  add_choice(line, "--to", options->format, formats,
+  add_choice(line, "--format,--to", options->format, formats,
              "The format to write.\nFormats: " + joined(formats))
       .required()
       .value_name("FORMAT");
@@ -341,11 +347,7 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
              "Only memory of this allocator layer.");
   add_choice(line, "--by", options->by, {"stack", "module"},
              "What the frames are: functions, or layers of a PyTorch model (default stack).");
-  add_rank_option(line, options->rank);
-  add_time_option(line, "--at", options->at, "Only what was live at this time of the run.");
-  add_time_option(line, "--from", options->from,
-                  "Only what was there from this time of the run on.");
-  add_time_option(line, "--until", options->to, "Only what was there up to this time.");
+  add_time_options(line, options->times, {"Only what was there", "--until", "Only what was live"});
   line.option("--last", options->last,
               "Of single allocations, those that ended last, so many a process (default 200000); "
               "what lives to the end is always there.")

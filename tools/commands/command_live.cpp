@@ -20,6 +20,7 @@
 #include "analyzer/follow.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
@@ -66,6 +67,9 @@ struct LiveOptions {
   std::string interval = "1s";
   bool once = false;
   bool json = false;
+  std::string rank;
+  std::string device;
+  std::string color = "auto";
 };
 
 std::vector<std::filesystem::path> traces_of(const std::string& what) {
@@ -100,7 +104,8 @@ class Looks {
   // Throws InputError where there is nothing to look at.
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
-    LiveState state = live_state_of(look_now());
+    LiveState state =
+        live_state_of(look_now(), {parse_number(options_.rank), options_.device});
     // The first look reads all that was recorded until then: later ones tell what a look costs.
     took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
     is_first_ = false;
@@ -154,6 +159,9 @@ void print(const LiveState& state, const LiveOptions& options) {
          live_lines(state, output_width(stdout), std::numeric_limits<std::size_t>::max())) {
       text += line + '\n';
     }
+    TextStyle style = style_of(stdout, options.color);
+    style.columns = 0;  // the lines have their width
+    text = styled(text, style);
   }
   write_text(stdout, text);
   std::fflush(stdout);
@@ -221,6 +229,8 @@ Action define_live(CommandLine& line, const std::vector<std::string>&) {
   line.option("--interval", options->interval, "From one look to the next, at least (default 1s).")
       .value_name("TIME")
       .check(complaint_about_time);
+  add_scope_options(line, options->rank, options->device);
+  add_color_option(line, options->color);
   line.flag("--redact", options->naming.redact,
             "Replace private names (paths, commands, hosts, functions of the program) by "
             "names without meaning (docs/security.md).");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analyzer/json/report_json.hpp"
+#include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
@@ -11,7 +12,6 @@
 #include "tools/commands/input_options.hpp"
 #include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/printable_report.hpp"
-#include "tools/report_view/report_scope.hpp"
 #include "tools/report_view/step_moment.hpp"
 #include "tools/summary/summary_step.hpp"
 #include "tools/summary/summary_text.hpp"
@@ -33,9 +33,9 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 
 struct SummaryOptions {
   InputOptions input;
-  std::string rank;
-  std::string device;
   std::string step;
+  bool full = false;
+  bool json = false;
   std::string color = "auto";
 };
 
@@ -43,7 +43,7 @@ std::string text_of_step(const SummaryOptions& options, const analyzer::rows::Re
                          std::uint64_t index) {
   const std::vector<analyzer::rows::Step> found = find_step(report, index);
   const auto moment_of = [&](const analyzer::rows::Step& step) {
-    return step_moment(options.input.inputs, options.input.load_options(), step, options.device);
+    return step_moment(options.input.inputs, options.input.load_options(), step);
   };
   const StepMoment now = moment_of(found.front());
   std::optional<StepMoment> before;
@@ -56,9 +56,15 @@ std::string text_of_step(const SummaryOptions& options, const analyzer::rows::Re
 }
 
 int summarize(const SummaryOptions& options) {
-  return options.input.use_report([&](const Json& json) {
-    analyzer::rows::Report report = printable(analyzer::report_of_json(json));
-    narrow(report, {parse_number(options.rank), options.device});
+  if (options.json && !options.step.empty()) {
+    throw Failure("--json prints the report of the whole run; leave --step out", ExitCode::kUsage);
+  }
+  return options.input.use_report(options.input.load_options(), [&](const Json& json) {
+    if (options.json) {
+      write_text(stdout, json.dump(2) + "\n");
+      return;
+    }
+    const analyzer::rows::Report report = printable(analyzer::report_of_json(json));
     TextStyle style = style_of(stdout, options.color);
     style.columns = 0;  // the text has its width
     const std::optional<std::uint64_t> step = parse_number(options.step);
@@ -75,14 +81,12 @@ Action define_summary(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kSummaryFooter);
   auto options = std::make_shared<SummaryOptions>();
   options->input.add_options(line);
-  add_rank_option(line, options->rank);
-  line.option("--device", options->device, "Only this GPU, by its id in the report.")
-      .value_name("d0");
   line.option("--step", options->step,
               "What this step held at its peak, by category and line, and the step before beside "
               "it. INPUT is traces.")
       .value_name("N")
       .check(complaint_about_number);
+  line.flag("--json", options->json, "Print the report instead, as `analyze` does.");
   add_color_option(line, options->color);
   return [options] { return summarize(*options); };
 }

@@ -7,6 +7,7 @@
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -44,6 +45,7 @@ struct WhatIfOptions {
   bool fit = false;
   std::vector<std::string> batches;
   bool json = false;
+  std::string color = "auto";
 };
 
 std::string complaint_about_batch(const std::string& text) {
@@ -145,7 +147,9 @@ int replay_settings(const WhatIfOptions& options) {
     object["what_if"] = analyzer::to_json(*report.what_if);
     write_text(stdout, object.dump(2) + "\n");
   } else {
-    write_text(stdout, what_if_text(report));
+    TextStyle style = style_of(stdout, options.color);
+    style.columns = 0;  // the table has its width
+    write_text(stdout, styled(what_if_text(report), style));
   }
   return options.input.exit_code(report);
 }
@@ -166,6 +170,7 @@ Action define_whatif(CommandLine& line, const std::vector<std::string>&) {
       .check(complaint_about_batch);
   line.flag("--json", options->json,
             "Print what_if[] of the report, or fit, instead of the table.");
+  add_color_option(line, options->color);
   return [options] { return options->fit ? fit_batches(*options) : replay_settings(*options); };
 }
 

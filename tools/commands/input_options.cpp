@@ -32,10 +32,11 @@ void add_naming_options(CommandLine& line, NamingOptions& naming) {
       .one_value_each();
 }
 
-void add_rank_option(CommandLine& line, std::string& rank) {
+void add_scope_options(CommandLine& line, std::string& rank, std::string& device) {
   line.option("--rank", rank, "Only the process with this rank.")
       .value_name("N")
       .check(complaint_about_number);
+  line.option("--device", device, "Only this GPU, by its id in the report.").value_name("d0");
 }
 
 void add_color_option(CommandLine& line, std::string& mode) {
@@ -50,7 +51,9 @@ void add_force_option(CommandLine& line, bool& force) {
 }
 
 void AnalysisOptions::add_options(CommandLine& line) {
-  line.flag("--require-complete", require_complete, "Exit with 24 where a trace misses events.");
+  line.flag("--require-complete", require_complete,
+            "Exit with 24 where a trace misses events; without it, that is only said.");
+  add_scope_options(line, rank, device);
   line.flag("--redact", naming.redact,
             "Replace private names (paths, commands, hosts, functions of the program) by "
             "names without meaning (docs/security.md).");
@@ -60,7 +63,9 @@ void AnalysisOptions::add_options(CommandLine& line) {
 }
 
 LoadOptions AnalysisOptions::load_options() const {
-  return {naming, thresholds.values(), tell_progress};
+  LoadOptions load{naming, thresholds.values(), tell_progress};
+  load.scope = {parse_number(rank), device};
+  return load;
 }
 
 void InputOptions::add_options(CommandLine& line) {
@@ -71,8 +76,9 @@ void InputOptions::add_options(CommandLine& line) {
   thresholds.add_options(line);
 }
 
-int InputOptions::use_report(const std::function<void(const Json&)>& use) const {
-  const Json report = load_report(inputs, load_options());
+int InputOptions::use_report(const LoadOptions& load,
+                             const std::function<void(const Json&)>& use) const {
+  const Json report = load_report(inputs, load);
   const auto refuse = [&](const std::exception& error) {
     throw Failure(
         format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
@@ -88,31 +94,37 @@ int InputOptions::use_report(const std::function<void(const Json&)>& use) const 
   return exit_code(report);
 }
 
-Option add_time_option(CommandLine& line, const std::string& flag, std::string& value,
-                       const std::string& help) {
-  return line.option(flag, value, help).value_name("TIME").check(complaint_about_time);
+void add_time_options(CommandLine& line, NamedTimes& times, const TimeHelp& help) {
+  const auto add = [&](const std::string& names, std::string& value, const std::string& text) {
+    line.option(names, value, text).value_name("TIME").check(complaint_about_time);
+  };
+  add("--from", times.from, help.part + " from this time on: 12.4s, 0.67, 350ms or nanoseconds.");
+  add(help.until, times.until, "The same up to this time.");
+  line.option("--step", times.step, "The same of this step.")
+      .value_name("N")
+      .check(complaint_about_number);
+  line.option("--at", times.at,
+              help.moment + " at this time, at the peak, or when a step held most.")
+      .value_name("TIME|peak|step:N")
+      .check(complaint_about_moment);
 }
 
 void MomentOptions::add_options(CommandLine& line) {
-  add_time_option(
-      line, "--from", from,
-      "Memory over time and the largest blocks from this time on only, in finer intervals.");
-  add_time_option(line, "--to", to, "The same up to this time.");
-  add_time_option(line, "--at", at, "Also every block that was live at this time: blocks[].");
+  add_time_options(line, times,
+                   {"Memory over time and the largest blocks, in finer intervals,", "--until,--to",
+                    "Also every block that was live (blocks[])"});
   line.option("--blocks", blocks,
               "Also every block that was live at the peak of each process, device and level.")
       .value_name("at-peak")
       .one_of({"at-peak"});
 }
 
-void MomentOptions::apply(NamingOptions& naming) const {
-  if (!from.empty()) naming.from_ns = parse_time(from);
-  if (!to.empty()) naming.to_ns = parse_time(to);
-  if (!at.empty()) naming.at_ns = parse_time(at);
-  naming.blocks_at_peak = !blocks.empty();
-  if (naming.to_ns && naming.from_ns.value_or(0) >= *naming.to_ns) {
-    throw Failure("--to must be later than --from", ExitCode::kUsage);
-  }
+void MomentOptions::apply(const std::vector<std::filesystem::path>& inputs, LoadOptions& load) {
+  times.resolve(inputs, load);
+  load.naming.from_ns = parse_time(times.from);
+  load.naming.to_ns = parse_time(times.until);
+  load.naming.at_ns = parse_time(times.at);
+  load.naming.blocks_at_peak = !blocks.empty();
 }
 
 void ReplayOptions::add_options(CommandLine& line) {
@@ -138,6 +150,18 @@ void ReplayOptions::add_options(CommandLine& line) {
         }
         return parse_size(text) == 0u ? "a card without memory holds nothing" : "";
       });
+}
+
+void ReplayOptions::add_optional(CommandLine& line) {
+  line.flag("--what-if", what_if,
+            "Also replay PyTorch's allocator under other settings: what_if[] (docs/whatif.md).");
+  add_options(line);
+}
+
+std::optional<analyzer::replay::Question> ReplayOptions::question_if_asked() const {
+  // Who names a setting or a card wants to know.
+  const bool asks = what_if || !settings.empty() || !capacities.empty();
+  return asks ? std::optional(question()) : std::nullopt;
 }
 
 analyzer::replay::Question ReplayOptions::question() const {

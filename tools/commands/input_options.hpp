@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/cli/command_line.hpp"
 #include "tools/report_view/report_input.hpp"
+#include "tools/report_view/step_moment.hpp"
 #include "tools/report_view/threshold_options.hpp"
 
 namespace gpumemtrace::tools {
@@ -24,6 +26,8 @@ void add_naming_options(CommandLine& line, NamingOptions& naming);
 struct AnalysisOptions {
   bool require_complete = false;
   bool tell_progress = false;
+  std::string rank;
+  std::string device;
   NamingOptions naming;
   ThresholdOptions thresholds;
 
@@ -43,7 +47,8 @@ struct InputOptions : AnalysisOptions {
 
   // Loads the report and calls use(report). Failure where a report lacks what use() reads. Returns
   // what the process does.
-  [[nodiscard]] int use_report(const std::function<void(const Json&)>& use) const;
+  [[nodiscard]] int use_report(const LoadOptions& load,
+                               const std::function<void(const Json&)>& use) const;
 
   // What the process returns once the report is out.
   template <class Report>
@@ -55,24 +60,27 @@ struct InputOptions : AnalysisOptions {
 
 // Which part of the run and which moment are looked at more closely.
 struct MomentOptions {
-  std::string from;
-  std::string to;
-  std::string at;
+  NamedTimes times;
   std::string blocks;
 
   void add_options(CommandLine& line);
-  // Throws Failure where the part ends before it begins.
-  void apply(NamingOptions& naming) const;
+  // Throws Failure for times that make no sense.
+  void apply(const std::vector<std::filesystem::path>& inputs, LoadOptions& load);
 };
 
 // What a replay is asked.
 struct ReplayOptions {
+  bool what_if = false;
   std::vector<std::string> settings;
   std::vector<std::string> capacities;
 
   void add_options(CommandLine& line);
+  // The same for a command that replays only where it is asked to.
+  void add_optional(CommandLine& line);
   // The usual cards, and those that were named.
   [[nodiscard]] analyzer::replay::Question question() const;
+  // Nothing where none of add_optional() was given.
+  [[nodiscard]] std::optional<analyzer::replay::Question> question_if_asked() const;
 };
 
 // Where a command writes, and what it may replace there.
@@ -88,12 +96,17 @@ struct OutputOptions {
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };
 
-// An option for a time of the run: 12.4s, 350ms or nanoseconds.
-Option add_time_option(CommandLine& line, const std::string& flag, std::string& value,
-                       const std::string& help);
+// --from, --until, --step and --at. The texts say what is shown of the part and of the moment;
+// `until` has the names of the option for its end.
+struct TimeHelp {
+  std::string part;
+  std::string until;
+  std::string moment;
+};
+void add_time_options(CommandLine& line, NamedTimes& times, const TimeHelp& help);
 
-// --rank of a command that can tell of one process alone.
-void add_rank_option(CommandLine& line, std::string& rank);
+// --rank and --device of a command that can tell of a part of the job.
+void add_scope_options(CommandLine& line, std::string& rank, std::string& device);
 
 // --color of a command that prints text.
 void add_color_option(CommandLine& line, std::string& mode);

@@ -53,7 +53,7 @@ constexpr const char* kProgramFooter =
   gpumemtrace analyze NAME.gmt            prints all of it as JSON
   gpumemtrace check NAME.gmt --max-leak 0 fails where memory leaked
 
-`gpumemtrace COMMAND --help` has options, examples and exit codes.)";
+`gpumemtrace help COMMAND` has options, examples and exit codes.)";
 
 // What the parser gets, and what stands behind the first bare `--`.
 struct Arguments {
@@ -73,23 +73,33 @@ Arguments split_arguments(int count, char** words) {
   return arguments;
 }
 
+// `gpumemtrace` alone and `gpumemtrace help [COMMAND]` ask for help, as --help does.
+void ask_for_help(std::vector<std::string>& arguments) {
+  if (arguments.empty()) arguments = {"help"};
+  if (arguments.front() != "help") return;
+  arguments.erase(arguments.begin());
+  if (arguments.size() > 1) {
+    throw Failure("help takes one command, as in `gpumemtrace help summary`", ExitCode::kUsage);
+  }
+  arguments.emplace_back("--help");
+}
+
 // The parser says only that a subcommand is missing.
 void require_known_command(const std::vector<std::string>& arguments) {
+  const std::string& first = arguments.front();
   std::vector<std::string> known;
   for (const Command& command : kCommands) {
-    if (!arguments.empty() && arguments.front() == command.name) return;
+    if (first == command.name) return;
     known.emplace_back(command.name);
   }
-  const std::string nearest = arguments.empty() ? "" : nearest_name(arguments.front(), known);
   for (const std::string_view option : {"-h", "--help", "--version"}) {
-    if (!arguments.empty() && arguments.front() == option) return;
+    if (first == option) return;
   }
-  throw Failure(
-      (arguments.empty() ? "a command is missing."
-                         : "there is no command '" + arguments.front() + "'" +
-                               (nearest.empty() ? "." : "; did you mean " + nearest + "?")) +
-          " There are " + joined(known) + "; see `gpumemtrace --help`",
-      ExitCode::kUsage);
+  const std::string nearest = first.starts_with("-") ? "" : nearest_name(first, known);
+  throw Failure("there is no command '" + first + "'" +
+                    (nearest.empty() ? "." : "; did you mean " + nearest + "?") + " There are " +
+                    joined(known) + "; see `gpumemtrace --help`",
+                ExitCode::kUsage);
 }
 
 int dispatch(int count, char** words) {
@@ -100,6 +110,7 @@ int dispatch(int count, char** words) {
                    .version = version,
                    .footer = kProgramFooter});
   Arguments arguments = split_arguments(count, words);
+  ask_for_help(arguments.parsed);
   require_known_command(arguments.parsed);
   std::vector<Action> actions;
   for (const Command& command : kCommands) {

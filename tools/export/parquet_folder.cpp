@@ -160,7 +160,7 @@ void require_parquet_folder(const fs::path& folder, bool force) {
   const auto refuse = [&](std::string_view why) {
     throw Failure(format_text("{} {}", folder.string(), why), ExitCode::kUsage);
   };
-  if (folder.empty()) {
+  if (is_stdout(folder)) {
     throw Failure("parquet is a folder of files; name it with -o FOLDER", ExitCode::kUsage);
   }
   std::error_code error;

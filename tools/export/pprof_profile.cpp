@@ -4,6 +4,7 @@
 #include <array>
 #include <protozero/pbf_writer.hpp>
 
+#include "tools/base/deflate.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -148,7 +149,7 @@ std::string pprof_profile(const analyzer::rows::Report& report, const StackExpor
   writer.add_comment("gpumemtrace " GPUMEMTRACE_VERSION);
   const std::string missing = missing_in_short(report);
   if (!missing.empty()) writer.add_comment("incomplete: " + missing);
-  return writer.finish(start_unix_ns);
+  return gzipped(writer.finish(start_unix_ns));
 }
 
 }  // namespace gpumemtrace::tools

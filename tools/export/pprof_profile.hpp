@@ -11,7 +11,7 @@
 namespace gpumemtrace::tools {
 
 // Every measure of kCostMeasures by stack, in bytes; `what.measure` is shown first. A label says of
-// which process a sample is. Not compressed, which readers take as well.
+// which process a sample is. Compressed by gzip, as the format says.
 [[nodiscard]] std::string pprof_profile(const analyzer::rows::Report& report,
                                         const StackExport& what);
 

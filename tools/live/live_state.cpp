@@ -41,6 +41,9 @@ void add_process(const analyzer::JobNow& now, LiveRow& row) {
     if (device.id == row.device) row.capacity_bytes = device.total_bytes;
   }
   row.time_ns = now.time_ns.at(row.process);
+  for (const rows::Step& step : report.steps) {
+    if (step.process == row.process) row.step = std::max(row.step.value_or(0), step.index);
+  }
 }
 
 void add_growth(const rows::Report& report, LiveRow& row) {
@@ -75,23 +78,25 @@ bool add_bytes(const rows::Report& report, LiveRow& row) {
   return has_any;
 }
 
-std::vector<LiveRow> rows_of(const analyzer::JobNow& now) {
+std::vector<LiveRow> rows_of(const analyzer::JobNow& now, const ReportScope& scope) {
   const rows::Report& report = now.report;
   std::vector<LiveRow> found;
   for (const rows::Process& process : report.processes) {
+    if (scope.rank && process.rank != *scope.rank) continue;
     bool has_any = false;
     const auto add = [&](const rows::OptionalText& device) {
       LiveRow row;
       row.process = process.id;
       row.device = device;
       if (device && !add_bytes(report, row)) return;
+      if (!scope.device.empty() && device && *device != scope.device) return;
       add_process(now, row);
       add_growth(report, row);
       has_any = true;
       found.push_back(std::move(row));
     };
     for (const rows::Device& device : report.devices) add(device.id);
-    if (!has_any) add(std::nullopt);
+    if (!has_any && scope.device.empty()) add(std::nullopt);
   }
   return found;
 }
@@ -109,14 +114,14 @@ std::string category_name(Category category) {
 
 }  // namespace
 
-LiveState live_state_of(const analyzer::JobNow& now) {
+LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope) {
   const rows::Report& report = now.report;
   LiveState state;
   if (!report.processes.empty()) state.name = joined(report.processes.front().command, " ");
   state.is_running = std::ranges::any_of(report.traces, [](const rows::Trace& trace) {
     return trace.end == rows::TraceEnd::kRunning;
   });
-  state.rows = rows_of(now);
+  state.rows = rows_of(now, scope);
   std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
   if (!report.blocks) return state;
   BytesByName lines;

@@ -11,6 +11,7 @@
 
 #include "analyzer/follow.hpp"
 #include "tools/base/named_bytes.hpp"
+#include "tools/report_view/report_scope.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -23,7 +24,8 @@ struct LiveRow {
   std::optional<std::string> device;
   bool has_framework = false;
   bool is_exact = true;
-  std::uint64_t time_ns = 0;  // of the job, up to which the trace goes
+  std::uint64_t time_ns = 0;          // of the job, up to which the trace goes
+  std::optional<std::uint64_t> step;  // in which it was then
   std::uint64_t live_bytes = 0;
   std::optional<std::uint64_t> reserved_bytes;  // unknown without a framework
   std::optional<std::uint64_t> capacity_bytes;  // of the device
@@ -43,6 +45,7 @@ struct LiveState {
   std::vector<NamedBytes> layers;
 };
 
-[[nodiscard]] LiveState live_state_of(const analyzer::JobNow& now);
+// Of the processes and devices of `scope`, which need not be there yet.
+[[nodiscard]] LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope);
 
 }  // namespace gpumemtrace::tools

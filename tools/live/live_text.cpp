@@ -2,6 +2,7 @@
 #include "tools/live/live_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 
@@ -18,6 +19,7 @@ using analyzer::Json;
 
 constexpr std::size_t kMostLiveRows = 8;
 constexpr std::size_t kMostHolders = 6;
+constexpr const char* kPaused = "paused";  // a row of losses[]
 
 std::string cut(std::string line, std::size_t width) {
   constexpr std::string_view kRest = "...";
@@ -29,16 +31,54 @@ std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
   return bytes ? size_text(*bytes) : "-";
 }
 
-std::string row_text(const LiveRow& row) {
-  const std::string growth =
-      row.growth_bytes_per_step
-          ? size_text(static_cast<std::uint64_t>(std::max(0.0, *row.growth_bytes_per_step)))
-          : "-";
-  return format_text("{:>5} {:>8} {:>6} {:>11} {:>11} {:>11} {:>10} {:>8}",
-                     row.rank ? std::to_string(*row.rank) : "-", row.pid, row.device.value_or("-"),
-                     size_text(row.live_bytes), size_or_dash(row.reserved_bytes),
-                     size_or_dash(row.capacity_bytes), growth,
-                     row.full_in_ns ? duration_text(*row.full_in_ns) : "-");
+// A column of the table. Where the lines are narrow, columns go, the largest `goes_at` first.
+struct Column {
+  std::string_view title;
+  int width;
+  int goes_at;
+  std::string (*text)(const LiveRow& row);
+};
+constexpr auto kColumns = std::to_array<Column>({
+    {"rank", 4, 4, [](const LiveRow& row) { return row.rank ? std::to_string(*row.rank) : "-"; }},
+    {"process", 8, 5, [](const LiveRow& row) { return std::to_string(row.pid); }},
+    {"device", 6, 3, [](const LiveRow& row) { return row.device.value_or("-"); }},
+    {"step", 6, 2, [](const LiveRow& row) { return row.step ? std::to_string(*row.step) : "-"; }},
+    {"in use", 10, 0, [](const LiveRow& row) { return size_text(row.live_bytes); }},
+    {"reserved", 10, 6, [](const LiveRow& row) { return size_or_dash(row.reserved_bytes); }},
+    {"of", 10, 7, [](const LiveRow& row) { return size_or_dash(row.capacity_bytes); }},
+    {"a step", 10, 1,
+     [](const LiveRow& row) {
+       if (!row.growth_bytes_per_step) return std::string("-");
+       const double bytes = std::max(0.0, *row.growth_bytes_per_step);
+       return size_text(static_cast<std::uint64_t>(bytes));
+     }},
+    {"full in", 8, 0,
+     [](const LiveRow& row) { return row.full_in_ns ? duration_text(*row.full_in_ns) : "-"; }},
+});
+
+// Those that lines of the width have room for, from the left to the right.
+std::vector<Column> columns_for(std::size_t width) {
+  std::vector<Column> columns(kColumns.begin(), kColumns.end());
+  const auto needed = [&] {
+    std::size_t sum = columns.size() - 1;
+    for (const Column& column : columns) sum += static_cast<std::size_t>(column.width);
+    return sum;
+  };
+  while (needed() > width) {
+    const auto least = std::ranges::max_element(columns, {}, &Column::goes_at);
+    if (least->goes_at == 0) break;
+    columns.erase(least);
+  }
+  return columns;
+}
+
+template <class TextOf>
+std::string table_line(const std::vector<Column>& columns, const TextOf& text_of) {
+  std::string line;
+  for (const Column& column : columns) {
+    line += format_text("{}{:>{}}", line.empty() ? "" : " ", text_of(column), column.width);
+  }
+  return line;
 }
 
 void add_holders(const std::string& title, const std::vector<NamedBytes>& holders,
@@ -65,6 +105,7 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
   for (const LiveRow& row : state.rows) {
     if (!processes.insert(row.process).second) continue;
     for (const auto& [name, count] : row.losses) {
+      if (name == kPaused) continue;
       const bool is_missing = std::ranges::find(row.missing, name) != row.missing.end();
       if (is_missing == of_missing_events) sums[name] += count;
     }
@@ -72,7 +113,17 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
   return sums;
 }
 
-// "dropped blocks 12, paused 1"
+// ", paused 2 times": asked for, so that nothing is lost by it.
+std::string pauses_text(const LiveState& state) {
+  std::uint64_t pauses = 0;
+  for (const LiveRow& row : state.rows) {
+    const auto found = row.losses.find(kPaused);
+    if (found != row.losses.end()) pauses = std::max(pauses, found->second);
+  }
+  return pauses == 0 ? std::string() : ", paused " + count_of(pauses, "time", "times");
+}
+
+// "dropped blocks 12, unknown frees 1"
 std::string losses_text(const std::map<std::string, std::uint64_t>& losses) {
   std::string text;
   for (const auto& [name, count] : losses) {
@@ -85,8 +136,8 @@ std::string state_text(const LiveState& state) {
   std::uint64_t time_ns = 0;
   for (const LiveRow& row : state.rows) time_ns = std::max(time_ns, row.time_ns);
   const std::string lost = losses_text(sum_losses(state, true));
-  return format_text("{}, {}, {}: {}", duration_text(time_ns),
-                     state.is_running ? "recording" : "ended",
+  return format_text("{}, {}{}, {}: {}", duration_text(time_ns),
+                     state.is_running ? "recording" : "ended", pauses_text(state),
                      lost.empty() ? "no event lost" : "events lost (" + lost + ")",
                      state.name.empty() ? "unknown program" : state.name);
 }
@@ -110,11 +161,11 @@ std::vector<std::string> live_lines(const LiveState& state, std::size_t width, s
   if (state.rows.empty()) {
     lines.emplace_back("Nothing was allocated on a device yet.");
   } else {
-    lines.push_back(format_text("{:>5} {:>8} {:>6} {:>11} {:>11} {:>11} {:>10} {:>8}", "rank",
-                                "process", "device", "in use", "reserved", "of", "a step",
-                                "full in"));
+    const std::vector<Column> columns = columns_for(width);
+    lines.push_back(table_line(columns, [](const Column& column) { return column.title; }));
     for (std::size_t i = 0; i < std::min(kMostLiveRows, state.rows.size()); ++i) {
-      lines.push_back(row_text(state.rows[i]));
+      lines.push_back(
+          table_line(columns, [&](const Column& column) { return column.text(state.rows[i]); }));
     }
     if (state.rows.size() > kMostLiveRows) {
       lines.push_back(format_text("and {} that hold less",
@@ -142,6 +193,7 @@ std::string live_json(const LiveState& state) {
         {"pid", row.pid},
         {"rank", json_or_null(row.rank)},
         {"device", json_or_null(row.device)},
+        {"step", json_or_null(row.step)},
         {"reserved_bytes", json_or_null(row.reserved_bytes)},
         {"live_bytes", row.live_bytes},
         {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},

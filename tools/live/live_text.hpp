@@ -15,9 +15,10 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::vector<std::string> live_lines(const LiveState& state, std::size_t width,
                                                   std::size_t height);
 
-// One JSON object a row, each on a line of its own: time_ns, pid, rank, device, reserved_bytes,
-// live_bytes, categories, growth_bytes_per_step, full_in_ns, losses, exact. Unknown is null. losses
-// is an object: how often what of docs/report.schema.json's losses[] was counted for the process.
+// One JSON object a row, each on a line of its own: time_ns, pid, rank, device, step,
+// reserved_bytes, live_bytes, categories, growth_bytes_per_step, full_in_ns, losses, exact. Unknown
+// is null. losses is an object: how often what of docs/report.schema.json's losses[] was counted
+// for the process.
 [[nodiscard]] std::string live_json(const LiveState& state);
 
 }  // namespace gpumemtrace::tools

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/output_file.hpp"
 #include "tools/base/text.hpp"
 #include "trace/file_layout.hpp"
 #include "trace/reader.hpp"
@@ -78,7 +79,7 @@ void OutputRules::reads(const std::vector<fs::path>& inputs) {
 }
 
 void OutputRules::require_writable(const fs::path& output, std::string_view own_mark) {
-  if (output.empty()) return;
+  if (is_stdout(output)) return;
   std::error_code ignored;
   const fs::path whole = fs::weakly_canonical(fs::absolute(output, ignored), ignored);
   const std::optional<struct stat> status = status_of(output);

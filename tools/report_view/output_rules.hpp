@@ -28,7 +28,7 @@ class OutputRules {
   void reads(const std::vector<std::filesystem::path>& inputs);
 
   // Throws Failure for an output that may not be written, also for one that was named before.
-  // Nothing where `output` is empty: that is stdout.
+  // Nothing where `output` is stdout.
   void require_writable(const std::filesystem::path& output, std::string_view own_mark = {});
 
  private:

@@ -112,6 +112,17 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
   return report;
 }
 
+analyzer::rows::Report read_rows(const fs::path& path, const NamingOptions& naming) {
+  try {
+    return analyzer::report_of_json(read_report(path, naming));
+  } catch (const analyzer::InputError& error) {
+    throw Failure(
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
+                    "analyze`",
+                    path.string(), error.what()));
+  }
+}
+
 analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
                                       const LoadOptions& load) {
   try {
@@ -137,6 +148,16 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
   } catch (const trace::TraceError& error) {
     throw Failure(error.what());
   }
+}
+
+// Rows whose texts are those of the trace.
+analyzer::rows::Report load_as_it_is(const std::vector<fs::path>& inputs,
+                                     const LoadOptions& options) {
+  const fs::path* const file = find_report(inputs, options);
+  analyzer::rows::Report report =
+      file == nullptr ? analyze_traces(inputs, options) : read_rows(*file, options.naming);
+  narrow(report, options.scope);
+  return report;
 }
 
 // What the report's key says; a report that was made before has it not.
@@ -200,22 +221,14 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
 }
 
 Json load_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  if (!options.scope.is_whole()) return analyzer::to_json(load_as_it_is(inputs, options));
   const fs::path* const report = find_report(inputs, options);
   if (report != nullptr) return read_report(*report, options.naming);
   return analyzer::to_json(analyze_traces(inputs, options));
 }
 
 analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  const fs::path* const report = find_report(inputs, options);
-  if (report == nullptr) return printable(analyze_traces(inputs, options));
-  try {
-    return printable(analyzer::report_of_json(read_report(*report, options.naming)));
-  } catch (const analyzer::InputError& error) {
-    throw Failure(
-        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
-                    "analyze`",
-                    report->string(), error.what()));
-  }
+  return printable(load_as_it_is(inputs, options));
 }
 
 std::vector<std::string> missing_events(const analyzer::rows::Report& report) {

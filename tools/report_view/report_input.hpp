@@ -13,6 +13,7 @@
 #include "analyzer/rows/report.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_view/report_row.hpp"
+#include "tools/report_view/report_scope.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -37,6 +38,7 @@ struct LoadOptions {
   bool tell_progress = false;  // how far a long analysis is also where stderr is no terminal
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
+  ReportScope scope{};                                  // the part of the job that is shown
 };
 
 // Throws Failure for a path that is not there.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tools/base/failure.hpp"
@@ -15,74 +16,112 @@ namespace {
 namespace rows = analyzer::rows;
 using rows::Report;
 
+template <class Value>
+constexpr bool kIsList = false;
 template <class Row>
-void keep_processes(std::vector<Row>& list, const std::set<std::string>& ids) {
-  std::erase_if(list, [&](const Row& row) {
-    if constexpr (std::is_same_v<decltype(row.process), rows::OptionalText>) {
-      return row.process && !ids.contains(*row.process);
-    } else {
-      return !ids.contains(row.process);
+constexpr bool kIsList<std::vector<Row>> = true;
+
+// True where the value is known and not among those that are kept.
+bool is_other(const std::string& value, const std::set<std::string>& kept) {
+  return !kept.contains(value);
+}
+bool is_other(const rows::OptionalText& value, const std::set<std::string>& kept) {
+  return value && !kept.contains(*value);
+}
+
+// Visits every list of the report and leaves out the rows of other processes and devices. Rows that
+// name none stay.
+class Narrower {
+ public:
+  Narrower(std::set<std::string> processes, std::set<std::string> devices)
+      : processes_(std::move(processes)), devices_(std::move(devices)) {}
+
+  void operator()(const char*, auto& value) { visit(value); }
+  void added(const char*, auto& value) { visit(value); }
+  void only_if_known(const char*, auto& optional) {
+    if (optional) visit(*optional);
+  }
+  void exact(bool) {}
+
+ private:
+  template <class Value>
+  void visit(Value& value) {
+    if constexpr (kIsList<Value>) {
+      std::erase_if(value, [this](const auto& row) { return is_left_out(row); });
+    } else if constexpr (requires { Value::fields(value, *this); }) {
+      Value::fields(value, *this);
     }
-  });
-}
+  }
 
-template <class Row>
-void keep_device(std::vector<Row>& list, const std::string& device) {
-  std::erase_if(list, [&](const Row& row) { return row.device && *row.device != device; });
-}
+  template <class Row>
+  [[nodiscard]] bool is_left_out(const Row& row) const {
+    if constexpr (std::is_same_v<Row, rows::Process>) {
+      return is_other(row.id, processes_);
+    } else if constexpr (std::is_same_v<Row, rows::Device>) {
+      return is_other(row.id, devices_);
+    } else {
+      bool is_left_out = false;
+      if constexpr (requires { is_other(row.process, processes_); }) {
+        is_left_out = is_other(row.process, processes_);
+      }
+      if constexpr (requires { is_other(row.device, devices_); }) {
+        is_left_out = is_left_out || is_other(row.device, devices_);
+      }
+      return is_left_out;
+    }
+  }
 
-// Calls visit(rows) for each list whose rows are of a process and a device.
-template <class Visit>
-void for_each_list(Report& report, Visit&& visit) {
-  visit(report.usage);
-  visit(report.peak);
-  visit(report.modules);
-  visit(report.tensors);
-  visit(report.composition);
-  visit(report.owners);
-  visit(report.leaks.exit);
-  visit(report.leaks.growth);
-  visit(report.leaks.handles);
-  visit(report.fragmentation);
-  visit(report.transfers.by_kind);
-  visit(report.transfers.sites);
-  visit(report.oom);
-  visit(report.timeline);
-  visit(report.findings);
-}
+  std::set<std::string> processes_;
+  std::set<std::string> devices_;
+};
 
-void keep_rank(Report& report, std::uint64_t rank) {
+std::set<std::string> processes_of(const Report& report, const ReportScope& scope) {
   std::set<std::string> ids;
   for (const rows::Process& process : report.processes) {
-    if (process.rank == rank) ids.insert(process.id);
+    if (!scope.rank || process.rank == *scope.rank) ids.insert(process.id);
   }
-  if (ids.empty()) throw Failure(format_text("no process of the job has the rank {}", rank));
-  std::erase_if(report.processes,
-                [&](const rows::Process& process) { return !ids.contains(process.id); });
-  keep_processes(report.traces, ids);
-  keep_processes(report.steps, ids);
-  keep_processes(report.ranges, ids);
-  keep_processes(report.marks, ids);
-  keep_processes(report.costs, ids);
-  if (report.allocations) keep_processes(*report.allocations, ids);
-  for_each_list(report, [&](auto& list) { keep_processes(list, ids); });
-  std::erase_if(report.devices, [&](const rows::Device& device) {
-    return std::ranges::none_of(
-        device.seen_as, [&](const rows::SeenAs& seen) { return ids.contains(seen.process); });
-  });
+  if (scope.rank && ids.empty()) {
+    throw Failure(format_text("no process of the job has the rank {}", *scope.rank));
+  }
+  return ids;
+}
+
+// Those that the processes see.
+std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
+                                 const std::set<std::string>& processes) {
+  std::set<std::string> ids;
+  for (const rows::Device& device : report.devices) {
+    const bool is_seen = std::ranges::any_of(
+        device.seen_as, [&](const rows::SeenAs& seen) { return processes.contains(seen.process); });
+    const bool is_named = scope.device.empty() || device.id == scope.device;
+    if (is_named && (!scope.rank || is_seen)) ids.insert(device.id);
+  }
+  if (!scope.device.empty() && ids.empty()) {
+    throw Failure(format_text("the job has no device {}", scope.device));
+  }
+  return ids;
+}
+
+// As the analyzer sums them: PyTorch's blocks lie in memory of other rows.
+void sum_up(rows::Leaks& leaks) {
+  leaks.total_bytes = leaks.total_count = leaks.counted_by_gate_bytes = 0;
+  for (const rows::ExitLeak& row : leaks.exit) {
+    if (row.level == analyzer::Level::kFramework) continue;
+    leaks.total_bytes += row.bytes;
+    leaks.total_count += row.count;
+    if (row.leak_class == rows::LeakClass::kLost) leaks.counted_by_gate_bytes += row.bytes;
+  }
 }
 
 }  // namespace
 
 void narrow(Report& report, const ReportScope& scope) {
-  if (scope.rank) keep_rank(report, *scope.rank);
-  if (scope.device.empty()) return;
-  std::erase_if(report.devices,
-                [&](const rows::Device& device) { return device.id != scope.device; });
-  if (report.devices.empty()) {
-    throw Failure(format_text("the job has no device {}", scope.device));
-  }
-  for_each_list(report, [&](auto& list) { keep_device(list, scope.device); });
+  if (scope.is_whole()) return;
+  std::set<std::string> processes = processes_of(report, scope);
+  std::set<std::string> devices = devices_of(report, scope, processes);
+  Narrower narrower(std::move(processes), std::move(devices));
+  Report::fields(report, narrower);
+  sum_up(report.leaks);
 }
 
 }  // namespace gpumemtrace::tools

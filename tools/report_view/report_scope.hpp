@@ -13,10 +13,12 @@ namespace gpumemtrace::tools {
 struct ReportScope {
   std::optional<std::uint64_t> rank;
   std::string device;  // "d0"; empty: all
+
+  [[nodiscard]] bool is_whole() const { return !rank && device.empty(); }
 };
 
-// Leaves out the rows of other processes and devices. Throws Failure where the job has no such rank
-// or device.
+// Leaves out the rows of other processes and devices in every section, and sums leaks again. What
+// is said of a device as a whole stays. Throws Failure where the job has no such rank or device.
 void narrow(analyzer::rows::Report& report, const ReportScope& scope);
 
 }  // namespace gpumemtrace::tools

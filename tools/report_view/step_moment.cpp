@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
@@ -56,6 +57,50 @@ bool is_better(const Highest& a, const Highest& b) {
   return is_framework != other_is ? is_framework : a.bucket->max_bytes > b.bucket->max_bytes;
 }
 
+constexpr std::string_view kPeak = "peak";
+constexpr std::string_view kStepMark = "step:";
+
+// "step:12": 12.
+std::optional<std::uint64_t> step_named(std::string_view text) {
+  if (!text.starts_with(kStepMark)) return std::nullopt;
+  return parse_number(text.substr(kStepMark.size()));
+}
+
+// When a step held most; without its blocks.
+StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
+                          const rows::Step& step) {
+  options.naming.from_ns = step.start_ns;
+  // At its end the next one begins.
+  if (step.end_ns) options.naming.to_ns = std::max(*step.end_ns, *step.start_ns + 1) - 1;
+  const rows::Report window = load_rows(traces, options);
+  Highest highest;
+  for (const rows::Timeline& timeline : window.timeline) {
+    if (timeline.process != step.process || !timeline.device) continue;
+    const Highest other = highest_of(timeline, *step.start_ns);
+    if (other.bucket != nullptr && is_better(other, highest)) highest = other;
+  }
+  if (highest.bucket == nullptr) {
+    throw Failure(format_text("nothing was allocated up to the end of step {}", step.index));
+  }
+  return {step,
+          highest.timeline->device,
+          highest.timeline->level,
+          highest.bucket->max_time_ns,
+          highest.bucket->max_bytes,
+          {}};
+}
+
+// When the job held most of a device.
+std::uint64_t time_of_peak(const rows::Report& report) {
+  const rows::Peak* largest = nullptr;
+  for (const rows::Peak& peak : report.peak) {
+    if (!peak.device || !peak.time_ns) continue;
+    if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
+  }
+  if (largest == nullptr) throw Failure("the job used no memory of a device, so it has no peak");
+  return *largest->time_ns;
+}
+
 }  // namespace
 
 std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t index) {
@@ -68,29 +113,8 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
 }
 
 StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
-                       const rows::Step& step, const std::string& device) {
-  options.naming.from_ns = step.start_ns;
-  // At its end the next one begins.
-  if (step.end_ns) options.naming.to_ns = std::max(*step.end_ns, *step.start_ns + 1) - 1;
-  const rows::Report window = load_rows(traces, options);
-  Highest highest;
-  for (const rows::Timeline& timeline : window.timeline) {
-    if (timeline.process != step.process || !timeline.device) continue;
-    if (!device.empty() && timeline.device != device) continue;
-    const Highest other = highest_of(timeline, *step.start_ns);
-    if (other.bucket != nullptr && is_better(other, highest)) highest = other;
-  }
-  if (highest.bucket == nullptr) {
-    throw Failure(format_text("nothing was allocated up to the end of step {}", step.index));
-  }
-  StepMoment moment{step,
-                    highest.timeline->device,
-                    highest.timeline->level,
-                    highest.bucket->max_time_ns,
-                    highest.bucket->max_bytes,
-                    {}};
-  options.naming.from_ns.reset();
-  options.naming.to_ns.reset();
+                       const rows::Step& step) {
+  StepMoment moment = highest_moment(traces, options, step);
   options.naming.at_ns = moment.time_ns;
   rows::Report at_peak = load_rows(traces, options);
   for (rows::BlockAt& block : at_peak.blocks.value()) {
@@ -99,6 +123,38 @@ StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOpt
     if (is_of_it) moment.blocks.push_back(std::move(block));
   }
   return moment;
+}
+
+void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
+                         const LoadOptions& options) {
+  if (!step.empty()) {
+    if (has_part()) {
+      throw Failure("--step is a part of the run, as --from and --until name one; give either",
+                    ExitCode::kUsage);
+    }
+    const rows::Report report = load_rows(traces, options);
+    std::uint64_t begin_ns = UINT64_MAX;
+    std::uint64_t end_ns = 0;
+    for (const rows::Step& row : find_step(report, parse_number(step).value_or(0))) {
+      begin_ns = std::min(begin_ns, *row.start_ns);
+      end_ns = std::max(end_ns, row.end_ns.value_or(UINT64_MAX));
+    }
+    from = std::to_string(begin_ns);
+    if (end_ns != UINT64_MAX) until = std::to_string(std::max(end_ns, begin_ns + 1));
+  } else if (parse_time(from).value_or(0) >= parse_time(until).value_or(UINT64_MAX)) {
+    throw Failure("--until must be later than --from", ExitCode::kUsage);
+  }
+  if (at == kPeak) {
+    at = std::to_string(time_of_peak(load_rows(traces, options)));
+  } else if (const std::optional<std::uint64_t> index = step_named(at)) {
+    const rows::Step row = find_step(load_rows(traces, options), *index).front();
+    at = std::to_string(highest_moment(traces, options, row).time_ns);
+  }
+}
+
+std::string complaint_about_moment(const std::string& text) {
+  if (text == kPeak || step_named(text) || parse_time(text)) return {};
+  return "'" + text + "' is no moment; write a time (12.4s, 350ms), peak or step:12";
 }
 
 }  // namespace gpumemtrace::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was live when a step of the program held most.
+// Moments of the run: those that users name, and what was live when a step held most.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,26 @@ struct StepMoment {
 [[nodiscard]] std::vector<analyzer::rows::Step> find_step(const analyzer::rows::Report& report,
                                                           std::uint64_t index);
 
-// Analyzes the traces again for that step, on `device` where one is named. Throws Failure for a
-// report, which does not have what a step held, and where nothing was allocated up to its end.
+// Analyzes the traces again for that step. Throws Failure for a report, which does not have what a
+// step held, and where nothing was allocated up to its end.
 [[nodiscard]] StepMoment step_moment(const std::vector<std::filesystem::path>& traces,
-                                     LoadOptions options, const analyzer::rows::Step& step,
-                                     const std::string& device);
+                                     LoadOptions options, const analyzer::rows::Step& step);
+
+// A part of the run, or a moment of it, as users name it: by times, by a step, or by the peak.
+struct NamedTimes {
+  std::string from;
+  std::string until;
+  std::string step;
+  std::string at;
+
+  [[nodiscard]] bool has_part() const { return !from.empty() || !until.empty(); }
+  // Replaces a step, and "peak" and "step:12" of `at`, by times, for which it analyzes the traces.
+  // Throws Failure where they are given twice, where the run has no such step, and where the part
+  // ends before it begins.
+  void resolve(const std::vector<std::filesystem::path>& traces, const LoadOptions& options);
+};
+
+// What is wrong with a value of NamedTimes::at; nothing where it is one.
+[[nodiscard]] std::string complaint_about_moment(const std::string& text);
 
 }  // namespace gpumemtrace::tools
