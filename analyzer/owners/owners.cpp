@@ -280,6 +280,7 @@ std::string_view bare_function_name(std::string_view function) {
 }
 
 std::string short_function_name(std::string_view function) {
+  if (function == "<module>") return "top level";  // of a Python file
   static constexpr std::string_view kUnnamed = "(anonymous namespace)::";
   std::string name(bare_function_name(function));
   for (std::size_t at = name.find(kUnnamed); at != std::string::npos;

@@ -131,11 +131,10 @@ rows::Finding finding_on(const rows::Growth& row) {
   return finding;
 }
 
-// "by 2.1 MiB from 20.0 ms to 2.40 s, 16.0 KiB a step over 138 steps".
+// "by 2.1 MiB, 16.0 KiB a step over 138 steps".
 std::string course_text(const rows::Growth& row) {
   const std::string rate = rate_text(row);
-  return "by " + size_text(row.bytes) + " from " + duration_text(row.begin_ns) + " to " +
-         duration_text(row.end_ns) + (rate.empty() ? rate : ", " + rate);
+  return "by " + size_text(row.bytes) + (rate.empty() ? rate : ", " + rate);
 }
 
 std::string title_text(const std::string& what, const rows::Growth& row) {

@@ -59,7 +59,6 @@ struct Fate {
   const rows::Origin& origin;
   std::uint64_t count = 0;  // that the row is about
   rows::OptionalNumber first_time_ns;
-  rows::OptionalNumber last_time_ns;
   rows::OptionalNumber first_step;
   rows::OptionalNumber made_count;
   rows::OptionalNumber last_made_ns;
@@ -69,14 +68,14 @@ struct Fate {
 };
 
 Fate fate_of(const rows::ExitLeak& row) {
-  return {row.origin,     row.count,       row.first_time_ns,      row.last_time_ns,
-          row.first_step, row.allocations, row.last_allocation_ns, row.freed,
-          "allocated",    "freed"};
+  return {row.origin,     row.count,       row.first_time_ns,
+          row.first_step, row.allocations, row.last_allocation_ns,
+          row.freed,      "allocated",     "freed"};
 }
 
 Fate fate_of(const rows::OpenHandles& row) {
-  return {row.origin,       row.count,          row.first_time_ns, row.last_time_ns, std::nullopt,
-          row.opened_count, row.last_opened_ns, row.closed,        "opened",         "released"};
+  return {row.origin,         row.count,  row.first_time_ns, std::nullopt, row.opened_count,
+          row.last_opened_ns, row.closed, "opened",          "released"};
 }
 
 // ", 1 of 3 allocations there": how many of what a site made were not given back, where some were.
@@ -96,12 +95,10 @@ std::string teardown_text(const rows::ExitLeak& row) {
   return place.empty() ? text : text + " at " + place;
 }
 
-// "made at 2.6 ms in step 3", "made from 5.0 s to 7.5 s"; empty where that is not known.
+// "made at 2.6 ms in step 3"; empty of several, and where that is not known.
 std::string made_text(const Fate& fate) {
-  if (!fate.first_time_ns || !fate.last_time_ns) return {};
-  const std::string first = duration_text(*fate.first_time_ns);
-  if (fate.count != 1) return "made from " + first + " to " + duration_text(*fate.last_time_ns);
-  return "made at " + first +
+  if (!fate.first_time_ns || fate.count != 1) return {};
+  return "made at " + duration_text(*fate.first_time_ns) +
          (fate.first_step ? " in step " + std::to_string(*fate.first_step) : std::string());
 }
 
@@ -141,15 +138,13 @@ std::string fix_by_others(const Fate& fate, const std::string& function) {
          (knows_where ? "that call." : "being " + std::string(fate.back_word) + " likewise.");
 }
 
-// "Nothing freed any of the 3, which were made from 5.0 s to 7.5 s. ": where no call gave back one
-// of them.
+// "Nothing freed any of the 3. ": where no call gave back one of them.
 std::string nothing_freed_text(const Fate& fate) {
   if (fate.back.count != 0) return {};
   const bool is_one = fate.count == 1;
   const std::string which = is_one ? "it" : "any of the " + std::to_string(fate.count);
   const std::string made = made_text(fate);
-  return "Nothing freed " + which +
-         (made.empty() ? made : (is_one ? "; it was " : ", which were ") + made) + ". ";
+  return "Nothing freed " + which + (made.empty() ? made : "; it was " + made) + ". ";
 }
 
 std::string allocations_text(const rows::ExitLeak& row) {

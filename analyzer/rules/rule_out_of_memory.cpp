@@ -331,7 +331,8 @@ std::string fix_for(const rows::Report& report, const Failure& failure) {
 
 void add_text(rows::Finding& finding, const rows::Oom& row) {
   const std::string asked = size_text(row.requested_bytes);
-  const std::string times = count_text(row.count, "time", "times");
+  const std::string times =
+      row.count == 1 ? std::string() : " (" + count_text(row.count, "time", "times") + ")";
   const std::string place = site_text(row.origin.site);
   const std::string at_place = row.origin.site ? " at " + place : std::string();
   finding.detail = "Tried to allocate " + pytorch_size_text(row.requested_bytes) + " at " + place;
@@ -343,12 +344,12 @@ void add_text(rows::Finding& finding, const rows::Oom& row) {
                         : ": the memory was " + std::string(name_of(row.verdict)) + ".";
   if (row.outcome == OomOutcome::kRecovered) {
     finding.title =
-        "A request for " + asked + at_place + " ran out of memory and recovered (" + times + ")";
+        "A request for " + asked + at_place + " ran out of memory and recovered" + times;
     finding.detail += " It was met after " + size_text(row.flushed_bytes) +
                       " had been given back, which took " + duration_text(row.lost_ns) + ".";
     return;
   }
-  finding.title = "Out of memory: a request for " + asked + at_place + " failed (" + times + ")";
+  finding.title = "Out of memory: a request for " + asked + at_place + " failed" + times;
   if (row.survived.value_or(false)) {
     finding.title += "; the program went on";
     finding.detail += " The program went on, allocated again and ended by itself.";

@@ -10,10 +10,14 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// NCCL's own ranges stay open on threads that have nothing to do with the finding.
-bool is_of_library(const rows::Range& range) { return range.name.starts_with("nccl"); }
+bool has_exited(const rows::Report& report, const std::string& process) {
+  return std::ranges::any_of(report.traces, [&](const rows::Trace& trace) {
+    return trace.process == process && trace.end == rows::TraceEnd::kExit;
+  });
+}
 
-// The innermost of the ranges that were open when what was found began: the test that leaked.
+// The innermost of the ranges that were open when what was found began: the test that leaked. A
+// range that a program leaves open until it exits, as NCCL does, encloses nothing.
 void name_range(const rows::Report& report, rows::Finding& finding) {
   const std::uint64_t* const grew_from = finding.evidence.find<std::uint64_t>("begin_ns");
   const rows::OptionalNumber begin_ns =
@@ -23,12 +27,12 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   for (const rows::Range& range : report.ranges) {
     const bool is_over = range.end_ns && *range.end_ns < *begin_ns;
     if (range.process != finding.process || range.start_ns > begin_ns || is_over) continue;
-    if (is_of_library(range)) continue;
+    if (!range.end_ns && has_exited(report, range.process)) continue;
     if (innermost == nullptr || range.start_ns >= innermost->start_ns) innermost = &range;
   }
   if (innermost == nullptr) return;
   finding.evidence.add("range", innermost->name);
-  finding.detail += " It began in the range " + innermost->name + '.';
+  finding.detail += " It began in the range '" + innermost->name + "'.";
 }
 
 // What a rule counted from single events lacks those that a checkpoint replaced. A failed request

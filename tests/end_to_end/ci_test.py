@@ -458,7 +458,7 @@ class CMake(Ci, support.EndToEnd):
         result = self.shell("ctest --test-dir b --output-on-failure")
         self.assertRegex(result.stdout, rf"{framework}_tests.gpu_memory \.*\**Failed", result.stdout)
         self.assertRegex(result.stdout, rf"{framework}_clean \.* +Passed")
-        self.assertIn(f"It began in the range {faulty}.", result.stdout)
+        self.assertIn(f"It began in the range '{faulty}'.", result.stdout)
 
     def test_catch2_names_the_test_that_lost_memory(self):
         self.check_framework("catch2")

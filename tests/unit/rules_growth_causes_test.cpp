@@ -85,7 +85,7 @@ TEST_CASE("a graph that several lines of one function build is one finding", "[u
     CHECK(found[0].at("severity") == "warning");
     CHECK(found[0].at("site").at("line") == 8);  // where most of the bytes come from
     CHECK(found[0].at("evidence").at("places") == 3);
-    CHECK(has(found[0], "A graph of autograd from train.py:8 (<module>) is kept"));
+    CHECK(has(found[0], "A graph of autograd from train.py:8 (top level) is kept"));
   }
 }
 
