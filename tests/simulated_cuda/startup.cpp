@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -71,7 +72,17 @@ CUresult get_error_name(CUresult error, const char** name) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+// The CUDA runtime asks for such tables at its first call and gives up without them. Programs of
+// the driver API need none.
 CUresult get_export_table(const void** table, const CUuuid*) {
+  static std::atomic_flag is_said;
+  if (!is_said.test_and_set()) {
+    std::fprintf(
+        stderr,
+        "simulated CUDA driver: it cannot run programs of the CUDA runtime (PyTorch, CuPy, "
+        "programs made by nvcc), which need NVIDIA's driver; programs of the driver API "
+        "run\n");
+  }
   if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
 }
