@@ -81,7 +81,7 @@ asks("What was held for what between two moments?", 1, async ({ page, hand, box 
 asks("The run is long: where are the details of these seconds?", 2, async ({ page, hand, text, box }) => {
   const { x, y, width } = await box("#time .u-over");
   await hand.drag(x + width * 0.4, x + width * 0.6, y + 40);
-  assert.match(await text("#time .command code"), /^gpumemtrace report FOLDER_OF_TRACES --from [\d.]+s --to [\d.]+s -o detail\.html$/);
+  assert.match(await text("#time .command code"), /^gpumemtrace report FOLDER_OF_TRACES --from [\d.]+s --until [\d.]+s -o detail\.html$/);
   await hand.click("#time .command button");
   await page.waitForSelector("#time .command >> text=/Copied|Selected/");
 });

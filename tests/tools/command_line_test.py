@@ -8,6 +8,7 @@ GPUMEMTRACE_STATIC_PROGRAM a statically linked executable where one could be bui
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
@@ -98,6 +99,38 @@ class Help(CommandLine):
             self.assertIn("Exit codes:", result.stdout, command)
             self.assertIn(f"Usage: gpumemtrace {command}", result.stdout, command)
 
+    def test_help_is_asked_for_in_every_way_that_people_try(self):
+        whole = self.call("--help").stdout
+        for words in ((), ("help",), ("-h",)):
+            result = self.call(*words)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, whole, ""), words)
+        result = self.call("help", "summary")
+        self.assertEqual((result.returncode, result.stdout),
+                         (0, self.call("summary", "--help").stdout))
+        self.assert_refused(2, "no command 'sumnary'; did you mean summary?", "help", "sumnary")
+        self.assert_refused(2, "help takes one command", "help", "summary", "report")
+
+    def test_options_for_one_idea_have_one_name(self):
+        """Of what commands say in common; old spellings stay beside it."""
+        common = {
+            "--rank": ("summary", "report", "analyze", "whatif", "check", "diff", "live", "export"),
+            "--device": ("summary", "report", "analyze", "whatif", "check", "diff", "live", "export"),
+            "--from": ("report", "analyze", "export"),
+            "--until": ("report", "analyze", "export"),
+            "--to": ("report", "analyze", "export"),
+            "--step": ("summary", "report", "analyze", "export"),
+            "--at": ("report", "analyze", "export"),
+            "--json": ("summary", "check", "whatif", "live", "diff", "doctor", "ctl", "run"),
+            "--color": ("summary", "check", "whatif", "live", "diff", "doctor", "run"),
+            "--what-if": ("analyze", "report"),
+            "--format": ("export",),
+        }
+        for command in COMMANDS:
+            text = self.call(command, "--help").stdout
+            for option, commands in common.items():
+                if command in commands:
+                    self.assertRegex(text, rf"[ ,]{option}[ ,\n]", f"{command} {option}")
+
     def test_help_fits_a_terminal_of_80_columns(self):
         for command in ([], *([command] for command in COMMANDS)):
             for line in self.call(*command, "--help").stdout.splitlines():
@@ -122,7 +155,6 @@ class Help(CommandLine):
 
 class BadInput(CommandLine):
     def test_a_missing_or_unknown_command_is_a_usage_error(self):
-        self.assert_refused(2, "a command is missing")
         self.assert_refused(2, "no command 'anlyze'", "anlyze", "x.gmt")
         self.assert_refused(2, "no command '--frobnicate'", "--frobnicate")
 
@@ -149,10 +181,14 @@ class BadInput(CommandLine):
         self.assert_refused(2, "made with its own thresholds", "check", EXAMPLE_REPORT,
                             "--threshold", "leak.bytes=1GiB")
         self.assert_refused(2, "no rule 'bugs'", "run", "--fail-on", "bugs", "--", "true")
-        self.assert_refused(2, "'noon' is no time", "analyze", "x.gmt", "--at", "noon")
+        self.assert_refused(2, "'noon' is no time", "analyze", "x.gmt", "--from", "noon")
+        self.assert_refused(2, "'noon' is no moment", "analyze", "x.gmt", "--at", "noon")
         self.assert_refused(2, "--blocks", "analyze", "x.gmt", "--blocks", "at-noon")
-        self.assert_refused(2, "--to must be later than --from", "report", "x.gmt", "-o", "x.html",
-                            "--from", "2s", "--to", "1.5s")
+        for end in ("--until", "--to"):
+            self.assert_refused(2, "--until must be later than --from", "report", "x.gmt", "-o",
+                                "x.html", "--from", "2s", end, "1.5")
+        self.assert_refused(2, "give either", "analyze", "x.gmt", "--step", "3", "--until", "1s")
+        self.assert_refused(2, "'step:x' is no moment", "analyze", "x.gmt", "--at", "step:x")
         for option, value in (("--from", "1s"), ("--at", "1s"), ("--blocks", "at-peak")):
             self.assert_refused(2, "give the traces", "analyze", EXAMPLE_REPORT, option, value)
 
@@ -248,6 +284,41 @@ class Summary(CommandLine):
         self.assertIn("\n  python3 train.py --batch 32: 96.40 s", result.stdout)
         self.assertLessEqual(result.stdout.count("\n"), 40)
 
+    def test_a_summary_as_json_is_the_report(self):
+        result = self.call("summary", EXAMPLE_REPORT, "--json")
+        self.assertEqual(json.loads(result.stdout), json.loads(EXAMPLE_REPORT.read_text()))
+        self.assert_refused(2, "leave --step out", "summary", EXAMPLE_REPORT, "--json", "--step", "1")
+
+    def test_a_part_of_the_job_is_named_alike_in_every_command(self):
+        for command in ("summary", "analyze", "check", "export --format collapsed", "report -o -"):
+            name, *words = command.split()
+            result = self.call(name, EXAMPLE_REPORT, *words, "--device", "d0")
+            self.assertIn(result.returncode, (0, 23), result.stderr)
+            self.assert_refused(1, "the job has no device d7", name, EXAMPLE_REPORT, *words,
+                                "--device", "d7")
+            self.assert_refused(1, "no process of the job has the rank 4", name, EXAMPLE_REPORT,
+                                *words, "--rank", "4")
+
+    def test_a_dash_is_standard_output(self):
+        for words in (["analyze", EXAMPLE_REPORT], ["export", EXAMPLE_REPORT, "--format", "svg"]):
+            self.assertEqual(self.call(*words, "-o", "-").stdout, self.call(*words).stdout)
+        page = self.call("report", EXAMPLE_REPORT, "-o", "-")
+        self.assertTrue(page.stdout.startswith("<!doctype html>"))
+        self.assertEqual(page.stderr, "")
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.assert_refused(2, "parquet is a folder", "export", "x.gmt", "--to", "parquet", "-o", "-")
+
+    def test_a_format_that_is_no_text_refuses_a_terminal(self):
+        for form in ("pprof", "perfetto", "sqlite", "memory_viz"):
+            master, slave = pty.openpty()
+            result = subprocess.run([PROGRAM, "export", EXAMPLE_REPORT, "--format", form],
+                                    stdout=slave, stderr=subprocess.PIPE, text=True,
+                                    timeout=TIMEOUT_S)
+            os.close(slave)
+            os.close(master)
+            self.assertEqual(result.returncode, 2, form)
+            self.assertIn(f"{form} is no text for a terminal; name a file with -o", result.stderr)
+
     def test_missing_events_matter_only_where_completeness_is_required(self):
         report = json.loads(EXAMPLE_REPORT.read_text())
         report["traces"][0]["complete"] = False
@@ -271,7 +342,8 @@ class Summary(CommandLine):
     def test_a_page_is_one_file_without_an_address_in_it(self):
         page = self.folder / "report.html"
         result = self.call("report", EXAMPLE_REPORT, "-o", page)
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+        self.assertIn(f"wrote {page} (", result.stderr)
         text = page.read_text()
         self.assertTrue(text.startswith("<!doctype html>"))
         self.assertNotRegex(text, r"(src|href)\s*=\s*[\"']?https?:")

@@ -5,6 +5,7 @@ with outputs that exist, and with a disk that is full.
 GPUMEMTRACE_PROGRAM names the program.
 """
 
+import gzip
 import json
 import os
 import pathlib
@@ -135,7 +136,9 @@ class ExportOutput(SavedJobs):
         self.assertIn(f"incomplete: {LOST}", title)
         self.assertIn(LOST, json.loads((self.place / "speedscope").read_text())["name"])
         for to in ("pprof", "perfetto"):  # texts stand in them as they are
-            self.assertTrue(f"incomplete: {LOST}".encode() in (self.place / to).read_bytes(), to)
+            data = (self.place / to).read_bytes()
+            data = gzip.decompress(data) if to == "pprof" else data
+            self.assertTrue(f"incomplete: {LOST}".encode() in data, to)
         settings = pickle.loads((self.place / "memory_viz").read_bytes())["allocator_settings"]
         self.assertIn(LOST, settings["gpumemtrace_incomplete"])
         with sqlite3.connect(self.place / "sqlite") as database:

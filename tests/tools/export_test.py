@@ -6,6 +6,7 @@ GPUMEMTRACE_PROGRAM names the program.
 """
 
 import collections
+import gzip
 import io
 import json
 import pathlib
@@ -373,7 +374,7 @@ class Export(SavedJobs):
     def test_pprof_has_all_costs(self):
         for name in ("torch_transformer_native", "leaks"):
             with self.subTest(name):
-                text = decode("Profile", self.export(name, "pprof"))
+                text = decode("Profile", gzip.decompress(self.export(name, "pprof")))
                 samples = [list(map(int, re.findall(r"\n  value: (\d+)", sample)))
                            for sample in re.findall(r"^sample {(.*?)^}", text, re.M | re.S)]
                 costs = ("peak", "leaked", "allocated", "copied")

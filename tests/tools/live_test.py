@@ -25,8 +25,8 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 MEBIBYTE = 1 << 20
 TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
 AT_THE_END = "1000000000s"
-KEYS = {"time_ns", "pid", "rank", "device", "reserved_bytes", "live_bytes", "categories",
-        "growth_bytes_per_step", "full_in_ns", "losses", "exact"}
+KEYS = {"time_ns", "pid", "rank", "device", "step", "reserved_bytes", "live_bytes", "categories",
+        "job_peak_bytes", "card_peak_bytes", "growth_bytes_per_step", "full_in_ns", "losses", "exact"}
 
 # Allocates a block for each line that it reads, and answers with its process id.
 ALLOCATE_ON_REQUEST = f"""

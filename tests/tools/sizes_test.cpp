@@ -27,6 +27,7 @@ TEST_CASE("a time is nanoseconds, or a number with a unit", "[unit]") {
   CHECK(parse_time("120") == 120);
   CHECK(parse_time("120ns") == 120);
   CHECK(parse_time("12.4s") == 12'400'000'000);
+  CHECK(parse_time("0.67") == 670'000'000);  // a point makes it seconds
   CHECK(parse_time("12.400000001 s") == 12'400'000'001);
   CHECK(parse_time("1.5us") == 1500);
   CHECK(parse_time("350ms") == 350'000'000);
@@ -36,7 +37,7 @@ TEST_CASE("a time is nanoseconds, or a number with a unit", "[unit]") {
 
 TEST_CASE("text that is no whole number of nanoseconds is no time", "[unit]") {
   for (const char* text : {"", "s", "-1s", "1.5ns", "1.2.3s", "1 day", "1,5s", "999999999999h",
-                           "0.0000000001s", ".5s"}) {
+                           "0.0000000001s", ".5s", ".5"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_time(text).has_value());
   }

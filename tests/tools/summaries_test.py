@@ -5,9 +5,12 @@ change stand in lines 1 to 12 of the summary.
 GPUMEMTRACE_PROGRAM names the program. Names of native code come from the saved symbols.json.
 """
 
+import concurrent.futures
 import gzip
+import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -71,6 +74,21 @@ EXPECTED = {
 }
 
 
+def size(number):
+    """As every command writes it."""
+    if number < 1024:
+        return f"{number} byte{'' if number == 1 else 's'}"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        number /= 1024
+        if number < 1023.95:
+            break
+    return f"{number:.1f} {unit}"
+
+
+def between(low, high):
+    return size(high) if size(low) == size(high) else f"{size(low)} to {size(high)}"
+
+
 class Summaries(unittest.TestCase):
     def test_the_first_lines_say_what_is_wrong_who_holds_it_and_what_to_do(self):
         for name, phrases in EXPECTED.items():
@@ -85,20 +103,68 @@ class Summaries(unittest.TestCase):
                 lines = self.summary(name)
                 self.assertLessEqual(len(lines), 40)
                 self.assertFalse([line for line in lines if len(line) > 80])
+                self.assertFalse([line for line in lines if line.endswith("...")])
+
+    def test_every_command_shows_the_same_peaks(self):
+        names = sorted(SAVED)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for name, differences in zip(names, pool.map(self.differences_of_peaks, names)):
+                with self.subTest(name):
+                    self.assertEqual(differences, [])
+
+    def differences_of_peaks(self, name):
+        """What summary, page, check and diff say of the two peaks that the report does not."""
+        with tempfile.TemporaryDirectory(prefix="gpumemtrace-") as folder:
+            path = pathlib.Path(folder) / "report.json"
+            self.call("analyze", *self.unpack(name, folder), "-o", path)
+            report = json.loads(path.read_text())
+            summary = self.call("summary", path, "--full").splitlines()
+            page = re.search(r'id="head">(.*?)</script>', self.call("report", path, "-o", "-"))[1]
+        found = []
+        devices = {row["id"]: row for row in report["devices"]}
+        shown = [row for row in report["card_peaks"] if row["of"] == "job" and row["high_bytes"]]
+        for row in shown:
+            text = between(row["low_bytes"], row["high_bytes"])
+            total = devices[row["device"]]["total_bytes"]
+            amount = text if total is None else f"{text} of {size(total)}"
+            lines = [line for line in summary if line.startswith("  PEAK ")]
+            if f" this job on {row['device']}" in lines[0] and amount not in lines[0]:
+                found.append(f"{lines[0]}: {amount}")
+        if shown and not any(" this job on " in line for line in summary if "PEAK" in line):
+            found.append("no peak of the job in the summary")
+        for row in report["card_peaks"]:
+            if row["low_bytes"] > row["bytes"] or row["bytes"] > row["high_bytes"]:
+                found.append(f"{row['of']}: {row['low_bytes']} {row['bytes']} {row['high_bytes']}")
+            if sum(part["bytes"] for part in row["parts"]) != row["bytes"]:
+                found.append(f"{row['of']}: parts")
+        if json.loads(page)["card_peaks"] != report["card_peaks"]:
+            found.append("page")
+        for line in summary:
+            share = re.search(r"^  LARGEST .* (\d+) % of", line)
+            if share and int(share[1]) > 100:
+                found.append(line)
+        return found
+
+    def unpack(self, name, folder):
+        """The inputs and options for a saved job, whose traces are written to the folder."""
+        for packed in (SAVED[name] / "traces").glob("*.gz"):
+            (pathlib.Path(folder) / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        symbols = SAVED[name] / "symbols.json.gz"
+        if not symbols.exists():
+            return [folder]
+        names = pathlib.Path(folder) / "symbols.json"
+        names.write_bytes(gzip.decompress(symbols.read_bytes()))
+        return [folder, "--symbols", names]
+
+    def call(self, *words):
+        result = subprocess.run([PROGRAM, *words], capture_output=True, text=True,
+                                timeout=TIMEOUT_S, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
 
     def summary(self, name):
         with tempfile.TemporaryDirectory(prefix="gpumemtrace-") as folder:
-            for packed in (SAVED[name] / "traces").glob("*.gz"):
-                (pathlib.Path(folder) / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
-            options = []
-            symbols = SAVED[name] / "symbols.json.gz"
-            if symbols.exists():
-                options = ["--symbols", pathlib.Path(folder) / "symbols.json"]
-                options[1].write_bytes(gzip.decompress(symbols.read_bytes()))
-            result = subprocess.run([PROGRAM, "summary", folder, *options], capture_output=True,
-                                    text=True, timeout=TIMEOUT_S, check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stdout.splitlines()
+            return self.call("summary", *self.unpack(name, folder)).splitlines()
 
 
 if __name__ == "__main__":

@@ -26,10 +26,21 @@ std::string read_file(const std::string& name) {
 using analyzer::Json;
 
 std::string summary_text(const Json& report, std::size_t width = kDefaultWidth) {
-  return tools::summary_text(analyzer::report_of_json(report), width);
+  return tools::summary_text(analyzer::report_of_json(report), {.width = width});
+}
+
+std::string full_summary(const Json& report) {
+  return tools::summary_text(analyzer::report_of_json(report), {.is_full = true});
 }
 
 Json example_report() { return Json::parse(read_file("docs/report.example.json")); }
+
+// As versions before card_peaks[] wrote it.
+Json older_report() {
+  Json report = example_report();
+  report.erase("card_peaks");
+  return report;
+}
 
 // Of a run in which nothing was found.
 Json healthy_report() {
@@ -52,8 +63,8 @@ bool has(const std::string& text, const std::string& part) {
 
 // After a wanted change: gpumemtrace summary docs/report.example.json > the golden file.
 TEST_CASE("the example report is drawn as its golden text", "[unit]") {
-  CHECK(tools::summary_text(analyzer::report_of_json(example_report()), kDefaultWidth,
-                            "docs/report.example.json") ==
+  CHECK(tools::summary_text(analyzer::report_of_json(example_report()),
+                            {.inputs = "docs/report.example.json"}) ==
         read_file("tests/tools/golden/summary_of_example.txt"));
 }
 
@@ -115,7 +126,7 @@ TEST_CASE("a pool that hides its use leads to the setting that opens it", "[unit
 }
 
 TEST_CASE("parts are not summed to a driver's number that is not known", "[unit]") {
-  Json report = example_report();
+  Json report = older_report();
   for (Json& row : report["composition"]) {
     row["source"] = "none";
     for (const char* key : {"context_and_modules", "other_processes", "unattributed"}) {
@@ -154,7 +165,7 @@ TEST_CASE("the verdict stands first, then three facts, then at most four fixes",
   }
   text = summary_text(report);
   CHECK_FALSE(has(text, "  5. "));
-  CHECK(has(text, " more findings; `gpumemtrace check` lists all\n"));
+  CHECK(has(text, "  and 19 more findings\n"));
 
   report["findings"] = Json::array();
   CHECK(summary_text(report).find("Verdict: nothing wrong was found; the program exited.\n") == 0);
@@ -164,7 +175,50 @@ TEST_CASE("the verdict stands first, then three facts, then at most four fixes",
 
 TEST_CASE("a run without a fault has its three facts as well", "[unit]") {
   const std::string text = summary_text(healthy_report());
-  CHECK(has(text, "\n  PEAK      74.6 GiB of 79.6 GiB  d0, NVIDIA H100"));
+  CHECK(has(text, "\n  PEAK      68.6 GiB of 79.6 GiB  this job on d0 (NVIDIA H100"));
+  CHECK(has(text, "\n  CARD      74.6 GiB              with other processes 6.0 GiB\n"));
+  CHECK(has(text, "\n  LARGEST   48.0 GiB              activation, 70 % of the peak\n"));
+  CHECK(has(text, "\n  HEADROOM  5.1 GiB               never used\n"));
+}
+
+TEST_CASE("a peak that is not exact is a range, and one that is the card's stands alone",
+          "[unit]") {
+  Json report = healthy_report();
+  for (Json& row : report["card_peaks"]) row["low_bytes"] = 60ull << 30;
+  CHECK(
+      has(summary_text(report, 120), "PEAK      60.0 GiB to 68.6 GiB of 79.6 GiB  this job on d0"));
+  CHECK(has(summary_text(report, 120), "CARD      60.0 GiB to 74.6 GiB  "));
+  CHECK(has(summary_text(report), "\nCard d0 at its peak: 60.0 GiB to 74.6 GiB\n"));
+  report["card_peaks"][0] = report["card_peaks"][1];
+  report["card_peaks"][0]["of"] = "card";
+  CHECK_FALSE(has(summary_text(report), "  CARD "));
+}
+
+TEST_CASE("the largest is chosen over everything in the peak", "[unit]") {
+  Json report = healthy_report();
+  Json& job = report["card_peaks"][1];
+  REQUIRE(job["of"] == "job");
+  const auto set_part = [&](const char* what, const char* owner, std::uint64_t bytes) {
+    for (Json& part : job["parts"]) {
+      const bool is_it = part["what"] == what && (owner == nullptr || part["owner"] == owner);
+      part["bytes"] = is_it ? bytes : 1u << 20;
+    }
+    job["bytes"] = job["low_bytes"] = job["high_bytes"] = bytes + (4u << 20);
+  };
+  set_part("driver", nullptr, 70ull << 30);
+  CHECK(has(summary_text(report, 120), "the driver's own (contexts, code), 100 % of the peak"));
+  set_part("allocated", "cublas", 70ull << 30);
+  CHECK(has(summary_text(report, 120), "cublas, 100 % of the peak"));
+  // Where the line is known, it is named, with no more than it held.
+  set_part("allocated", "python_extension", 40u << 20);
+  CHECK(has(summary_text(report, 120), "fastops.py:12 (fused_step), 91 % of the peak"));
+}
+
+TEST_CASE("a peak of an older report says what it is of", "[unit]") {
+  Json report = healthy_report();
+  report.erase("card_peaks");
+  const std::string text = summary_text(report);
+  CHECK(has(text, "\n  PEAK      74.6 GiB of 79.6 GiB  with other processes, d0, NVIDIA H100"));
   CHECK(
       has(text, "\n  LARGEST   48.0 GiB              activation, 75 % of what PyTorch allocated"));
   CHECK(has(text, "\n  HEADROOM  5.1 GiB "));
@@ -187,7 +241,7 @@ TEST_CASE("a request that failed for good and memory that grows are facts", "[un
 }
 
 TEST_CASE("a driver's number of another moment is told apart from the parts", "[unit]") {
-  Json report = example_report();
+  Json report = older_report();
   for (Json& row : report["composition"]) {
     row["source"] = "cumemgetinfo";
     row["context_and_modules"] = nullptr;
@@ -291,25 +345,44 @@ TEST_CASE("rules that saw the end of the run alone are named", "[unit]") {
             "transfer (in part), churn.\n"));
 }
 
-TEST_CASE("a fix may take six lines where there is room, fewer where there is none", "[unit]") {
+TEST_CASE("what does not fit is left out whole, and is there in full", "[unit]") {
   Json report = example_report();
   std::string words;
   for (int i = 0; i < 50; ++i) words += "word" + std::to_string(i) + ' ';
   const Json finding = report["findings"][0];
-  const auto text_with = [&](std::size_t findings) {
+  const std::string long_name = "a_file_with_a_name_that_is_longer_than_a_narrow_terminal.py";
+  const auto count = [](const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  for (const std::size_t findings : {1, 4, 12}) {
     report["findings"] = Json::array();
     for (std::size_t i = 0; i < findings; ++i) {
       report["findings"].push_back(finding);
-      report["findings"].back()["title"] = "fault " + std::to_string(i);
+      report["findings"].back()["title"] = "fault " + std::to_string(i) + " of " + long_name;
       report["findings"].back()["fix"] = words;
     }
-    return summary_text(report, 100);
-  };
-  CHECK(has(text_with(1), " word49\n"));
-  const std::string crowded = text_with(4);
-  CHECK_FALSE(has(crowded, " word49\n"));
-  CHECK(has(crowded, " ...\n"));
-  CHECK(has(crowded, "Next  "));
+    for (const std::size_t width : {40, 80, 200}) {
+      CAPTURE(findings, width);
+      const std::string text = summary_text(report, width);
+      CHECK(line_count(text) <= kMostSummaryLines);
+      CHECK_FALSE(has(text, "..."));
+      CHECK(count(text, "word0 ") == count(text, "word49"));
+      CHECK(has(text, "\nNext "));
+    }
+    CHECK(count(full_summary(report), "word49") == findings);
+    CHECK_FALSE(has(full_summary(report), "--full"));
+  }
+  CHECK(has(summary_text(report), "\n          --full shows "));
+  // A name without room goes on in the next line.
+  std::string joined = summary_text(report, 40);
+  for (std::size_t at = joined.find("\n"); at != std::string::npos; at = joined.find("\n", at)) {
+    joined.erase(at, joined.find_first_not_of("\n ", at) - at);
+  }
+  CHECK(has(joined, long_name));
 }
 
 TEST_CASE("a job lasts until its last process ends", "[unit]") {
@@ -348,7 +421,7 @@ TEST_CASE("a fault names its rank, and one of many ranks is one line", "[unit]")
   CHECK(has(summary_text(report, 120), "leaked at fastops.py:12 (fused_step) (2 of 2 ranks)\n"));
 }
 
-TEST_CASE("ranks are told by spread, and an outlier by its difference", "[unit]") {
+TEST_CASE("ranks are told by spread, and an outlier by what it held", "[unit]") {
   Json report = example_report();
   Json process = report["processes"][0];
   Json peak = report["peak"][1];
@@ -363,7 +436,8 @@ TEST_CASE("ranks are told by spread, and an outlier by its difference", "[unit]"
     report["processes"].push_back(process);
     report["peak"].push_back(peak);
   }
-  CHECK(has(summary_text(report), "Ranks     3 of 4 peak at 60.0 GiB; rank 2 +12.0 GiB\n"));
+  CHECK(has(summary_text(report, 120),
+            "Ranks     PyTorch allocated at their peaks: 3 of 4 at 60.0 GiB; rank 2 72.0 GiB\n"));
 }
 
 TEST_CASE("a summary of one rank leaves the others out", "[unit]") {

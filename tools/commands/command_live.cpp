@@ -104,8 +104,7 @@ class Looks {
   // Throws InputError where there is nothing to look at.
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
-    LiveState state =
-        live_state_of(look_now(), {parse_number(options_.rank), options_.device});
+    LiveState state = live_state_of(look_now(), {parse_number(options_.rank), options_.device});
     // The first look reads all that was recorded until then: later ones tell what a look costs.
     took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
     is_first_ = false;

@@ -41,6 +41,11 @@ Exit codes: those of the command (128 + signal where a signal ended it); where t
 returned 0, with --check those of `gpumemtrace check`;
 1 the command could not be started, 2 usage.)TEXT";
 
+// What the simulated driver is for.
+constexpr const char* kSimulated =
+    "runs programs of CUDA's driver API, not those of the CUDA runtime (PyTorch, CuPy, programs "
+    "made by nvcc)";
+
 constexpr std::size_t kMostTracesListed = 4;
 
 // What is told of a command that failed, and how much may be read for it: a few seconds' worth.
@@ -117,14 +122,6 @@ std::string next_input(const std::vector<WrittenTrace>& traces) {
   return shell_words(names);
 }
 
-std::string first_lines(const std::string& text, std::size_t count) {
-  std::size_t end = 0;
-  for (std::size_t line = 0; line < count && end < text.size(); ++line) {
-    end = std::min(text.find('\n', end), text.size() - 1) + 1;
-  }
-  return text.substr(0, end);
-}
-
 // The command failed, and memory may be why: what a look at the summary would say first. Where the
 // traces cannot be read, the commands that read them say so.
 void tell_failure(const std::vector<WrittenTrace>& traces) {
@@ -138,7 +135,10 @@ void tell_failure(const std::vector<WrittenTrace>& traces) {
   try {
     const analyzer::rows::Report report = load_rows(inputs, {});
     if (report.peak.empty()) return;
-    write_text(stderr, first_lines(summary_text(report, output_width(stderr)), kLinesOfFailure));
+    write_text(stderr, summary_text(report, {.width = output_width(stderr),
+                                             .inputs = {},
+                                             .most_lines = kLinesOfFailure,
+                                             .says_rest = false}));
   } catch (const std::exception&) {
     return;
   }
@@ -177,15 +177,18 @@ int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) 
   }
 }
 
-std::string why_nothing(const std::vector<EnvironmentVariable>& environment,
+std::string why_nothing(const RunOptions& options,
+                        const std::vector<EnvironmentVariable>& environment,
                         const std::vector<std::string>& command) {
   const std::string pattern = value_of(environment, kOutputVariable);
   const std::string fixed = pattern.substr(0, pattern.find('%'));
   const std::string unwritable = why_unwritable(std::filesystem::path(fixed).parent_path());
   if (!unwritable.empty()) return unwritable;
-  return is_on(environment, "GPUMEMTRACE_START_PAUSED")
-             ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
-             : why_untraced(command);
+  if (is_on(environment, "GPUMEMTRACE_START_PAUSED")) {
+    return "recording started paused and `gpumemtrace ctl PID start` may not have come";
+  }
+  const std::string why = why_untraced(command);
+  return options.simulate ? why + "; --simulate " + kSimulated : why;
 }
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
@@ -203,7 +206,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   record_end(traces, end);
   remove_spent_rings(traces);
   if (traces.empty()) {
-    warn("nothing was recorded: " + why_nothing(environment, command));
+    warn("nothing was recorded: " + why_nothing(options, environment, command));
   } else if (!quiet) {
     say_what_was_written(traces);
     if (end.exit_code != 0 && !options.checks()) tell_failure(traces);
@@ -222,7 +225,8 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
   auto options = std::make_shared<RunOptions>();
   options->recording.add_options(line);
   line.flag("--simulate", options->simulate,
-            "Run on the simulated CUDA driver: no GPU is needed or used.");
+            std::string("Run on the simulated CUDA driver: no GPU is needed or used. It ") +
+                kSimulated + ".");
   line.flag("--check", options->check, "Judge the traces when the command has ended.");
   options->policy.add_options(line);
   options->verdict.add_options(line);

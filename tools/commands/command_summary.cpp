@@ -25,7 +25,7 @@ constexpr const char* kSummaryFooter =
 Examples:
   gpumemtrace summary job.gmt
   gpumemtrace summary report.json
-  gpumemtrace summary job/ --rank 2
+  gpumemtrace summary job/ --rank 2 --full
   gpumemtrace summary job.gmt --step 12
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
@@ -70,7 +70,9 @@ int summarize(const SummaryOptions& options) {
     const std::optional<std::uint64_t> step = parse_number(options.step);
     const std::string text =
         step ? text_of_step(options, report, *step)
-             : summary_text(report, output_width(stdout), shell_words(options.input.inputs));
+             : summary_text(report, {.width = output_width(stdout),
+                                     .inputs = shell_words(options.input.inputs),
+                                     .is_full = options.full});
     write_text(stdout, styled(text, style));
   });
 }
@@ -86,6 +88,8 @@ Action define_summary(CommandLine& line, const std::vector<std::string>&) {
               "it. INPUT is traces.")
       .value_name("N")
       .check(complaint_about_number);
+  line.flag("--full", options->full,
+            "All findings, holders and rows, in as many lines as they take.");
   line.flag("--json", options->json, "Print the report instead, as `analyze` does.");
   add_color_option(line, options->color);
   return [options] { return summarize(*options); };

@@ -49,6 +49,12 @@ constexpr std::array kAllocation = {Column{"id"},
 constexpr std::array kPeak = {Column{"process", kText}, Column{"device", kText},
                               Column{"level", kText},   Column{"bytes"},
                               Column{"time_ns"},        Column{"step"}};
+constexpr std::array kCardPeak = {Column{"device", kText}, Column{"of", kText},  Column{"bytes"},
+                                  Column{"low_bytes"},     Column{"high_bytes"}, Column{"exact"},
+                                  Column{"time_ns"}};
+constexpr std::array kCardPeakPart = {Column{"device", kText},  Column{"of", kText},
+                                      Column{"process", kText}, Column{"what", kText},
+                                      Column{"owner", kText},   Column{"bytes"}};
 constexpr std::array kStep = {Column{"process", kText}, Column{"number"},
                               Column{"start_ns"},       Column{"end_ns"},
                               Column{"peak_bytes"},     Column{"live_bytes_at_end"},
@@ -139,6 +145,22 @@ class Writer {
     }
   }
 
+  void card_peaks() {
+    for (const analyzer::rows::CardPeak& peak : report_.card_peaks) {
+      row(peak.device, name_of(peak.of), peak.bytes, peak.low_bytes, peak.high_bytes,
+          std::uint64_t{peak.is_exact}, peak.time_ns);
+    }
+  }
+
+  void card_peak_parts() {
+    for (const analyzer::rows::CardPeak& peak : report_.card_peaks) {
+      for (const analyzer::rows::CardPart& part : peak.parts) {
+        row(peak.device, name_of(peak.of), part.process, name_of(part.what), part.owner,
+            part.bytes);
+      }
+    }
+  }
+
   void steps() {
     for (const analyzer::rows::Step& step : report_.steps) {
       row(step.process, step.index, step.start_ns, step.end_ns, step.peak_bytes,
@@ -195,15 +217,26 @@ constexpr std::array kTables = {
     Table{"frame", kFrame, "stack, depth"},
     Table{"allocation", kAllocation, "id"},
     Table{"peak", kPeak, ""},
+    Table{"card_peaks", kCardPeak, ""},
+    Table{"card_peak_parts", kCardPeakPart, ""},
     Table{"step", kStep, ""},
     Table{"range", kRange, ""},
     Table{"finding", kFinding, ""},
 };
 // Of the same tables.
 constexpr std::array kRowsOfTables = {
-    &Writer::meta,   &Writer::processes,   &Writer::devices, &Writer::devices_of_processes,
-    &Writer::frames, &Writer::allocations, &Writer::peaks,   &Writer::steps,
-    &Writer::ranges, &Writer::findings,
+    &Writer::meta,
+    &Writer::processes,
+    &Writer::devices,
+    &Writer::devices_of_processes,
+    &Writer::frames,
+    &Writer::allocations,
+    &Writer::peaks,
+    &Writer::card_peaks,
+    &Writer::card_peak_parts,
+    &Writer::steps,
+    &Writer::ranges,
+    &Writer::findings,
 };
 static_assert(kTables.size() == kRowsOfTables.size());
 

@@ -43,6 +43,7 @@ void keep_time(rows::Report& report, const TimeSpan& span) {
   keep_stretches(report.steps, span);
   keep_stretches(report.ranges, span);
   keep_times(report.peak, span);
+  keep_times(report.card_peaks, span);
   keep_times(report.marks, span);
   keep_times(report.oom, span);
   keep_times(report.findings, span);

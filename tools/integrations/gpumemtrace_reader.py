@@ -163,7 +163,7 @@ class Recording:
 
     @property
     def allocations(self):
-        """Single allocations, a row each: the table `allocation` of `gpumemtrace export --to sqlite`.
+        """Single allocations, a row each: the table `allocation` of `gpumemtrace export --format sqlite`.
 
         `end_ns` is missing for what lived to the end; `stack` is that of `frames`. A warning says where
         allocations that ended are left out (`last`). Raises RuntimeError for a report, which has sums only.

@@ -7,6 +7,7 @@
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/rows/report.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/card_text.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -38,7 +39,11 @@ void add_process(const analyzer::JobNow& now, LiveRow& row) {
   }
   for (const rows::Loss& loss : now.losses.at(row.process)) row.losses[loss.name] = loss.count;
   for (const rows::Device& device : report.devices) {
-    if (device.id == row.device) row.capacity_bytes = device.total_bytes;
+    if (device.id != row.device) continue;
+    row.capacity_bytes = device.total_bytes;
+    const DevicePeaks peaks = peaks_of(report, device);
+    if (peaks.job != nullptr) row.job_peak_bytes = peaks.job->high_bytes;
+    if (peaks.card != nullptr) row.card_peak_bytes = peaks.card->high_bytes;
   }
   row.time_ns = now.time_ns.at(row.process);
   for (const rows::Step& step : report.steps) {
@@ -112,6 +117,26 @@ std::string category_name(Category category) {
   return category == Category::kUnknown ? "unknown" : std::string(analyzer::name_of(category));
 }
 
+// "Peak on d0: this job 810.0 MiB, card 3.8 GiB (other processes 3.0 GiB)".
+std::vector<std::string> peak_sentences(const rows::Report& report,
+                                        const std::vector<LiveRow>& shown) {
+  std::vector<std::string> sentences;
+  for (const rows::Device& device : report.devices) {
+    const DevicePeaks peaks = peaks_of(report, device);
+    const bool is_shown =
+        std::ranges::any_of(shown, [&](const LiveRow& row) { return row.device == device.id; });
+    if (peaks.job == nullptr || !is_shown) continue;
+    std::string text = format_text("Peak on {}: this job {}", device.id, peak_text(*peaks.job));
+    if (peaks.differ()) {
+      const std::string besides = besides_job(*peaks.card);
+      text += format_text(", card {}{}", peak_text(*peaks.card),
+                          besides.empty() ? besides : " (" + besides + ")");
+    }
+    sentences.push_back(std::move(text));
+  }
+  return sentences;
+}
+
 }  // namespace
 
 LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope) {
@@ -123,6 +148,7 @@ LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope) {
   });
   state.rows = rows_of(now, scope);
   std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
+  state.peaks = peak_sentences(report, state.rows);
   if (!report.blocks) return state;
   BytesByName lines;
   BytesByName layers;

@@ -29,7 +29,10 @@ struct LiveRow {
   std::uint64_t live_bytes = 0;
   std::optional<std::uint64_t> reserved_bytes;  // unknown without a framework
   std::optional<std::uint64_t> capacity_bytes;  // of the device
-  BytesByName categories;                       // of framework blocks; sum to live_bytes
+  // Of the device so far, at most: of what the whole job had, and of everything on the card.
+  std::optional<std::uint64_t> job_peak_bytes;
+  std::optional<std::uint64_t> card_peak_bytes;
+  BytesByName categories;  // of framework blocks; sum to live_bytes
   std::optional<double> growth_bytes_per_step;
   std::optional<std::uint64_t> full_in_ns;  // from time_ns on, at that rate
   // Rows of losses[]: how often each was counted, and those of them by which events are missing.
@@ -38,10 +41,11 @@ struct LiveRow {
 };
 
 struct LiveState {
-  std::string name;               // of the job's first program
-  bool is_running = false;        // a process still records
-  std::vector<LiveRow> rows;      // fullest device first
-  std::vector<NamedBytes> lines;  // of the first row, largest first
+  std::string name;                // of the job's first program
+  bool is_running = false;         // a process still records
+  std::vector<LiveRow> rows;       // fullest device first
+  std::vector<std::string> peaks;  // of the devices of the rows, a sentence each
+  std::vector<NamedBytes> lines;   // of the first row, largest first
   std::vector<NamedBytes> layers;
 };
 

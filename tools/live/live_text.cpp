@@ -19,7 +19,7 @@ using analyzer::Json;
 
 constexpr std::size_t kMostLiveRows = 8;
 constexpr std::size_t kMostHolders = 6;
-constexpr const char* kPaused = "paused";  // a row of losses[]
+constexpr const char* kPausedLoss = "paused";  // a row of losses[]
 
 std::string cut(std::string line, std::size_t width) {
   constexpr std::string_view kRest = "...";
@@ -32,13 +32,13 @@ std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
 }
 
 // A column of the table. Where the lines are narrow, columns go, the largest `goes_at` first.
-struct Column {
+struct LiveColumn {
   std::string_view title;
   int width;
   int goes_at;
   std::string (*text)(const LiveRow& row);
 };
-constexpr auto kColumns = std::to_array<Column>({
+constexpr auto kLiveColumns = std::to_array<LiveColumn>({
     {"rank", 4, 4, [](const LiveRow& row) { return row.rank ? std::to_string(*row.rank) : "-"; }},
     {"process", 8, 5, [](const LiveRow& row) { return std::to_string(row.pid); }},
     {"device", 6, 3, [](const LiveRow& row) { return row.device.value_or("-"); }},
@@ -57,15 +57,15 @@ constexpr auto kColumns = std::to_array<Column>({
 });
 
 // Those that lines of the width have room for, from the left to the right.
-std::vector<Column> columns_for(std::size_t width) {
-  std::vector<Column> columns(kColumns.begin(), kColumns.end());
+std::vector<LiveColumn> live_columns_for(std::size_t width) {
+  std::vector<LiveColumn> columns(kLiveColumns.begin(), kLiveColumns.end());
   const auto needed = [&] {
     std::size_t sum = columns.size() - 1;
-    for (const Column& column : columns) sum += static_cast<std::size_t>(column.width);
+    for (const LiveColumn& column : columns) sum += static_cast<std::size_t>(column.width);
     return sum;
   };
   while (needed() > width) {
-    const auto least = std::ranges::max_element(columns, {}, &Column::goes_at);
+    const auto least = std::ranges::max_element(columns, {}, &LiveColumn::goes_at);
     if (least->goes_at == 0) break;
     columns.erase(least);
   }
@@ -73,9 +73,9 @@ std::vector<Column> columns_for(std::size_t width) {
 }
 
 template <class TextOf>
-std::string table_line(const std::vector<Column>& columns, const TextOf& text_of) {
+std::string live_table_line(const std::vector<LiveColumn>& columns, const TextOf& text_of) {
   std::string line;
-  for (const Column& column : columns) {
+  for (const LiveColumn& column : columns) {
     line += format_text("{}{:>{}}", line.empty() ? "" : " ", text_of(column), column.width);
   }
   return line;
@@ -105,7 +105,7 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
   for (const LiveRow& row : state.rows) {
     if (!processes.insert(row.process).second) continue;
     for (const auto& [name, count] : row.losses) {
-      if (name == kPaused) continue;
+      if (name == kPausedLoss) continue;
       const bool is_missing = std::ranges::find(row.missing, name) != row.missing.end();
       if (is_missing == of_missing_events) sums[name] += count;
     }
@@ -117,7 +117,7 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
 std::string pauses_text(const LiveState& state) {
   std::uint64_t pauses = 0;
   for (const LiveRow& row : state.rows) {
-    const auto found = row.losses.find(kPaused);
+    const auto found = row.losses.find(kPausedLoss);
     if (found != row.losses.end()) pauses = std::max(pauses, found->second);
   }
   return pauses == 0 ? std::string() : ", paused " + count_of(pauses, "time", "times");
@@ -161,16 +161,18 @@ std::vector<std::string> live_lines(const LiveState& state, std::size_t width, s
   if (state.rows.empty()) {
     lines.emplace_back("Nothing was allocated on a device yet.");
   } else {
-    const std::vector<Column> columns = columns_for(width);
-    lines.push_back(table_line(columns, [](const Column& column) { return column.title; }));
+    const std::vector<LiveColumn> columns = live_columns_for(width);
+    lines.push_back(
+        live_table_line(columns, [](const LiveColumn& column) { return column.title; }));
     for (std::size_t i = 0; i < std::min(kMostLiveRows, state.rows.size()); ++i) {
-      lines.push_back(
-          table_line(columns, [&](const Column& column) { return column.text(state.rows[i]); }));
+      lines.push_back(live_table_line(
+          columns, [&](const LiveColumn& column) { return column.text(state.rows[i]); }));
     }
     if (state.rows.size() > kMostLiveRows) {
       lines.push_back(format_text("and {} that hold less",
                                   count_of(state.rows.size() - kMostLiveRows, "row", "rows")));
     }
+    for (const std::string& sentence : state.peaks) lines.push_back(sentence);
     const LiveRow& first = state.rows.front();
     const std::string where =
         format_text(" (process {}, {})", first.pid, first.device.value_or("-"));
@@ -197,6 +199,8 @@ std::string live_json(const LiveState& state) {
         {"reserved_bytes", json_or_null(row.reserved_bytes)},
         {"live_bytes", row.live_bytes},
         {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},
+        {"job_peak_bytes", json_or_null(row.job_peak_bytes)},
+        {"card_peak_bytes", json_or_null(row.card_peak_bytes)},
         {"growth_bytes_per_step", json_or_null(row.growth_bytes_per_step)},
         {"full_in_ns", json_or_null(row.full_in_ns)},
         {"losses", json_of(row.losses)},

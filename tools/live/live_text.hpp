@@ -16,9 +16,9 @@ namespace gpumemtrace::tools {
                                                   std::size_t height);
 
 // One JSON object a row, each on a line of its own: time_ns, pid, rank, device, step,
-// reserved_bytes, live_bytes, categories, growth_bytes_per_step, full_in_ns, losses, exact. Unknown
-// is null. losses is an object: how often what of docs/report.schema.json's losses[] was counted
-// for the process.
+// reserved_bytes, live_bytes, categories, job_peak_bytes, card_peak_bytes, growth_bytes_per_step,
+// full_in_ns, losses, exact. Unknown is null. losses is an object: how often what of
+// docs/report.schema.json's losses[] was counted for the process.
 [[nodiscard]] std::string live_json(const LiveState& state);
 
 }  // namespace gpumemtrace::tools

@@ -42,8 +42,8 @@ constexpr auto kSeparate = std::to_array<std::string_view>(
 // What the first view needs.
 constexpr auto kHeadKeys = std::to_array<std::string_view>(
     {"format", "version", "tool", "redacted", "traces", "processes", "devices", "usage", "peak",
-     "composition", "leaks", "fragmentation", "oom", "findings", "ranks", "losses", "coverage",
-     "window"});
+     "composition", "card_peaks", "leaks", "fragmentation", "oom", "findings", "ranks", "losses",
+     "coverage", "window"});
 
 template <class List>
 bool is_among(const List& list, std::string_view key) {

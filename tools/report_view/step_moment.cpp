@@ -57,13 +57,13 @@ bool is_better(const Highest& a, const Highest& b) {
   return is_framework != other_is ? is_framework : a.bucket->max_bytes > b.bucket->max_bytes;
 }
 
-constexpr std::string_view kPeak = "peak";
-constexpr std::string_view kStepMark = "step:";
+constexpr std::string_view kPeakWord = "peak";
+constexpr std::string_view kStepWord = "step:";
 
 // "step:12": 12.
 std::optional<std::uint64_t> step_named(std::string_view text) {
-  if (!text.starts_with(kStepMark)) return std::nullopt;
-  return parse_number(text.substr(kStepMark.size()));
+  if (!text.starts_with(kStepWord)) return std::nullopt;
+  return parse_number(text.substr(kStepWord.size()));
 }
 
 // When a step held most; without its blocks.
@@ -144,7 +144,7 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
   } else if (parse_time(from).value_or(0) >= parse_time(until).value_or(UINT64_MAX)) {
     throw Failure("--until must be later than --from", ExitCode::kUsage);
   }
-  if (at == kPeak) {
+  if (at == kPeakWord) {
     at = std::to_string(time_of_peak(load_rows(traces, options)));
   } else if (const std::optional<std::uint64_t> index = step_named(at)) {
     const rows::Step row = find_step(load_rows(traces, options), *index).front();
@@ -153,7 +153,7 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
 }
 
 std::string complaint_about_moment(const std::string& text) {
-  if (text == kPeak || step_named(text) || parse_time(text)) return {};
+  if (text == kPeakWord || step_named(text) || parse_time(text)) return {};
   return "'" + text + "' is no moment; write a time (12.4s, 350ms), peak or step:12";
 }
 

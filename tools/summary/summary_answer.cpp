@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/card_text.hpp"
 #include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -76,11 +78,11 @@ std::string command_of(const Report& report) {
   const rows::Process& process = report.processes.front();
   std::string text;
   for (const std::string& word : process.command) {
-    // The program by its name, the arguments as they are.
+    // The program by its name, the arguments as they are, as far as they fit.
+    if (text.size() + word.size() > kMostCommandLetters && !text.empty()) return text + " ...";
     text += text.empty() ? shell_word(word.substr(word.rfind('/') + 1)) : " " + shell_word(word);
   }
-  if (text.empty()) text = process.executable.value_or("an unknown command");
-  return text.size() <= kMostCommandLetters ? text : text.substr(0, kMostCommandLetters) + "...";
+  return text.empty() ? process.executable.value_or("an unknown command") : text;
 }
 
 // From the start of the earliest process, as all times of the report, to the end of the last.
@@ -111,14 +113,14 @@ std::string steps_text(const Report& report) {
     if (step.process != steps.process || !step.start_ns || !step.end_ns) continue;
     lengths.push_back(*step.end_ns - *step.start_ns);
   }
-  if (lengths.empty()) return {};
-  std::nth_element(lengths.begin(),
-                   lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2),
-                   lengths.end());
-  return format_text(", {} of {}",
-                     steps.are_repetitions ? count_of(steps.count, "repetition", "repetitions")
-                                           : count_of(steps.count, "step", "steps"),
-                     duration_text(lengths[lengths.size() / 2]));
+  if (steps.count == 0) return {};
+  const std::string text =
+      ", " + (steps.are_repetitions ? count_of(steps.count, "repetition", "repetitions")
+                                    : count_of(steps.count, "step", "steps"));
+  if (lengths.empty()) return text;
+  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+  std::nth_element(lengths.begin(), middle, lengths.end());
+  return text + " of " + duration_text(*middle);
 }
 
 std::string job_text(const Report& report) {
@@ -164,19 +166,55 @@ std::string at_step(const rows::OptionalNumber& step) {
   return step ? format_text(", step {}", *step) : std::string();
 }
 
+// "1.2 GiB of 79.2 GiB".
+std::string amount_of(const std::string& bytes, const rows::Device* device) {
+  if (device == nullptr || !device->total_bytes) return bytes;
+  return format_text("{} of {}", bytes, size_text(*device->total_bytes));
+}
+
+// The step in which a time is, of the first process that has one there.
+rows::OptionalNumber step_at(const Report& report, const rows::OptionalNumber& time_ns) {
+  for (const rows::Step& step : report.steps) {
+    const bool has_begun = time_ns && step.start_ns && *step.start_ns <= *time_ns;
+    if (has_begun && step.end_ns.value_or(UINT64_MAX) > *time_ns) return step.index;
+  }
+  return std::nullopt;
+}
+
 std::optional<Fact> peak_fact(const Report& report) {
-  const std::optional<CardPeak> card = fullest_card(report);
+  const DevicePeaks peaks = fullest_device(report);
+  if (peaks.job != nullptr) {
+    Fact fact{"PEAK", amount_of(peak_text(*peaks.job), peaks.device), {}};
+    fact.text = "this job on " + peaks.device->id;
+    if (peaks.device->name) fact.text += format_text(" ({})", *peaks.device->name);
+    fact.text += at_step(step_at(report, peaks.job->time_ns));
+    return fact;
+  }
+  const std::optional<CardState> card = fullest_card(report);
   if (!card) return std::nullopt;
   const rows::Device* device = find_device(report, card->device);
-  Fact fact{"PEAK", size_text(card->bytes), {}};
-  if (device != nullptr && device->total_bytes) {
-    fact.amount = format_text("{} of {}", size_text(card->bytes), size_text(*device->total_bytes));
-  }
-  fact.text = name_in_job(report, card->process);
+  Fact fact{"PEAK", amount_of(size_text(card->bytes), device), {}};
+  fact.text = card->is_whole_card ? "with other processes" : "by calls of the process alone";
+  append(fact.text, name_in_job(report, card->process));
   append(fact.text, card->device);
   if (device != nullptr && device->name) append(fact.text, *device->name);
   fact.text += at_step(card->step);
   return fact;
+}
+
+std::optional<Fact> card_fact(const Report& report) {
+  const DevicePeaks peaks = fullest_device(report);
+  if (!peaks.differ()) return std::nullopt;
+  const std::string besides = besides_job(*peaks.card);
+  return Fact{"CARD", peak_text(*peaks.card),
+              besides.empty() ? "everything on the card" : "with " + besides};
+}
+
+// Of the peak that is shown.
+std::uint64_t peak_bytes(const Report& report) {
+  if (const rows::CardPeak* const job = fullest_device(report).job) return job->bytes;
+  const std::optional<CardState> card = fullest_card(report);
+  return card ? card->bytes : 0;
 }
 
 std::optional<Fact> oom_fact(const Report& report) {
@@ -222,8 +260,8 @@ std::optional<Fact> unusable_fact(const Report& report) {
     if (row.at == rows::SnapshotAt::kEnd || !row.unusable_bytes) continue;
     if (worst == nullptr || *row.unusable_bytes > *worst->unusable_bytes) worst = &row;
   }
-  const std::optional<CardPeak> card = fullest_card(report);
-  if (worst == nullptr || !card || *worst->unusable_bytes < card->bytes / kUnusableShare) {
+  const std::uint64_t bytes = peak_bytes(report);
+  if (worst == nullptr || bytes == 0 || *worst->unusable_bytes < bytes / kUnusableShare) {
     return std::nullopt;
   }
   Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_in_job(report, worst->process)};
@@ -244,9 +282,7 @@ std::optional<Fact> leak_fact(const Report& report) {
     if (largest == nullptr || row.bytes > largest->bytes) largest = &row;
   }
   if (largest == nullptr) return std::nullopt;
-  const rows::Peak* peak = main_peak(report);
-  const std::uint64_t peak_bytes = peak == nullptr ? 0 : peak->bytes;
-  if (bytes < std::min(kSmallLeak, peak_bytes / kLeakShare)) return std::nullopt;
+  if (bytes < std::min(kSmallLeak, peak_bytes(report) / kLeakShare)) return std::nullopt;
   Fact fact{"LEAKED", size_text(bytes), name_in_job(report, largest->process)};
   append(fact.text,
          format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),
@@ -273,35 +309,100 @@ std::optional<Fact> saving_fact(const Report& report) {
   return fact;
 }
 
-std::optional<Fact> largest_fact(const Report& report) {
-  const rows::Peak* peak = main_peak(report);
-  if (peak == nullptr) return std::nullopt;
+// What PyTorch's blocks are for, and the lines of those whose use says nothing.
+BytesByName uses_of(const rows::Peak& peak) {
   BytesByName parts;
-  if (peak->categories) {
-    for (const auto& [category, sum] : *peak->categories) {
+  if (peak.categories) {
+    for (const auto& [category, sum] : *peak.categories) {
       if (category != "unknown" && category != "other") parts[analyzer::in_words(category)] = sum;
     }
   }
-  // What has no category that says anything is told by its line.
-  for (const rows::Holder& holder : peak->holders) {
+  for (const rows::Holder& holder : peak.holders) {
     const bool has_category = holder.category != analyzer::Category::kUnknown &&
                               holder.category != analyzer::Category::kOther;
     if (holder.origin.owner == "other" || has_category) continue;
     parts[name_line(holder.origin)] += holder.bytes;
   }
-  if (parts.empty()) return std::nullopt;
-  const auto [name, bytes] = largest_first(parts).front();
-  if (bytes == 0 || peak->bytes == 0) return std::nullopt;
-  Fact fact{"LARGEST", size_text(bytes), name_in_job(report, peak->process)};
-  append(fact.text,
-         format_text("{}, {:.0f} % of {}", name,
-                     100.0 * static_cast<double>(bytes) / static_cast<double>(peak->bytes),
-                     peak->categories ? "what PyTorch allocated" : "the peak"));
+  return parts;
+}
+
+// The lines of one owner that held memory of the driver or of its pools at their peak.
+BytesByName lines_of(const Report& report, const rows::CardPart& part, const std::string& device) {
+  const bool is_pool = part.what == rows::CardPartKind::kPoolUsed;
+  BytesByName parts;
+  for (const rows::Peak& peak : report.peak) {
+    const bool is_of_level = peak.level == (is_pool ? Level::kPool : Level::kDriver);
+    if (peak.process != part.process || peak.device != device || !is_of_level) continue;
+    for (const rows::Holder& holder : peak.holders) {
+      const bool is_of_owner = is_pool || holder.origin.owner == part.owner;
+      if (is_of_owner && holder.origin.site) parts[name_line(holder.origin)] += holder.bytes;
+    }
+  }
+  return parts;
+}
+
+// What held most of a part of a peak: a use or a line where it is known, else the part itself.
+std::pair<std::string, std::uint64_t> largest_of(const Report& report, const rows::CardPart& part,
+                                                 const std::string& device) {
+  BytesByName parts;
+  if (part.what == rows::CardPartKind::kFrameworkAllocated) {
+    for (const rows::Peak& peak : report.peak) {
+      const bool is_of_part = peak.process == part.process && peak.device == device;
+      if (is_of_part && peak.level == Level::kFramework) parts = uses_of(peak);
+    }
+  } else if (part.what == rows::CardPartKind::kAllocated ||
+             part.what == rows::CardPartKind::kPoolUsed) {
+    parts = lines_of(report, part, device);
+  }
+  const auto sorted = largest_first(parts);
+  if (sorted.empty() || sorted.front().bytes == 0) return {part_name(part), part.bytes};
+  // Its own peak can be at another time than that of the card.
+  return {sorted.front().name, std::min(sorted.front().bytes, part.bytes)};
+}
+
+Fact largest_fact_of(const Report& report, std::uint64_t bytes, std::uint64_t whole,
+                     const std::string& process, const std::string& name,
+                     std::string_view what_whole) {
+  Fact fact{"LARGEST", size_text(bytes), name_in_job(report, process)};
+  const double share = 100.0 * static_cast<double>(bytes) / static_cast<double>(whole);
+  append(fact.text, format_text("{}, {:.0f} % of {}", name, share, what_whole));
   return fact;
 }
 
+std::optional<Fact> largest_fact(const Report& report) {
+  const DevicePeaks peaks = fullest_device(report);
+  if (peaks.job != nullptr) {
+    std::string name;
+    std::string process;
+    std::uint64_t most = 0;
+    for (const rows::CardPart& part : peaks.job->parts) {
+      const auto [largest, bytes] = largest_of(report, part, peaks.device->id);
+      if (bytes <= most) continue;
+      most = bytes;
+      name = largest;
+      process = part.process.value_or("");
+    }
+    if (most == 0) return std::nullopt;
+    return largest_fact_of(report, most, peaks.job->bytes, process, name, "the peak");
+  }
+  const rows::Peak* peak = main_peak(report);
+  if (peak == nullptr) return std::nullopt;
+  const auto sorted = largest_first(uses_of(*peak));
+  if (sorted.empty() || sorted.front().bytes == 0 || peak->bytes == 0) return std::nullopt;
+  return largest_fact_of(
+      report, sorted.front().bytes, peak->bytes, peak->process, sorted.front().name,
+      peak->level == Level::kFramework ? "what PyTorch allocated" : "what the driver gave out");
+}
+
 std::optional<Fact> headroom_fact(const Report& report) {
-  const std::optional<CardPeak> card = fullest_card(report);
+  const DevicePeaks peaks = fullest_device(report);
+  if (peaks.job != nullptr) {
+    const std::uint64_t used = (peaks.card == nullptr ? peaks.job : peaks.card)->high_bytes;
+    const std::uint64_t total = peaks.device->total_bytes.value_or(0);
+    if (total < used) return std::nullopt;
+    return Fact{"HEADROOM", size_text(total - used), "never used"};
+  }
+  const std::optional<CardState> card = fullest_card(report);
   if (!card) return std::nullopt;
   const rows::Device* device = find_device(report, card->device);
   if (device == nullptr || !device->total_bytes || *device->total_bytes < card->bytes) {
@@ -311,7 +412,7 @@ std::optional<Fact> headroom_fact(const Report& report) {
               card->is_whole_card ? "never used" : "never used by the calls of this job"};
 }
 
-Lines fact_lines(const Report& report, std::size_t width) {
+Blocks fact_blocks(const Report& report, std::size_t width) {
   std::vector<Fact> facts;
   for (const auto fact_of : {peak_fact, oom_fact, growth_fact, leak_fact, unusable_fact,
                              largest_fact, headroom_fact, saving_fact}) {
@@ -319,32 +420,37 @@ Lines fact_lines(const Report& report, std::size_t width) {
     std::optional<Fact> fact = fact_of(report);
     if (fact) facts.push_back(*std::move(fact));
   }
+  // The second of the two peaks belongs to the first.
+  if (std::optional<Fact> card = card_fact(report); card && !facts.empty()) {
+    facts.insert(facts.begin() + 1, *std::move(card));
+  }
   std::size_t amount_width = 0;
   for (const Fact& fact : facts) amount_width = std::max(amount_width, fact.amount.size());
-  Lines lines;
+  Blocks blocks;
   for (const Fact& fact : facts) {
     const std::string head =
         format_text("  {:<8}  {:<{}}  ", fact.label, fact.amount, amount_width);
-    append(lines, wrapped(head, fact.text, width, 2));
+    blocks.push_back({wrapped(head, fact.text, width), rank::kFact});
   }
-  if (lines.empty()) {
-    lines.emplace_back(is_complete(report)
-                           ? "  No GPU memory was allocated."
-                           : "  No allocation of GPU memory is in what was recorded.");
+  if (blocks.empty()) {
+    blocks.push_back(
+        {{is_complete(report) ? "  No GPU memory was allocated."
+                              : "  No allocation of GPU memory is in what was recorded."},
+         rank::kFact});
   }
-  return lines;
+  return blocks;
 }
 
 }  // namespace
 
-Lines answer_section(const Report& report, const SummaryDetail& detail) {
-  Lines lines = wrapped("Verdict: ", verdict_text(report), detail.width, 3);
-  append(lines, wrapped("  ", job_text(report), detail.width, 2));
+Blocks answer_section(const Report& report, const SummaryDetail& detail) {
+  Blocks blocks = {{wrapped("Verdict: ", verdict_text(report), detail.width), rank::kAnswer},
+                   {wrapped("  ", job_text(report), detail.width), rank::kAnswer}};
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
-    append(lines, wrapped("  ", jobs, detail.width, 2));
+    blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});
   }
-  append(lines, fact_lines(report, detail.width));
-  return lines;
+  append(blocks, fact_blocks(report, detail.width));
+  return blocks;
 }
 
 }  // namespace gpumemtrace::tools

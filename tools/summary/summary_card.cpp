@@ -4,6 +4,12 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
+
+#include "analyzer/rows/find_card_peak.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/card_text.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -37,7 +43,7 @@ std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
   return std::nullopt;
 }
 
-void add_parts(const rows::Composition& row, CardPeak& card) {
+void add_parts(const rows::Composition& row, CardState& card) {
   const auto add = [&](std::uint64_t bytes, std::string name) {
     if (bytes != 0) card.parts.push_back({bytes, std::move(name)});
   };
@@ -52,8 +58,8 @@ void add_parts(const rows::Composition& row, CardPeak& card) {
     add(outside.value_or(0), "contexts, modules and other processes");
     card.is_whole_card = outside.has_value();
   }
-  std::ranges::stable_sort(card.parts, std::ranges::greater(), &CardPart::bytes);
-  for (const CardPart& part : card.parts) card.bytes += part.bytes;
+  std::ranges::stable_sort(card.parts, std::ranges::greater(), &NamedPart::bytes);
+  for (const NamedPart& part : card.parts) card.bytes += part.bytes;
 }
 
 // Whose the largest part of a peak is.
@@ -67,6 +73,28 @@ std::string owner_of_most(const rows::Peak& peak) {
   return most == bytes.end() ? std::string() : most->first;
 }
 
+// The parts of the job's processes by what they are, with whose they are where that is not clear.
+CardState state_of(const Report& report, const rows::CardPeak& row) {
+  CardState card;
+  card.device = *row.device;
+  card.bytes = row.bytes;
+  card.row = &row;
+  card.is_whole_card = true;
+  std::set<std::string> processes;
+  for (const rows::CardPart& part : row.parts) {
+    if (part.process) processes.insert(*part.process);
+  }
+  for (const rows::CardPart& part : row.parts) {
+    std::string name = part_name(part);
+    if (part.process && processes.size() > 1) {
+      name += format_text(" of {}", process_name(report, *part.process));
+    }
+    card.parts.push_back({part.bytes, std::move(name)});
+  }
+  std::ranges::stable_sort(card.parts, std::ranges::greater(), &NamedPart::bytes);
+  return card;
+}
+
 bool has_failed(const Report& report, const std::string& process, const std::string& device) {
   return std::ranges::any_of(report.oom, [&](const rows::Oom& row) {
     return row.process == process && row.device == device &&
@@ -76,14 +104,14 @@ bool has_failed(const Report& report, const std::string& process, const std::str
 
 // Of the process and device of the driver's peak; of several such moments the fullest. Without a
 // sum where there is none.
-CardPeak card_at(const Report& report, const rows::Peak& largest, rows::SnapshotAt at) {
-  CardPeak fullest;
+CardState card_at(const Report& report, const rows::Peak& largest, rows::SnapshotAt at) {
+  CardState fullest;
   fullest.device = *largest.device;
   fullest.process = largest.process;
   fullest.step = largest.step;
   for (const rows::Composition& row : report.composition) {
     if (row.process != largest.process || row.device != *largest.device || row.at != at) continue;
-    CardPeak card;
+    CardState card;
     card.device = fullest.device;
     card.process = fullest.process;
     card.step = fullest.step;
@@ -101,27 +129,29 @@ const rows::Device* find_device(const Report& report, const std::string& device)
   return row == report.devices.end() ? nullptr : &*row;
 }
 
-std::optional<CardPeak> card_peak(const Report& report, const std::string& device) {
+std::optional<CardState> card_state(const Report& report, const std::string& device) {
   const rows::Peak* largest = nullptr;
   for (const rows::Peak& peak : report.peak) {
     if (peak.device != device || peak.level == Level::kFramework || peak.bytes == 0) continue;
     if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
   }
   if (largest == nullptr) return std::nullopt;
-  CardPeak peak = card_at(report, *largest, rows::SnapshotAt::kDriverPeak);
+  const rows::CardPeak* row = find_card_peak(report.card_peaks, device, rows::PeakOf::kCard);
+  CardState peak = row != nullptr ? state_of(report, *row)
+                                  : card_at(report, *largest, rows::SnapshotAt::kDriverPeak);
   if (peak.bytes == 0) peak.bytes = largest->bytes;
   if (!has_failed(report, largest->process, device)) return peak;
   // A request can fail long after the peak, when little is in use.
-  CardPeak failure = card_at(report, *largest, rows::SnapshotAt::kOom);
+  CardState failure = card_at(report, *largest, rows::SnapshotAt::kOom);
   failure.has_failed = true;
   return failure.bytes < peak.bytes - peak.bytes / kLittleLess ? peak : failure;
 }
 
-std::optional<CardPeak> fullest_card(const Report& report) {
-  std::optional<CardPeak> fullest;
+std::optional<CardState> fullest_card(const Report& report) {
+  std::optional<CardState> fullest;
   double most = -1;
   for (const rows::Device& device : report.devices) {
-    std::optional<CardPeak> card = card_peak(report, device.id);
+    std::optional<CardState> card = card_state(report, device.id);
     if (!card) continue;
     const double total = static_cast<double>(device.total_bytes.value_or(UINT64_MAX));
     const double share = static_cast<double>(card->bytes) / total;

@@ -11,25 +11,27 @@
 
 namespace gpumemtrace::tools {
 
-struct CardPart {
+struct NamedPart {
   std::uint64_t bytes = 0;
   std::string name;
 };
 
-// At the driver's peak of the process that took most, or when memory ran out, if that was as full.
-struct CardPeak {
+// At the card's peak, or when memory ran out, if that was as full. In reports from before
+// card_peaks[], at the driver's peak of the process that took most.
+struct CardState {
   std::string device;
   std::string process;
-  std::uint64_t bytes = 0;  // the parts' sum
+  std::uint64_t bytes = 0;                        // the parts' sum
+  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: by `composition`
   analyzer::rows::OptionalNumber step;
-  bool has_failed = false;      // the moment is that of a request that failed
-  bool is_whole_card = false;   // contexts and other processes are among the parts
-  std::vector<CardPart> parts;  // largest first
+  bool has_failed = false;       // the moment is that of a request that failed
+  bool is_whole_card = false;    // contexts and other processes are among the parts
+  std::vector<NamedPart> parts;  // largest first
   const analyzer::rows::Composition* composition = nullptr;  // nullptr: the driver's peak alone
 };
-[[nodiscard]] std::optional<CardPeak> card_peak(const Report& report, const std::string& device);
+[[nodiscard]] std::optional<CardState> card_state(const Report& report, const std::string& device);
 // Of all cards the one that was closest to its end.
-[[nodiscard]] std::optional<CardPeak> fullest_card(const Report& report);
+[[nodiscard]] std::optional<CardState> fullest_card(const Report& report);
 
 // nullptr where the report has none of that id.
 [[nodiscard]] const analyzer::rows::Device* find_device(const Report& report,

@@ -7,6 +7,7 @@
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/card_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_sections.hpp"
@@ -20,6 +21,8 @@ using rows::LeakClass;
 
 // A rank that differs from the median by more than this share is an outlier.
 constexpr std::uint64_t kOutlierShare = 20;
+// Copies of less are left out first.
+constexpr std::uint64_t kLittleCopied = 1 << 20;
 
 std::string_view words_of(LeakClass leak) {
   switch (leak) {
@@ -56,13 +59,6 @@ std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
   return parts;
 }
 
-// Adds "and N more ..." where a list was cut.
-void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
-                std::string_view many) {
-  if (shown < all)
-    lines.push_back(format_text("          and {}", count_of(all - shown, one, many)));
-}
-
 // The peak by which ranks are compared: of the framework where it is known, else of the driver.
 std::uint64_t peak_of(const Report& report, const std::string& process, Level level) {
   std::uint64_t bytes = 0;
@@ -72,17 +68,15 @@ std::uint64_t peak_of(const Report& report, const std::string& process, Level le
   return bytes;
 }
 
-// ", see train.py:88": the line of the worst of its findings.
-std::string reason_of(const Report& report, const std::string& process, Level level) {
-  const bool has_peak = std::ranges::any_of(report.peak, [&](const rows::Peak& row) {
-    return row.process == process && row.level == level;
-  });
-  if (!has_peak) return {};
+// ", grows 4.0 MiB a step at train.py:88": the most of what is reported of the process.
+std::string growth_of(const Report& report, const std::string& process) {
   for (const rows::Finding& finding : report.findings) {
-    if (finding.process == process && finding.origin.site &&
-        finding.severity != analyzer::Severity::kInfo) {
-      return ", see " + name_line(finding.origin);
-    }
+    const bool is_told = finding.rule == analyzer::Rule::kGrowth && finding.process == process &&
+                         finding.severity != analyzer::Severity::kInfo;
+    const double* const by_step = finding.evidence.find<double>("bytes_per_step");
+    if (!is_told || by_step == nullptr) continue;
+    return format_text(", grows {} a step at {}", size_text(static_cast<std::uint64_t>(*by_step)),
+                       name_line(finding.origin));
   }
   return {};
 }
@@ -120,24 +114,16 @@ std::string families_of(const std::vector<std::string>& rules) {
   return joined(parts);
 }
 
-// What is missing, of whom, and what helps against it.
-Lines why_incomplete(const Report& report, const SummaryDetail& detail) {
-  constexpr std::size_t kMostReasons = 2;
-  const std::vector<std::string> reasons = missing_events(report);
-  Lines lines;
-  for (std::size_t i = 0; i < std::min(reasons.size(), kMostReasons); ++i) {
-    append(lines, wrapped("          ", reasons[i], detail.width, 3));
-  }
-  if (reasons.size() > kMostReasons) {
-    lines.push_back(format_text("          and {} more reasons; `gpumemtrace check` lists all",
-                                reasons.size() - kMostReasons));
-  }
-  return lines;
-}
+// Processes that peak at about the same.
+struct Alike {
+  std::uint64_t least = UINT64_MAX;
+  std::uint64_t most = 0;
+  std::size_t count = 0;
+};
 
 }  // namespace
 
-Lines ranks_section(const Report& report, const SummaryDetail& detail) {
+Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
   if (report.processes.size() < 2) return {};
   Level level = Level::kDriver;
   for (const rows::Peak& peak : report.peak) {
@@ -151,40 +137,33 @@ Lines ranks_section(const Report& report, const SummaryDetail& detail) {
   for (const auto& [bytes, process] : peaks) sorted.push_back(bytes);
   std::sort(sorted.begin(), sorted.end());
   const std::uint64_t median = sorted[sorted.size() / 2];
-  const auto is_outlier = [&](std::uint64_t bytes) {
+  const auto is_outlier = [&](const std::string& process, std::uint64_t bytes) {
     const std::uint64_t distance = bytes > median ? bytes - median : median - bytes;
-    return distance > median / kOutlierShare;
+    return distance > median / kOutlierShare || !growth_of(report, process).empty();
   };
-  std::uint64_t least = UINT64_MAX;
-  std::uint64_t most = 0;
-  std::size_t alike = 0;
-  for (const std::uint64_t bytes : sorted) {
-    if (is_outlier(bytes)) continue;
-    least = std::min(least, bytes);
-    most = std::max(most, bytes);
-    ++alike;
+  Alike alike;
+  std::vector<std::string> parts;
+  for (const auto& [bytes, process] : peaks) {
+    if (is_outlier(process, bytes)) {
+      parts.push_back(format_text("{} {}{}", name_in_job(report, process), size_text(bytes),
+                                  growth_of(report, process)));
+      continue;
+    }
+    alike = {std::min(alike.least, bytes), std::max(alike.most, bytes), alike.count + 1};
+  }
+  if (alike.count != 0) {
+    parts.insert(parts.begin(), format_text("{} of {} at {}", alike.count, peaks.size(),
+                                            range_text(alike.least, alike.most)));
   }
   const bool has_ranks = report.processes.front().rank.has_value();
-  std::vector<std::string> parts;
-  parts.push_back(format_text("{} of {} {} at {}", alike, report.processes.size(),
-                              alike == 1 ? "peaks" : "peak",
-                              size_text(least) == size_text(most)
-                                  ? size_text(least)
-                                  : format_text("{} to {}", size_text(least), size_text(most))));
-  std::size_t outliers = 0;
-  for (const auto& [bytes, process] : peaks) {
-    if (!is_outlier(bytes) || outliers++ >= detail.rows) continue;
-    parts.push_back(format_text("{} {}{}{}", name_in_job(report, process),
-                                bytes > median ? "+" : "-",
-                                size_text(bytes > median ? bytes - median : median - bytes),
-                                reason_of(report, process, level)));
-  }
-  if (outliers > detail.rows)
-    parts.push_back(format_text("{} more differ", outliers - detail.rows));
-  return wrapped_parts(has_ranks ? "Ranks     " : "Processes ", parts, "; ", detail.width, 3);
+  const std::string head =
+      format_text("{}{} at their peaks: ", has_ranks ? "Ranks     " : "Processes ",
+                  level == Level::kFramework ? "PyTorch allocated" : "the driver gave out");
+  return {{wrapped_parts(head, parts, "; ", detail.width, detail.is_full ? kAllLines : 4),
+           rank::kRanks}};
 }
 
-Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
+Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail) {
   std::vector<const rows::Oom*> failures;
   std::uint64_t count = 0;
   std::uint64_t recovered = 0;
@@ -195,14 +174,15 @@ Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
   }
   if (failures.empty()) return {};
   std::ranges::stable_sort(failures, std::ranges::greater(), &rows::Oom::requested_bytes);
-  Lines lines = {format_text("No room   {}{}", count_of(count, "request failed", "requests failed"),
-                             recovered == 0 ? std::string()
-                             : recovered == count
-                                 ? std::string(", PyTorch recovered each time")
-                                 : format_text(", {} of them recovered", recovered))};
-  const std::size_t shown = std::min(failures.size(), std::max<std::size_t>(detail.rows, 1));
-  for (std::size_t i = 0; i < shown; ++i) {
-    const rows::Oom& row = *failures[i];
+  Blocks blocks = {
+      {{format_text("No room   {}{}", count_of(count, "request failed", "requests failed"),
+                    recovered == 0       ? std::string()
+                    : recovered == count ? std::string(", PyTorch recovered each time")
+                                         : format_text(", {} of them recovered", recovered))},
+       rank::kFailure}};
+  int row_rank = rank::kFailure;
+  for (const rows::Oom* const failure : failures) {
+    const rows::Oom& row = *failure;
     std::string text = size_text(row.requested_bytes);
     if (row.origin.site) text += " at " + name_line(row.origin);
     append(text, name_in_job(report, row.process));
@@ -215,20 +195,21 @@ Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
     if (const std::string free = analyzer::free_memory_text(row, size_text); !free.empty()) {
       text += "; " + free;
     }
-    append(lines, wrapped("          ", text, detail.width, 3));
+    blocks.push_back(
+        {wrapped("          ", text, detail.width), row_rank += rank::kNextRow, "failed request"});
   }
-  count_rest(lines, shown, failures.size(), "more line", "more lines");
-  return lines;
+  return blocks;
 }
 
-Lines leak_section(const Report& report, const SummaryDetail& detail) {
+Blocks leak_section(const Report& report, const SummaryDetail& detail) {
   const rows::Leaks& leaks = report.leaks;
   const std::vector<std::string> held = held_at_end(leaks);
   if (leaks.state != rows::LeakState::kChecked) {
-    return wrapped("Leaks     ",
-                   "not checked, because not every process ended by exit" +
-                       (held.empty() ? std::string() : "; live then: " + joined(held)),
-                   detail.width, 2);
+    return {{wrapped("Leaks     ",
+                     "not checked, because not every process ended by exit" +
+                         (held.empty() ? std::string() : "; live then: " + joined(held)),
+                     detail.width),
+             rank::kNoLeak}};
   }
   std::vector<const rows::ExitLeak*> lost;
   std::uint64_t bytes = 0;
@@ -247,28 +228,29 @@ Lines leak_section(const Report& report, const SummaryDetail& detail) {
                                     : nullptr;
     if (open != nullptr) handles += *open;
   }
-  std::string text =
-      lost.empty() ? std::string("no memory lost")
-                   : format_text("{} ({} bytes) lost in {}", size_text(bytes), format_count(bytes),
-                                 count_of(count, "allocation", "allocations"));
+  std::string text = lost.empty() ? std::string("no memory lost")
+                                  : format_text("{} lost in {}", size_text(bytes),
+                                                count_of(count, "allocation", "allocations"));
   if (handles != 0)
     text += format_text("; {} never released", count_of(handles, "handle", "handles"));
   if (!held.empty()) text += "; besides: " + joined(held);
-  Lines lines = wrapped("Leaks     ", text, detail.width, 2);
-  const std::size_t shown = std::min(lost.size(), detail.rows);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const rows::ExitLeak& row = *lost[i];
+  const bool has_lost = !lost.empty() || handles != 0;
+  Blocks blocks = {
+      {wrapped("Leaks     ", text, detail.width), has_lost ? rank::kLeak : rank::kNoLeak}};
+  int row_rank = rank::kLeak;
+  for (const rows::ExitLeak* const leak : lost) {
+    const rows::ExitLeak& row = *leak;
     std::string place =
         format_text("{}, {} of {} memory", name_holder(row.origin),
                     count_of(row.count, "allocation", "allocations"), name_of(row.kind));
     append(place, name_in_job(report, row.process));
-    append(lines, wrapped(format_text("  {:>10}  ", size_text(row.bytes)), place, detail.width, 2));
+    blocks.push_back({wrapped(format_text("  {:>10}  ", size_text(row.bytes)), place, detail.width),
+                      row_rank += rank::kNextRow, "leak"});
   }
-  count_rest(lines, shown, lost.size(), "more line", "more lines");
-  return lines;
+  return blocks;
 }
 
-Lines transfer_section(const Report& report, const SummaryDetail& detail) {
+Blocks transfer_section(const Report& report, const SummaryDetail& detail) {
   // The same kind in every process is one row.
   std::map<std::tuple<analyzer::MemoryClass, analyzer::MemoryClass, std::string>, rows::Copies>
       kinds;
@@ -288,72 +270,72 @@ Lines transfer_section(const Report& report, const SummaryDetail& detail) {
     kind->second.bandwidth_bytes_per_s.reset();  // no sum
     kind->second.link_share.reset();
   }
-  if (count == 0) return {"Copies    none"};
+  if (count == 0) return {{{"Copies    none"}, rank::kNote}};
   std::vector<const rows::Copies*> largest;
   for (const auto& [key, row] : kinds) largest.push_back(&row);
   std::ranges::stable_sort(largest, std::ranges::greater(), &rows::Copies::bytes);
-  Lines lines = {format_text("Copies    {} in {}, {} in them", size_text(bytes),
-                             count_of(count, "call", "calls"), duration_text(host_time_ns))};
-  const std::size_t shown = std::min(largest.size(), detail.rows);
-  for (std::size_t i = 0; i < shown && largest[i]->bytes >= bytes / 100; ++i) {
-    append(lines, wrapped("          ", copies_text(*largest[i]), detail.width, 2));
+  Blocks blocks = {{{format_text("Copies    {} in {}, {} in them", size_text(bytes),
+                                 count_of(count, "call", "calls"), duration_text(host_time_ns))},
+                    bytes < kLittleCopied ? rank::kNote : rank::kCopies}};
+  int row_rank = rank::kCopyKind;
+  for (const rows::Copies* const row : largest) {
+    if (row->bytes < bytes / 100) break;
+    blocks.push_back(
+        {wrapped("          ", copies_text(*row), detail.width), row_rank += rank::kNextRow});
   }
-  return lines;
+  return blocks;
 }
 
-Lines trace_section(const Report& report, const SummaryDetail& detail) {
+Blocks trace_section(const Report& report, const SummaryDetail& detail) {
   std::uint64_t events = 0;
   std::uint64_t dropped = 0;
+  Blocks blocks;
+  const auto add = [&](const std::string& text, int rank_of_text) {
+    blocks.push_back({wrapped("          ", text, detail.width), rank_of_text});
+  };
   Lines notes;
   for (const rows::Trace& trace : report.traces) {
     events += trace.events;
     dropped += trace.dropped;
-    for (const std::string& note : trace.notes) {
-      if (notes.size() < 2) append(notes, wrapped("          ", note, detail.width, 2));
-    }
+    append(notes, trace.notes);
   }
-  Lines lines = {
-      is_complete(report)
-          ? format_text("Trace     complete: {}, none lost", count_of(events, "event", "events"))
-          : format_text("Trace     INCOMPLETE: {}, {} dropped; numbers may be too low",
-                        count_of(events, "event", "events"), format_count(dropped))};
+  const bool is_whole = is_complete(report);
+  blocks.push_back(
+      {{is_whole
+            ? format_text("Trace     complete: {}, none lost", count_of(events, "event", "events"))
+            : format_text("Trace     INCOMPLETE: {}, {} dropped; numbers may be too low",
+                          count_of(events, "event", "events"), format_count(dropped))},
+       is_whole ? rank::kTrace : rank::kMissingEvents});
   if (const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report)) {
-    append(lines,
-           wrapped("          ",
-                   format_text("Before {} only sums are left (--max-trace-bytes); not looked for "
-                               "there: {}.",
-                               duration_text(*until_ns),
-                               families_of(report.coverage.partial_rules.front().rules)),
-                   detail.width, 3));
+    add(format_text("Before {} only sums are left (--max-trace-bytes); not looked for there: {}.",
+                    duration_text(*until_ns),
+                    families_of(report.coverage.partial_rules.front().rules)),
+        rank::kLoss);
   }
-  append(lines, why_incomplete(report, detail));
-  append(lines, notes);
+  int reason_rank = rank::kMissingEvents;
+  for (const std::string& reason : missing_events(report)) {
+    add(reason, reason_rank += 1);
+    blocks.back().what = "reason";
+  }
+  for (const std::string& note : notes) add(note, rank::kNote);
   std::vector<std::string> names;
-  for (const auto& function : report.coverage.resolved_unwrapped) {
-    if (names.size() < 2) names.push_back(function.name);
-  }
+  for (const auto& function : report.coverage.resolved_unwrapped) names.push_back(function.name);
   if (!names.empty()) {
-    append(lines, wrapped("          ",
-                          format_text("not recorded: {} that the program looked up: {}",
-                                      count_of(report.coverage.resolved_unwrapped.size(),
-                                               "memory function", "memory functions"),
-                                      joined(names)),
-                          detail.width, 2));
+    add(format_text("not recorded: {} that the program looked up: {}",
+                    count_of(names.size(), "memory function", "memory functions"), joined(names)),
+        rank::kNote);
   }
   std::vector<const rows::Loss*> losses;
   for (const rows::Loss& loss : report.losses) {
     if (loss.severity != analyzer::Severity::kInfo && loss.count > 0) losses.push_back(&loss);
   }
   std::ranges::stable_sort(losses, std::ranges::greater(), &rows::Loss::count);
-  const std::size_t shown = std::min(losses.size(), std::max<std::size_t>(detail.rows, 1));
-  for (std::size_t i = 0; i < shown; ++i) {
-    append(lines, wrapped("          ",
-                          format_text("{} {}. {}", format_count(losses[i]->count), losses[i]->name,
-                                      losses[i]->remedy),
-                          detail.width, 2));
+  int loss_rank = is_whole ? rank::kLoss : rank::kMissingEvents;
+  for (const rows::Loss* const loss : losses) {
+    add(format_text("{} {}. {}", format_count(loss->count), loss->name, loss->remedy),
+        loss_rank += rank::kNextRow);
   }
-  count_rest(lines, shown, losses.size(), "more", "more");
-  return lines;
+  return blocks;
 }
 
 }  // namespace gpumemtrace::tools

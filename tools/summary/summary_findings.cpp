@@ -2,6 +2,7 @@
 #include "tools/summary/summary_findings.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "tools/base/text.hpp"
@@ -17,6 +18,7 @@ using analyzer::rows::CodeLocation;
 using analyzer::rows::Finding;
 
 constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kMostFindings = 4;  // whose place is kept
 
 // Memory that ran out because it was fragmented is one fault; its fix is that of the failed
 // request.
@@ -49,11 +51,17 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
   return faults;
 }
 
-// " (rank 2 on node-a)", " (4 of 16 ranks)".
+// " (rank 2 on node-a)", " (4 of 16 ranks)"; nothing where the title says it.
 std::string who(const Report& report, const Fault& fault) {
   if (report.processes.size() < 2 || fault.processes.empty()) return {};
   if (fault.processes.size() == 1) {
-    return format_text(" ({})", name_in_job(report, fault.processes.front()));
+    const std::string name = name_in_job(report, fault.processes.front());
+    const std::string& title = fault.finding->title;
+    // "Rank 1" or "rank 1", and not "rank 10".
+    const std::size_t end = title.find(name.substr(1)) + name.size() - 1;
+    const bool is_said = title.find(name.substr(1)) != std::string::npos &&
+                         (end >= title.size() || std::isdigit(title[end]) == 0);
+    return is_said ? std::string() : format_text(" ({})", name);
   }
   return format_text(" ({} of {} {})", fault.processes.size(), report.processes.size(),
                      report.processes.front().rank ? "ranks" : "processes");
@@ -68,18 +76,28 @@ Lines caller_lines(const Report& report, const Finding& finding, std::size_t wid
   }
   const std::string callers = short_stack(report, stack, kMostStackFrames);
   if (callers.find(" < ") == std::string::npos) return {};
-  return wrapped_parts("     in ", split(callers, " < "), " < ", width, 2);
+  return wrapped_parts("     in ", split(callers, " < "), " < ", width);
 }
 
-Lines finding_lines(const Report& report, const Fault& fault, std::string_view head,
-                    const SummaryDetail& detail) {
-  const Finding& finding = *fault.finding;
-  Lines lines = wrapped(head, finding.title + who(report, fault), detail.width, 2);
-  if (detail.fix_lines != 0) {
-    append(lines, wrapped("     ", finding.fix, detail.width, detail.fix_lines));
+// The first kMostFindings of both lists together; with the heading before the first.
+Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bool are_hints,
+                      std::size_t before, const SummaryDetail& detail) {
+  Blocks blocks;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const Finding& finding = *faults[i].finding;
+    const bool is_shown = before + i < kMostFindings;
+    const int more = static_cast<int>(i) * rank::kNextFinding;
+    const auto rank_of = [&](int first) { return is_shown ? first + more : kGoesFirst; };
+    const int title_rank = rank_of(are_hints ? rank::kHint : rank::kFinding);
+    if (i == 0) blocks.push_back({{are_hints ? "Worth knowing" : "What to do"}, title_rank});
+    const std::string head = are_hints ? "  - " : format_text("  {}. ", i + 1);
+    blocks.push_back({wrapped(head, finding.title + who(report, faults[i]), detail.width),
+                      title_rank, are_hints ? "hint" : "finding"});
+    blocks.push_back({wrapped("     ", finding.fix, detail.width),
+                      are_hints ? title_rank + 1 : rank_of(rank::kFix)});
+    blocks.push_back({caller_lines(report, finding, detail.width), rank_of(rank::kCallers)});
   }
-  if (detail.fix_stacks) append(lines, caller_lines(report, finding, detail.width));
-  return lines;
+  return blocks;
 }
 
 }  // namespace
@@ -93,26 +111,12 @@ bool is_fault(const Report& report, const Finding& finding) {
 std::vector<Fault> faults_of(const Report& report) { return collect(report, is_fault); }
 std::vector<Fault> hints_of(const Report& report) { return collect(report, is_hint); }
 
-Lines fix_section(const Report& report, const SummaryDetail& detail) {
+Blocks fix_section(const Report& report, const SummaryDetail& detail) {
   const std::vector<Fault> faults = faults_of(report);
-  Lines lines;
-  const std::size_t shown = std::min(faults.size(), detail.fixes);
-  if (shown != 0) lines.emplace_back("What to do");
-  for (std::size_t i = 0; i < shown; ++i) {
-    append(lines, finding_lines(report, faults[i], format_text("  {}. ", i + 1), detail));
-  }
-  if (shown < faults.size()) {
-    lines.push_back(format_text("  and {}; `gpumemtrace check` lists all",
-                                count_of(faults.size() - shown, "more finding", "more findings")));
-  }
+  Blocks blocks = finding_blocks(report, faults, false, 0, detail);
   // What is no fault takes the room that faults leave.
-  const std::vector<Fault> hints = hints_of(report);
-  const std::size_t hints_shown = std::min(hints.size(), detail.fixes - shown);
-  if (hints_shown != 0) lines.emplace_back("Worth knowing");
-  for (std::size_t i = 0; i < hints_shown; ++i) {
-    append(lines, finding_lines(report, hints[i], "  - ", detail));
-  }
-  return lines;
+  append(blocks, finding_blocks(report, hints_of(report), true, faults.size(), detail));
+  return blocks;
 }
 
 }  // namespace gpumemtrace::tools

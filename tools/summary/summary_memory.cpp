@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each card held at its peak, and who held it.
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/card_text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_card.hpp"
 
@@ -15,7 +16,13 @@ namespace rows = analyzer::rows;
 using analyzer::Category;
 using analyzer::Level;
 
-constexpr std::size_t kMostSumLines = 3;
+constexpr std::size_t kMostPeakRows = 8;  // of a peak
+constexpr std::size_t kMostDevices = 4;   // whose rows do not go first
+
+// What is left of a list below its rows.
+bool is_worth_a_row(std::uint64_t rest, std::uint64_t whole) {
+  return rest != 0 && rest >= whole / kLeastShare;
+}
 
 // "NVML 70.8 GiB, 40 ms before".
 std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
@@ -30,13 +37,13 @@ std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
              : format_text("{}, {} after", text, duration_text(*row.sample_time_ns - *row.time_ns));
 }
 
-Lines card_lines(const Report& report, const CardPeak& card, std::size_t width) {
+Lines card_lines(const Report& report, const CardState& card, std::size_t width) {
   std::string title = format_text("Card {}", card.device);
   if (const std::string process = name_in_job(report, card.process); !process.empty()) {
     title += format_text(", {},", process);
   }
   title += card.has_failed ? " when memory ran out: " : " at its peak: ";
-  title += size_text(card.bytes);
+  title += card.row != nullptr ? peak_text(*card.row) : size_text(card.bytes);
   if (card.composition != nullptr) {
     const bool is_known = !card.composition->source.empty() && card.composition->source != "none";
     title += !is_known            ? " by the calls of the process alone"
@@ -44,18 +51,18 @@ Lines card_lines(const Report& report, const CardPeak& card, std::size_t width) 
                                   : format_text(" by the process's calls ({})",
                                                 sample_text(*card.composition, card.bytes));
   }
-  Lines lines = wrapped("", title, width, 2);
+  Lines lines = wrapped("", title, width);
   std::vector<std::string> parts;
   std::uint64_t rest = 0;
-  for (const CardPart& part : card.parts) {
+  for (const NamedPart& part : card.parts) {
     if (part.bytes < card.bytes / (10 * kLeastShare)) {
       rest += part.bytes;
       continue;
     }
     parts.push_back(format_text("{} {}", size_text(part.bytes), part.name));
   }
-  if (rest != 0) parts.push_back(size_text(rest) + " others");
-  append(lines, wrapped_parts("    ", parts, " + ", width, kMostSumLines));
+  if (is_worth_a_row(rest, card.bytes)) parts.push_back(size_text(rest) + " others");
+  append(lines, wrapped_parts("    ", parts, " + ", width));
   return lines;
 }
 
@@ -102,37 +109,43 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
   return parts;
 }
 
-Lines category_lines(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
+// The rank of a row of a list.
+int rank_of_row(std::size_t index) {
+  return index < kMostPeakRows ? rank::kOfPeak + static_cast<int>(index + 1) * rank::kNextRow
+                               : kGoesFirst;
+}
+
+Blocks category_blocks(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
   BytesByName bytes(peak.categories->begin(), peak.categories->end());
-  Lines lines;
+  Blocks blocks;
   std::uint64_t rest = 0;
-  std::size_t shown = 0;
   for (const auto& [name, part] : largest_first(bytes)) {
     if (part == 0) continue;
-    if (part < peak.bytes / kLeastShare || shown == detail.rows + 2) {
+    if (part < peak.bytes / kLeastShare) {
       rest += part;
       continue;
     }
-    ++shown;
     const std::string head =
         format_text("  {:>10} {}  {:<15} ", size_text(part), share_text(part, peak.bytes),
                     name == "unknown" ? "unknown use" : analyzer::in_words(name));
     const std::vector<std::string> holders =
         holders_of(report, peak, name, part, detail.width - head.size());
-    append(lines, holders.empty()
-                      ? Lines{head.substr(0, head.find_last_not_of(' ') + 1)}
-                      : wrapped_parts(head, holders, ", ", detail.width, shown <= 2 ? 2 : 1));
+    const std::size_t most_lines = detail.is_full ? kAllLines : blocks.size() < 2 ? 2 : 1;
+    blocks.push_back({holders.empty()
+                          ? Lines{head.substr(0, head.find_last_not_of(' ') + 1)}
+                          : wrapped_parts(head, holders, ", ", detail.width, most_lines),
+                      rank_of_row(blocks.size())});
   }
-  if (rest != 0) {
-    lines.push_back(format_text("  {:>10} {}  other categories", size_text(rest),
-                                share_text(rest, peak.bytes)));
+  if (is_worth_a_row(rest, peak.bytes)) {
+    blocks.push_back({{format_text("  {:>10} {}  other categories", size_text(rest),
+                                   share_text(rest, peak.bytes))},
+                      rank_of_row(blocks.size())});
   }
-  return lines;
+  return blocks;
 }
 
 // The framework's holders by line, across categories.
 Lines line_lines(const rows::Peak& peak, std::size_t width) {
-  constexpr std::size_t kMostLinesOfLines = 4;
   BytesByName sums;
   for (const rows::Holder& holder : peak.holders) {
     if (holder.origin.owner != "other" && holder.origin.site) {
@@ -144,7 +157,7 @@ Lines line_lines(const rows::Peak& peak, std::size_t width) {
     if (bytes < peak.bytes / 20) break;
     parts.push_back(format_text("{} {}", name, size_text(bytes)));
   }
-  return wrapped_parts("  by line: ", parts, ", ", width, kMostLinesOfLines);
+  return wrapped_parts("  by line: ", parts, ", ", width);
 }
 
 // The largest tensors that the program named, each with its gradient and its states.
@@ -161,32 +174,32 @@ Lines tensor_lines(const Report& report, const rows::Peak& peak, std::size_t wid
     parts.push_back(format_text("{} {}", name, size_text(bytes)));
   }
   if (parts.empty()) return {};
-  return wrapped_parts("  by name, with gradient and state: ", parts, ", ", width, 2);
+  return wrapped_parts("  by name, with gradient and state: ", parts, ", ", width);
 }
 
-Lines holder_lines(const rows::Peak& peak, const SummaryDetail& detail) {
-  Lines lines;
+Blocks holder_blocks(const rows::Peak& peak, std::size_t width) {
+  Blocks blocks;
   std::uint64_t rest = 0;
-  std::size_t shown = 0;
   for (const rows::Holder& holder : peak.holders) {
     const bool is_rest = holder.origin.owner == "other" && !holder.origin.site;
-    if (is_rest || shown == detail.rows + 2 || holder.bytes < peak.bytes / kLeastShare) {
+    if (is_rest || holder.bytes < peak.bytes / kLeastShare) {
       rest += holder.bytes;
       continue;
     }
-    ++shown;
     const std::string head =
         format_text("  {:>10} {}  ", size_text(holder.bytes), share_text(holder.bytes, peak.bytes));
-    append(lines, wrapped(head,
-                          format_text("{}, {}", name_holder(holder.origin),
-                                      count_of(holder.count, "allocation", "allocations")),
-                          detail.width, 2));
+    blocks.push_back({wrapped(head,
+                              format_text("{}, {}", name_holder(holder.origin),
+                                          count_of(holder.count, "allocation", "allocations")),
+                              width),
+                      rank_of_row(blocks.size()), "holder"});
   }
-  if (rest >= peak.bytes / kLeastShare && rest != 0) {
-    lines.push_back(
-        format_text("  {:>10} {}  others", size_text(rest), share_text(rest, peak.bytes)));
+  if (is_worth_a_row(rest, peak.bytes)) {
+    blocks.push_back(
+        {{format_text("  {:>10} {}  others", size_text(rest), share_text(rest, peak.bytes))},
+         rank_of_row(blocks.size())});
   }
-  return lines;
+  return blocks;
 }
 
 std::string_view title_of(Level level) {
@@ -204,24 +217,20 @@ std::string_view title_of(Level level) {
   }
 }
 
-Lines peak_lines(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
-  std::string title =
-      format_text("{}: {}{} ({} bytes)", title_of(peak.level), peak.is_exact ? "" : "about ",
-                  size_text(peak.bytes), format_count(peak.bytes));
-  title += peak.time_ns ? format_text(" at its peak, {}", duration_text(*peak.time_ns))
-                        : std::string(" at its peak");
+Blocks peak_blocks(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
+  std::string title = format_text("{}: {}{} at its peak", title_of(peak.level),
+                                  peak.is_exact ? "" : "about ", size_text(peak.bytes));
+  if (peak.time_ns) title += ", " + duration_text(*peak.time_ns);
   append(title, name_in_job(report, peak.process));
-  Lines lines = wrapped("", title, detail.width, 2);
+  Blocks blocks = {{wrapped("", title, detail.width), rank::kOfPeak}};
   if (peak.level == Level::kFramework && peak.categories) {
-    append(lines, category_lines(report, peak, detail));
-    if (detail.rows > 1) {
-      append(lines, line_lines(peak, detail.width));
-      append(lines, tensor_lines(report, peak, detail.width));
-    }
+    append(blocks, category_blocks(report, peak, detail));
+    blocks.push_back({line_lines(peak, detail.width), rank::kByLine});
+    blocks.push_back({tensor_lines(report, peak, detail.width), rank::kByName});
   } else {
-    append(lines, holder_lines(peak, detail));
+    append(blocks, holder_blocks(peak, detail.width));
   }
-  return lines;
+  return blocks;
 }
 
 // The largest pool on the device that the trace cannot see into.
@@ -235,7 +244,7 @@ Lines opaque_pool_lines(const Report& report, const std::string& device, std::si
   return wrapped("  ",
                  format_text("{} holds {} whose use is not visible; see `Next`",
                              largest->opaque_pool->name, size_text(largest->peak_bytes)),
-                 width, 2);
+                 width);
 }
 
 // Of the levels on a device those that hold much and are not told by another one.
@@ -260,36 +269,82 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
   return peaks;
 }
 
-Lines device_lines(const Report& report, const rows::Device& device, const SummaryDetail& detail) {
-  Lines lines;
-  if (const std::optional<CardPeak> card = card_peak(report, device.id)) {
-    append(lines, card_lines(report, *card, detail.width));
+// Who held PyTorch's blocks when memory ran out; nullptr where that is not known.
+const rows::Oom* failure_of(const Report& report, const CardState& card) {
+  const auto failure = std::ranges::find_if(report.oom, [&](const rows::Oom& row) {
+    return card.composition != nullptr && row.time_ns == card.composition->time_ns &&
+           row.process == card.process && row.device == card.device &&
+           row.level == Level::kFramework && !row.holders.empty();
+  });
+  return card.has_failed && failure != report.oom.end() ? &*failure : nullptr;
+}
+
+Blocks failure_blocks(const rows::Oom& failure, const CardState& card, std::size_t width) {
+  rows::Peak held;
+  held.bytes = card.composition->framework_allocated;
+  held.holders = failure.holders;
+  Blocks blocks = {
+      {wrapped("", "PyTorch allocated when memory ran out: " + size_text(held.bytes), width),
+       rank::kOfPeak}};
+  append(blocks, holder_blocks(held, width));
+  return blocks;
+}
+
+Blocks device_blocks(const Report& report, const rows::Device& device,
+                     const SummaryDetail& detail) {
+  Blocks blocks;
+  if (const std::optional<CardState> card = card_state(report, device.id)) {
+    blocks.push_back({card_lines(report, *card, detail.width), rank::kCard});
+    if (const rows::Oom* const failure = failure_of(report, *card)) {
+      append(blocks, failure_blocks(*failure, *card, detail.width));
+      return blocks;
+    }
   }
   for (const rows::Peak* peak : peaks_worth_telling(report, device.id)) {
-    append(lines, peak_lines(report, *peak, detail));
+    append(blocks, peak_blocks(report, *peak, detail));
   }
-  append(lines, opaque_pool_lines(report, device.id, detail.width));
-  return lines;
+  blocks.push_back({opaque_pool_lines(report, device.id, detail.width), rank::kCard});
+  return blocks;
+}
+
+// What is said of a device, without the titles, which name it and its process.
+std::string content_of(const Blocks& blocks) {
+  std::string text;
+  for (const Block& block : blocks) {
+    for (const std::string& line : block.lines) {
+      if (line.starts_with(' ')) text += line + '\n';
+    }
+  }
+  return text;
 }
 
 }  // namespace
 
-Lines memory_section(const Report& report, const SummaryDetail& detail) {
+Blocks memory_section(const Report& report, const SummaryDetail& detail) {
   // The fullest card first: it decides.
-  const std::optional<CardPeak> fullest = fullest_card(report);
+  const std::optional<CardState> fullest = fullest_card(report);
   std::vector<const rows::Device*> devices;
   for (const rows::Device& device : report.devices) devices.push_back(&device);
   std::stable_partition(devices.begin(), devices.end(), [&](const rows::Device* device) {
     return fullest && device->id == fullest->device;
   });
-  Lines lines;
-  std::size_t shown = 0;
+  Blocks blocks;
+  std::map<std::string, std::string> shown;  // by what is said, the device of which it was
   for (const rows::Device* device : devices) {
-    if (shown == detail.devices) break;
-    const Lines more = device_lines(report, *device, detail);
-    if (more.empty()) continue;
-    ++shown;
-    append(lines, more);
+    Blocks more = device_blocks(report, *device, detail);
+    if (std::ranges::all_of(more, [](const Block& block) { return block.lines.empty(); })) continue;
+    const auto [first, is_new] = shown.try_emplace(content_of(more), device->id);
+    if (!is_new && !detail.is_full) {
+      more = {
+          {{format_text("Card {} at its peak: as {}", device->id, first->second)}, rank::kCard}};
+    }
+    const std::size_t number = shown.size() - 1;
+    for (Block& block : more) {
+      if (block.rank == kGoesFirst) continue;
+      block.rank = number < kMostDevices ? block.rank + static_cast<int>(number) * rank::kNextDevice
+                                         : kGoesFirst;
+    }
+    append(blocks, more);
   }
   const rows::Peak* host = nullptr;
   for (const rows::Peak& peak : report.peak) {
@@ -297,9 +352,9 @@ Lines memory_section(const Report& report, const SummaryDetail& detail) {
   }
   const std::uint64_t card_bytes = fullest ? fullest->bytes : 0;
   if (host != nullptr && host->bytes > 0 && host->bytes >= card_bytes / 20) {
-    append(lines, peak_lines(report, *host, detail));
+    append(blocks, peak_blocks(report, *host, detail));
   }
-  return lines;
+  return blocks;
 }
 
 }  // namespace gpumemtrace::tools

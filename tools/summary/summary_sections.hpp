@@ -18,35 +18,71 @@ using analyzer::rows::Report;
 // Of a peak: what is less than one part of so many is not worth a line.
 inline constexpr std::uint64_t kLeastShare = 100;
 
-// How much a summary may show of each list; what is large comes first.
+// Lines that are shown or left out together, so that no sentence is cut.
+struct Block {
+  Lines lines;
+  // Where there is no room, the highest goes first.
+  int rank = 0;
+  std::string_view what{};  // "finding": how many of these were left out is said
+};
+using Blocks = std::vector<Block>;
+inline constexpr int kGoesFirst = 1000;
+
+// From what is told first to what is left out first. Rows of a list, and devices, count up from
+// theirs.
+namespace rank {
+inline constexpr int kAnswer = 0;
+inline constexpr int kMissingEvents = 2;
+inline constexpr int kFact = 3;
+inline constexpr int kFinding = 5;
+inline constexpr int kFix = 6;
+inline constexpr int kNext = 7;
+inline constexpr int kCard = 8;
+inline constexpr int kOfPeak = 9;
+inline constexpr int kRanks = 10;
+inline constexpr int kFailure = 11;
+inline constexpr int kLeak = 12;
+inline constexpr int kTrace = 20;
+inline constexpr int kHint = 22;
+inline constexpr int kByLine = 30;
+inline constexpr int kNoLeak = 32;
+inline constexpr int kCopies = 33;
+inline constexpr int kByName = 40;
+inline constexpr int kLoss = 42;
+inline constexpr int kCallers = 44;
+inline constexpr int kCopyKind = 48;
+inline constexpr int kNote = 60;
+
+inline constexpr int kNextFinding = 10;  // from one finding, or hint, to the next
+inline constexpr int kNextDevice = 26;
+inline constexpr int kNextRow = 4;
+}  // namespace rank
+
 struct SummaryDetail {
   std::size_t width = 0;      // of a line
-  std::size_t fixes = 0;      // findings with what to do
-  bool fix_stacks = false;    // who called the line of each
-  std::size_t fix_lines = 0;  // of the text of each
-  std::size_t devices = 0;
-  std::size_t rows = 0;       // of every other list
+  bool is_full = false;       // nothing is left out
   std::string_view inputs{};  // of the next command, as words of a shell; empty: the traces
 };
 
 // Whether something is wrong, what ran, and the three largest facts.
-[[nodiscard]] Lines answer_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks answer_section(const Report& report, const SummaryDetail& detail);
 // The worst findings with what to do about each.
-[[nodiscard]] Lines fix_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks fix_section(const Report& report, const SummaryDetail& detail);
 // For each device: what the card held at the peak as one sum, and who held it: PyTorch's blocks by
 // category, layer and line, else the driver's memory by line.
-[[nodiscard]] Lines memory_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks memory_section(const Report& report, const SummaryDetail& detail);
 // How the processes of a job differ.
-[[nodiscard]] Lines ranks_section(const Report& report, const SummaryDetail& detail);
-[[nodiscard]] Lines out_of_memory_section(const Report& report, const SummaryDetail& detail);
-[[nodiscard]] Lines leak_section(const Report& report, const SummaryDetail& detail);
-[[nodiscard]] Lines transfer_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks ranks_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks leak_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks transfer_section(const Report& report, const SummaryDetail& detail);
 // Whether the trace is complete, what it misses and what was guessed.
-[[nodiscard]] Lines trace_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks trace_section(const Report& report, const SummaryDetail& detail);
 // The one command or setting that helps most.
-[[nodiscard]] Lines next_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Blocks next_section(const Report& report, const SummaryDetail& detail);
 
 void append(Lines& lines, const Lines& more);
+void append(Blocks& blocks, const Blocks& more);
 // With a comma before it; nothing where it is empty.
 void append(std::string& text, const std::string& more);
 
@@ -58,18 +94,18 @@ void append(std::string& text, const std::string& more);
 // " 34 %".
 [[nodiscard]] std::string share_text(std::uint64_t bytes, std::uint64_t total);
 
-// "train.py:88 (evaluate) 12.0 MiB": of a name that does not fit the
-// function goes, then its end; the amount stays.
+// "train.py:88 (evaluate) 12.0 MiB"; without the function where only that has room.
 [[nodiscard]] std::string named_amount(const std::string& name, const std::string& amount,
                                        std::size_t width);
 
+inline constexpr std::size_t kAllLines = SIZE_MAX;
+
 // Words in lines of at most `width`, the first behind `head` and the others behind as many spaces.
-// What `most_lines` do not hold ends in "...".
-[[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width,
-                            std::size_t most_lines);
-// The same of parts, which are not broken, with `separator` between them.
+[[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width);
+// The same of parts, which are not broken where a line has room for them, with `separator` between.
+// How many parts `most_lines` do not hold stands at their end.
 [[nodiscard]] Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
                                   std::string_view separator, std::size_t width,
-                                  std::size_t most_lines);
+                                  std::size_t most_lines = kAllLines);
 
 }  // namespace gpumemtrace::tools

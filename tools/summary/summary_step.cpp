@@ -57,7 +57,7 @@ Lines head_lines(const rows::Report& report, const StepMoment& now, std::size_t 
                                         duration_text(*now.step.end_ns - *now.step.start_ns))
                           : std::string(" to the end of the trace");
   if (now.step.is_inferred) text += " (inferred from a pattern of allocations)";
-  return wrapped("", text, width, 3);
+  return wrapped("", text, width);
 }
 
 Lines fact_lines(const StepMoment& now, const std::optional<StepMoment>& before,
@@ -65,16 +65,16 @@ Lines fact_lines(const StepMoment& now, const std::optional<StepMoment>& before,
   const auto fact = [&](std::string_view label, const auto& text_of) {
     const std::string value = text_of(now);
     return wrapped(label, before ? beside(value, text_of(*before), before->step.index) : value,
-                   width, 2);
+                   width);
   };
   Lines lines = wrapped("  PEAK       ",
                         format_text("{} {} on {}, at {}", size_text(now.bytes), words_of(now.level),
                                     now.device.value_or("the host"), duration_text(now.time_ns)),
-                        width, 2);
+                        width);
   if (before) {
     append(lines, wrapped("             ",
                           format_text("step {}: {}", before->step.index, size_text(before->bytes)),
-                          width, 1));
+                          width));
   }
   append(lines, fact("  MADE       ", [](const StepMoment& moment) {
            return count_of(moment.step.allocations, "allocation", "allocations");
@@ -115,7 +115,7 @@ Lines holder_rows(const StepMoment& moment, std::size_t width) {
     const std::string head =
         format_text("  {:>10} {}  ", size_text(bytes), share_text(bytes, moment.bytes));
     if (!has_categories) {
-      append(lines, wrapped(head, name, width, 2));
+      append(lines, wrapped(head, name, width));
       continue;
     }
     const std::string title = head + format_text("{:<15} ", name);
@@ -165,7 +165,7 @@ Lines difference_rows(const StepMoment& now, const StepMoment& before, std::size
                                                                      "other line", "other lines")));
         break;
       }
-      append(lines, wrapped(format_text("  {:>10}  ", sign + size_text(size)), name, width, 2));
+      append(lines, wrapped(format_text("  {:>10}  ", sign + size_text(size)), name, width));
     }
   }
   return lines;

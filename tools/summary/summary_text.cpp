@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
@@ -17,36 +19,52 @@ namespace rows = analyzer::rows;
 
 constexpr std::size_t kMostTracesNamed = 2;
 
-// From the most to the least that is shown; the first that fits is taken.
-constexpr auto kDetails = std::to_array<SummaryDetail>({
-    {0, 4, true, 6, 8, 6},
-    {0, 4, true, 6, 4, 4},
-    {0, 4, true, 4, 2, 3},
-    {0, 3, true, 4, 2, 3},
-    {0, 3, true, 3, 1, 3},
-    {0, 3, false, 3, 1, 2},
-    {0, 2, false, 3, 1, 2},
-    {0, 2, false, 2, 1, 1},
-    {0, 1, false, 2, 1, 1},
-    {0, 1, false, 1, 1, 0},
-});
-
-constexpr auto kSections = std::to_array<Lines (*)(const Report&, const SummaryDetail&)>(
+constexpr auto kSections = std::to_array<Blocks (*)(const Report&, const SummaryDetail&)>(
     {answer_section, fix_section, memory_section, ranks_section, out_of_memory_section,
      leak_section, transfer_section, trace_section, next_section});
 
-Lines render(const Report& report, const SummaryDetail& detail) {
+// "  and 3 more findings"
+Lines rest_lines(std::string_view what, std::size_t count) {
+  if (count == 0) return {};
+  return {format_text("  and {} more {}{}", count, what, count == 1 ? "" : "s")};
+}
+
+// The lines of the blocks with a rank below `limit`.
+Lines render(const Blocks& blocks, int limit) {
   Lines lines;
-  for (const auto section : kSections) append(lines, section(report, detail));
+  std::string_view what;
+  std::size_t left_out = 0;
+  const auto say_rest = [&] { append(lines, rest_lines(what, std::exchange(left_out, 0))); };
+  for (const Block& block : blocks) {
+    if (block.rank < limit) {
+      say_rest();
+      append(lines, block.lines);
+    } else if (!block.what.empty()) {
+      if (block.what != what) say_rest();
+      what = block.what;
+      ++left_out;
+    }
+  }
+  say_rest();
   return lines;
 }
 
-// Cuts between letters, not inside one.
-std::string shorten(const std::string& text, std::size_t most_letters) {
-  if (text.size() <= most_letters) return text;
-  std::size_t end = most_letters - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+// As much as there is room for, what matters least left out, and that something was.
+Lines fitting_lines(const Blocks& blocks, const SummaryRequest& request) {
+  const Lines all = render(blocks, kGoesFirst + 1);
+  if (request.is_full || all.size() <= request.most_lines) return all;
+  const std::size_t room = request.most_lines - (request.says_rest ? 1 : 0);
+  std::set<int> ranks;
+  for (const Block& block : blocks) ranks.insert(block.rank);
+  Lines lines;
+  for (auto limit = ranks.rbegin(); limit != ranks.rend(); ++limit) {
+    lines = render(blocks, *limit);
+    if (lines.size() <= room) break;
+  }
+  if (!request.says_rest) return lines;
+  lines.push_back(format_text("          --full shows {} more",
+                              count_of(all.size() - lines.size(), "line", "lines")));
+  return lines;
 }
 
 // The setting that opens a pool which this trace cannot see into; empty where there is none.
@@ -66,31 +84,22 @@ std::string names_of_traces(const Report& report) {
 
 }  // namespace
 
-Lines next_section(const Report& report, const SummaryDetail& detail) {
+Blocks next_section(const Report& report, const SummaryDetail& detail) {
   const std::string setting = setting_of_opaque_pool(report);
-  if (!setting.empty()) {
-    return wrapped("Next      ", format_text("record again with {}, which opens the pool", setting),
-                   detail.width, 2);
-  }
-  return wrapped(
-      "Next      ",
-      format_text("gpumemtrace report {} -o report.html (pictures, every number)",
-                  detail.inputs.empty() ? names_of_traces(report) : std::string(detail.inputs)),
-      detail.width, 3);
+  const std::string text = setting.empty()
+                               ? format_text("gpumemtrace report {} -o report.html",
+                                             detail.inputs.empty() ? names_of_traces(report)
+                                                                   : std::string(detail.inputs))
+                               : format_text("record again with {}, which opens the pool", setting);
+  return {{wrapped("Next      ", text, detail.width), rank::kNext}};
 }
 
-std::string summary_text(const Report& report, std::size_t width, const std::string& inputs) {
-  Lines lines;
-  for (SummaryDetail detail : kDetails) {
-    detail.width = width;
-    detail.inputs = inputs;
-    lines = render(report, detail);
-    if (lines.size() <= kMostSummaryLines) break;
-  }
+std::string summary_text(const Report& report, const SummaryRequest& request) {
+  const SummaryDetail detail{request.width, request.is_full, request.inputs};
+  Blocks blocks;
+  for (const auto section : kSections) append(blocks, section(report, detail));
   std::string text;
-  for (std::size_t i = 0; i < std::min(lines.size(), kMostSummaryLines); ++i) {
-    text += shorten(lines[i], width) + "\n";
-  }
+  for (const std::string& line : fitting_lines(blocks, request)) text += line + "\n";
   return text;
 }
 

@@ -14,11 +14,19 @@ namespace gpumemtrace::tools {
 // At most this many lines, whatever the job.
 inline constexpr std::size_t kMostSummaryLines = 40;
 
+struct SummaryRequest {
+  std::size_t width = kDefaultWidth;  // of a line, at least 40
+  // What the next command is given, as words of a shell; empty: the report's own traces, whose
+  // folder it does not know.
+  std::string inputs{};
+  std::size_t most_lines = kMostSummaryLines;
+  bool is_full = false;   // all there is, in as many lines as that takes
+  bool says_rest = true;  // how many lines were left out
+};
+
 // A pure function of its arguments: the answer first, then where it comes from, then what to do
-// next. No line is longer than `width`, which is at least 40. `inputs` is what the next command is
-// given, as words of a shell; empty: the report's own traces, whose folder it does not know.
+// next. Where there is no room, whole sentences and rows are left out, what matters least first.
 [[nodiscard]] std::string summary_text(const analyzer::rows::Report& report,
-                                       std::size_t width = kDefaultWidth,
-                                       const std::string& inputs = {});
+                                       const SummaryRequest& request = {});
 
 }  // namespace gpumemtrace::tools

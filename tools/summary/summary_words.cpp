@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "analyzer/owners/owners.hpp"
 #include "tools/base/text.hpp"
@@ -12,6 +13,10 @@ namespace gpumemtrace::tools {
 
 void append(Lines& lines, const Lines& more) {
   lines.insert(lines.end(), more.begin(), more.end());
+}
+
+void append(Blocks& blocks, const Blocks& more) {
+  blocks.insert(blocks.end(), more.begin(), more.end());
 }
 
 void append(std::string& text, const std::string& more) {
@@ -47,21 +52,33 @@ std::string share_text(std::uint64_t bytes, std::uint64_t total) {
 }
 
 std::string named_amount(const std::string& name, const std::string& amount, std::size_t width) {
-  constexpr std::string_view kCut = "...";
-  constexpr std::size_t kSigns = 6;  // the space between, and ", ..." behind
-  const std::size_t taken = amount.size() + kSigns;
-  if (name.size() + taken <= width) return format_text("{} {}", name, amount);
+  constexpr std::size_t kSigns = 2;  // the space between, and a comma behind
+  if (name.size() + amount.size() + kSigns <= width) return format_text("{} {}", name, amount);
   // The function can be told by its line.
   const std::string line = name.substr(0, name.rfind(" ("));
-  if (line.size() + taken <= width) return format_text("{} {}", line, amount);
-  std::size_t room = width > taken + kCut.size() ? width - taken - kCut.size() : 0;
-  // Not inside of a letter of several bytes.
-  while (room > 0 && (static_cast<unsigned char>(line[room]) & 0xc0) == 0x80) --room;
-  return format_text("{}{} {}", line.substr(0, room), kCut, amount);
+  const bool has_room = line.size() + amount.size() + kSigns <= width;
+  return format_text("{} {}", has_room ? line : name, amount);
 }
 
-Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
-                    std::string_view separator, std::size_t width, std::size_t most_lines) {
+namespace {
+
+// What a line of its own has no room for goes on in the next one, not inside of a letter of several
+// bytes.
+void add_long(Lines& lines, std::string line, std::size_t indent, std::size_t width) {
+  while (line.size() > width) {
+    std::size_t end = width;
+    while (end > indent + 1 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+    lines.push_back(line.substr(0, end));
+    line = std::string(indent, ' ') + line.substr(end);
+  }
+  lines.push_back(std::move(line));
+}
+
+// Parts in lines, and how many of them had room.
+std::pair<Lines, std::size_t> fill_lines(std::string_view head,
+                                         const std::vector<std::string>& parts,
+                                         std::string_view separator, std::size_t width,
+                                         std::size_t most_lines) {
   // A comma ends a line, any other sign begins the next one.
   const bool is_list = separator.starts_with(',') || separator.starts_with(';');
   const std::string sign(
@@ -71,37 +88,45 @@ Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts
     indent = indent.substr(0, indent.size() - std::min(indent.size(), sign.size())) + sign;
   Lines lines;
   std::string line(head);
+  std::size_t count = 0;
   bool is_empty = true;
   for (const std::string& part : parts) {
     const std::size_t more = (is_empty ? 0 : separator.size()) + part.size() + (is_list ? 1 : 0);
     if (!is_empty && line.size() + more > width) {
-      if (lines.size() + 1 == most_lines) {
-        const std::string_view end = is_list ? ", ..." : " ...";
-        const std::size_t before = line.rfind(separator);
-        const bool has_others = before != std::string::npos && before > head.size();
-        if (line.size() + end.size() > width && has_others) line.resize(before);
-        line.resize(std::min(line.size(), width - end.size()));
-        line.erase(line.find_last_not_of(' ') + 1);
-        lines.push_back(line.append(end));
-        return lines;
-      }
-      lines.push_back(is_list ? line + separator.front() : line);
+      if (lines.size() + 1 >= most_lines) break;
+      add_long(lines, is_list ? line + separator.front() : line, head.size(), width);
       line = indent;
       is_empty = true;
     }
     line += (is_empty ? std::string() : std::string(separator)) + part;
     is_empty = false;
+    ++count;
   }
-  if (!is_empty) lines.push_back(line);
+  if (!is_empty) add_long(lines, line, std::min(head.size(), width / 2), width);
+  return {std::move(lines), count};
+}
+
+}  // namespace
+
+Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
+                    std::string_view separator, std::size_t width, std::size_t most_lines) {
+  auto [lines, count] = fill_lines(head, parts, separator, width, most_lines);
+  while (count < parts.size() && count > 1) {
+    std::vector<std::string> shown(parts.begin(),
+                                   parts.begin() + static_cast<std::ptrdiff_t>(count));
+    shown.push_back(format_text("{} more", parts.size() - count));
+    auto [with_rest, had_room] = fill_lines(head, shown, separator, width, most_lines);
+    if (had_room == shown.size()) return with_rest;
+    --count;
+  }
   return lines;
 }
 
-Lines wrapped(std::string_view head, const std::string& text, std::size_t width,
-              std::size_t most_lines) {
+Lines wrapped(std::string_view head, const std::string& text, std::size_t width) {
   std::istringstream stream(text);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
-  return wrapped_parts(head, words, " ", width, most_lines);
+  return wrapped_parts(head, words, " ", width);
 }
 
 }  // namespace gpumemtrace::tools

@@ -10,6 +10,7 @@
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/card_text.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -58,7 +59,8 @@ std::string peak_of(const WhatIfRow& row) {
 std::string range_of(const WhatIfRow& row) {
   if (!row.low_bytes || row.low_bytes == row.high_bytes) return {};
   if (!row.high_bytes) return "at least " + size_text(*row.low_bytes);
-  return size_text(*row.low_bytes) + " to " + size_text(*row.high_bytes);
+  const std::string range = range_text(*row.low_bytes, *row.high_bytes);
+  return range == size_text(*row.high_bytes) ? std::string() : range;
 }
 
 std::string saving_of(const WhatIfRow& row, const WhatIfRow& recorded) {

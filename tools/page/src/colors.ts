@@ -30,6 +30,11 @@ const kParts: Record<string, string> = {
   framework_cached: "#A9A4D0",
   pool_used: "#8C6D31",
   pool_cached: "#D8C690",
+  managed: "#8C6D31",
+  rounding: "#D8C690",
+  driver: "#5B6B7B",
+  no_process: "#767676",
+  not_separable: "#9AA5B1",
   context_and_modules: "#5B6B7B",
   outside_calls: "#5B6B7B",
   other_processes: "#9AA5B1",
@@ -38,7 +43,7 @@ const kParts: Record<string, string> = {
 
 /** Drawn with stripes: what is not known, and what shares the colour of another. */
 export function isHatched(name: string): boolean {
-  return ["unknown", "buffer", "workspace", "framework_cached", "pool_cached", "unattributed"].includes(name);
+  return ["unknown", "buffer", "workspace", "framework_cached", "pool_cached", "rounding", "no_process", "not_separable", "unattributed"].includes(name);
 }
 
 function hash(name: string): number {

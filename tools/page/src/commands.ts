@@ -18,7 +18,7 @@ function seconds(time_ns: Time, round: (value: number) => number): string {
 
 export function windowCommand(report: Report, range: { from_ns: Time; to_ns: Time }): string {
   const from = seconds(Math.max(range.from_ns, 0), Math.floor);
-  return `gpumemtrace report ${input(report)} --from ${from} --to ${seconds(range.to_ns, Math.ceil)} -o detail.html`;
+  return `gpumemtrace report ${input(report)} --from ${from} --until ${seconds(range.to_ns, Math.ceil)} -o detail.html`;
 }
 
 export function momentCommand(report: Report, time_ns: Time): string {

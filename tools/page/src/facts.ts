@@ -2,9 +2,9 @@
 // What the first view says, as functions of the report: sums and choices of its rows.
 
 import type {
-  Bytes, Composition, Device, Finding, Fragmentation, Head, OutOfMemory, Peak, Report,
+  Bytes, CardPart, CardPeak, Composition, Device, Finding, Fragmentation, Head, OutOfMemory, Peak, Report, Time,
 } from "./report";
-import { counted, duration, holderName, size, sizeOf, words } from "./format";
+import { counted, duration, holderName, location, percent, range, size, sizeOf, words } from "./format";
 import { kCategoryOrder } from "./colors";
 
 export interface Part {
@@ -14,11 +14,13 @@ export interface Part {
 }
 
 export interface CardUse {
-  row: Composition;
+  row: Composition | undefined; // undefined: by card_peaks
   parts: Part[]; // without what is free
   used: Bytes;
   own: Bytes; // of this process
   capacity: Bytes | null;
+  isFailure: boolean; // when memory ran out, else at a peak
+  time_ns: Time | null;
 }
 
 type At = { process: string | null; device: string | null };
@@ -51,9 +53,53 @@ export function frameworkName(report: Report): string {
   return report.processes.some((process) => process.torch) ? "PyTorch" : "the framework";
 }
 
-/** What the card held when this process held most of it, or when it ran out. */
+/** The one peak of the job, or of everything on the card, that every command shows. */
+export function cardPeak(report: Report, device: string | null, of: "card" | "job"): CardPeak | undefined {
+  return report.card_peaks?.find((row) => row.device === device && row.of === of);
+}
+
+function partLabel(report: Report, part: CardPart): string {
+  const framework = frameworkName(report);
+  const labels: Record<string, string> = {
+    framework_allocated: `${framework} allocated`,
+    framework_cached: `${framework} reserved, free`,
+    pool_used: "pools, in use",
+    pool_cached: "pools, free",
+    allocated: words(part.owner ?? "owner not known"),
+    managed: "managed memory",
+    rounding: "rounding by the driver",
+    driver: "driver's own: contexts, code",
+    other_processes: "other processes",
+    no_process: "no process",
+    not_separable: "contexts and other processes, not separable",
+  };
+  return labels[part.what] ?? words(part.what);
+}
+
+/** The parts of a peak, with whose they are where several processes of the job have some. */
+function partsOf(report: Report, peak: CardPeak): Part[] {
+  const processes = new Set(peak.parts.map((part) => part.process).filter((id) => id !== null));
+  return peak.parts.filter((part) => part.bytes > 0).map((part) => {
+    const whose = part.process !== null && processes.size > 1 ? `, ${processName(report, part.process)}` : "";
+    return {
+      name: part.what === "allocated" ? part.owner ?? "unknown" : part.what,
+      label: partLabel(report, part) + whose,
+      bytes: part.bytes,
+    };
+  }).sort((a, b) => b.bytes - a.bytes);
+}
+
+/** What the card held at its peak, or when it ran out; of older reports, when this process held most of it. */
 export function cardUse(report: Report, at: At): CardUse | undefined {
   const row = compositionOf(report, at);
+  const peak = cardPeak(report, at.device, "card");
+  const capacity = deviceOf(report, at.device)?.total_bytes ?? null;
+  if (peak && row?.at !== "oom") {
+    return {
+      row: undefined, parts: partsOf(report, peak), used: peak.bytes, capacity, isFailure: false, time_ns: peak.time_ns,
+      own: cardPeak(report, at.device, "job")?.bytes ?? peak.bytes,
+    };
+  }
   if (!row) return undefined;
   const framework = frameworkName(report);
   const parts: Part[] = [
@@ -80,8 +126,53 @@ export function cardUse(report: Report, at: At): CardUse | undefined {
     parts: parts.filter((part) => part.bytes > 0),
     used: own + others,
     own,
-    capacity: deviceOf(report, at.device)?.total_bytes ?? null,
+    capacity,
+    isFailure: row.at === "oom",
+    time_ns: row.time_ns,
   };
+}
+
+/** Who held a part of a peak: a line or a use, or the part itself where nothing more is known. */
+export interface HeldPart {
+  name: string;
+  bytes: Bytes;
+  color: string;
+  query: string; // finds it in the view of who held it; empty: it is not there
+  note: string;
+}
+
+function heldOf(report: Report, device: string | null, part: CardPart): HeldPart[] {
+  const levels: Record<string, string> = { framework_allocated: "framework", allocated: "driver", pool_used: "pool" };
+  const level = levels[part.what];
+  const own = report.peak.find((row) => row.process === part.process && row.device === device && row.level === level);
+  const holders = level === undefined || !own ? [] : own.holders.filter((holder) =>
+    holder.bytes > 0 && (holder.owner !== "other" || holder.site) && (level !== "driver" || holder.owner === part.owner));
+  const held: HeldPart[] = [];
+  let rest = part.bytes;
+  for (const holder of holders) {
+    // The peak of one level can be at another time than that of the card.
+    const bytes = Math.min(holder.bytes, rest);
+    if (bytes === 0) break;
+    rest -= bytes;
+    const layer = holder.module?.slice(holder.module.lastIndexOf(">") + 1).trim();
+    held.push({
+      name: holderName(holder), bytes, color: holder.category ?? holder.owner ?? "unknown", query: location(holder.site),
+      note: [holder.category && words(holder.category), layer].filter((text) => text).join(", "),
+    });
+  }
+  if (rest > 0) {
+    held.push({
+      name: held.length > 0 ? `${partLabel(report, part)}, all other lines` : partLabel(report, part), bytes: rest,
+      color: part.what === "allocated" ? part.owner ?? "unknown" : part.what, query: "", note: "",
+    });
+  }
+  return held;
+}
+
+/** Everything in the peak of the job on the device, the largest first; undefined in older reports. */
+export function heldAtPeak(report: Report, device: string | null): HeldPart[] | undefined {
+  return cardPeak(report, device, "job")?.parts.flatMap((part) => heldOf(report, device, part))
+    .sort((a, b) => b.bytes - a.bytes);
 }
 
 export function peaksAt(report: Report, at: At): Peak[] {
@@ -157,6 +248,8 @@ export function verdictOf(head: Head): Verdict {
   return { severity: "good", text: "Nothing wrong was found" };
 }
 
+const kWorthTelling = 0.01; // of the card
+
 export interface Tile {
   title: string;
   value: string;
@@ -164,20 +257,38 @@ export interface Tile {
   tone: "plain" | "bad" | "warn";
 }
 
+/** What the card had beside the job: "other processes 3.0 GiB". */
+function besidesJob(report: Report, card: CardPeak): string {
+  return card.parts.filter((part) => part.process === null && part.what !== "not_separable" && part.bytes >= kWorthTelling * card.bytes)
+    .map((part) => `${partLabel(report, part)} ${size(part.bytes)}`).join(", ");
+}
+
 function peakTile(report: Report, at: At): Tile | undefined {
+  const job = cardPeak(report, at.device, "job");
+  const card = cardPeak(report, at.device, "card");
+  if (job) {
+    const capacity = deviceOf(report, at.device)?.total_bytes ?? null;
+    const isOne = size(job.low_bytes) === size(job.high_bytes);
+    const value = capacity !== null && isOne ? sizeOf(job.high_bytes, capacity) : range(job.low_bytes, job.high_bytes);
+    const notes = [job.time_ns !== null && `at ${duration(job.time_ns)}`];
+    if (card && card.high_bytes - job.high_bytes >= kWorthTelling * card.high_bytes) {
+      const besides = besidesJob(report, card);
+      notes.push(`card: ${range(card.low_bytes, card.high_bytes)}${besides && `, with ${besides}`}`);
+    }
+    return { title: "Peak of this job", value, note: notes.filter((text) => text).join("; "), tone: "plain" };
+  }
   const use = cardUse(report, at);
   if (use) {
     const others = use.used - use.own;
     const value = use.capacity === null ? size(use.own) : sizeOf(use.own, use.capacity);
-    const failed = use.row.at === "oom";
-    const when = use.row.time_ns === null ? "" : ` at ${duration(use.row.time_ns)}`;
+    const when = use.time_ns === null ? "" : ` at ${duration(use.time_ns)}`;
     const note = others > 0 ? `${when.trim()}; other processes hold ${size(others)}` : when.trim();
-    return { title: failed ? "In use when it ran out" : "Peak of this process", value, note, tone: "plain" };
+    return { title: use.isFailure ? "In use when it ran out" : "Peak of this process", value, note, tone: "plain" };
   }
   const peak = peaksAt(report, at).sort((a, b) => b.bytes - a.bytes)[0];
   if (!peak) return undefined;
   const when = peak.time_ns === null ? "" : `at ${duration(peak.time_ns)}`;
-  return { title: "Peak", value: size(peak.bytes), note: `${words(peak.level)} memory ${when}`, tone: "plain" };
+  return { title: `Peak of ${words(peak.level)} memory`, value: size(peak.bytes), note: when, tone: "plain" };
 }
 
 function evidenceNumber(finding: Finding, name: string): number | null {
@@ -220,16 +331,10 @@ function courseTile(report: Report, at: At): Tile | undefined {
     return { title: "Leaked", value: size(leaked), note: "never freed before the process ended", tone: "bad" };
   }
   const use = cardUse(report, at);
-  if (!use || use.capacity === null || use.row.source === "none") return undefined;
-  return {
-    title: "Headroom",
-    value: size(use.capacity - use.used),
-    note: "free on the card at that moment",
-    tone: "plain",
-  };
+  if (!use || use.capacity === null || use.row?.source === "none") return undefined;
+  const used = cardPeak(report, at.device, "card")?.high_bytes ?? use.used;
+  return { title: "Headroom", value: size(Math.max(use.capacity - used, 0)), note: "never used of the card", tone: "plain" };
 }
-
-const kWorthTelling = 0.01; // of the card
 
 function restTile(report: Report, at: At): Tile | undefined {
   const worst = worstFragmentation(report, at);
@@ -241,6 +346,19 @@ function restTile(report: Report, at: At): Tile | undefined {
       value: size(stranded),
       note: `reserved at ${duration(worst.time_ns)}, in pieces beside live blocks`,
       tone: worst.at === "oom" ? "bad" : "plain",
+    };
+  }
+  return largestTile(report, at);
+}
+
+/** Chosen over everything in the peak that is shown. */
+function largestTile(report: Report, at: At): Tile | undefined {
+  const job = cardPeak(report, at.device, "job");
+  const most = heldAtPeak(report, at.device)?.[0];
+  if (job && most) {
+    return {
+      title: "Largest holder", value: size(most.bytes),
+      note: `${most.name}${most.note && ` (${most.note})`}; ${percent(most.bytes / job.bytes)} of the peak`, tone: "plain",
     };
   }
   const peak = tellingPeak(report, at);

@@ -22,6 +22,11 @@ export function size(bytes: Bytes | null | undefined): string {
   return `${value.toFixed(1)} ${kUnits[unit]}`;
 }
 
+/** "810.0 MiB to 842.0 MiB" where the two are not the same in words. */
+export function range(low: Bytes, high: Bytes): string {
+  return size(low) === size(high) ? size(high) : `${size(low)} to ${size(high)}`;
+}
+
 /** "70.8 of 79.2 GiB", with the unit once where it is the same. */
 export function sizeOf(part: Bytes, whole: Bytes): string {
   if (part >= 1024 && scaled(part).unit === scaled(whole).unit) {
@@ -92,7 +97,7 @@ export function location(site: Site | null | undefined): string {
 export function siteName(site: Site | null | undefined): string {
   if (!site) return "";
   const place = location(site);
-  const what = site.function ?? site.api ?? "";
+  const what = (site.function === "<module>" ? "top level" : site.function) ?? site.api ?? "";
   let name = place && what ? `${place} (${what})` : place || what;
   if (site.node && site.node !== site.function) name += `, backward of ${site.node}`;
   return name;

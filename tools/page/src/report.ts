@@ -57,6 +57,39 @@ export interface Composition extends Place {
   sample_time_ns: Time | null;
 }
 
+export interface CardPart {
+  process: string | null; // null: it belongs to no process of the job
+  what: string;
+  owner: string | null;
+  bytes: Bytes;
+}
+
+/** The maximum of what the job, or everything on the card, had in use. */
+export interface CardPeak {
+  device: string | null;
+  of: "card" | "job";
+  bytes: Bytes;
+  low_bytes: Bytes;
+  high_bytes: Bytes;
+  exact: boolean;
+  time_ns: Time | null;
+  parts: CardPart[];
+}
+
+export interface WhatIfRow {
+  policy: string;
+  basis: string;
+  reserved_peak_bytes: Bytes | null;
+  low_bytes: Bytes | null;
+  high_bytes: Bytes | null;
+  retries: number | null;
+  raised: number | null;
+}
+
+export interface WhatIf extends Place {
+  rows: WhatIfRow[];
+}
+
 export interface Usage extends Place {
   failed: number;
 }
@@ -309,6 +342,8 @@ export interface Report {
   usage: Usage[];
   peak: Peak[];
   composition: Composition[];
+  card_peaks?: CardPeak[];
+  what_if?: WhatIf[];
   leaks: { exit: ExitLeak[]; growth: Growth[] };
   fragmentation: Fragmentation[];
   oom: OutOfMemory[];

@@ -3,9 +3,9 @@
 
 import { colorOf, isHatched, swatch, textOn } from "./colors";
 import { element, replace } from "./dom";
-import { cardUse, categoryParts, frameworkName, tellingPeak, type CardUse, type Part } from "./facts";
-import { duration, exactSize, percent, size } from "./format";
-import type { Peak, Report } from "./report";
+import { cardPeak, cardUse, categoryParts, frameworkName, tellingPeak, type CardUse, type Part } from "./facts";
+import { duration, exactSize, percent, range, size } from "./format";
+import type { Composition, Peak, Report } from "./report";
 import type { Selection } from "./selection";
 
 const kLeastShare = 0.0015; // narrower parts are in the list alone
@@ -39,11 +39,11 @@ function bar(title: string, note: string, parts: Part[], whole: number): HTMLEle
   const keys = element("ul", { class: "keys" });
   for (const part of parts) keys.appendChild(key(part));
   return element("div", { class: "composition" },
-    element("h3", {}, title, element("span", { class: "note" }, note)), segments, keys);
+    element("h2", {}, title, element("span", { class: "note" }, note)), segments, keys);
 }
 
-function sampleNote(use: CardUse): string {
-  const { source, driver_bytes, sample_time_ns, time_ns } = use.row;
+function sampleNote(row: Composition): string {
+  const { source, driver_bytes, sample_time_ns, time_ns } = row;
   if (source === "none") return "the driver's own number is not known";
   const who = source === "nvml_process" ? "NVML" : "cuMemGetInfo";
   if (sample_time_ns === null || time_ns === null) return `${who} said ${size(driver_bytes)}`;
@@ -51,16 +51,22 @@ function sampleNote(use: CardUse): string {
   return `${who} said ${size(driver_bytes)} ${duration(Math.abs(time_ns - sample_time_ns))} ${side}`;
 }
 
-function cardBar(use: CardUse, device: string): HTMLElement {
+function useNote(report: Report, use: CardUse, device: string | null): string {
+  if (use.row) return `${size(use.used)} in use; ${sampleNote(use.row)}`;
+  const peak = cardPeak(report, device, "card");
+  const known = peak && size(peak.low_bytes) !== size(peak.high_bytes) ? `; it was ${range(peak.low_bytes, peak.high_bytes)}` : "";
+  return `${size(use.used)} in use${use.time_ns === null ? "" : ` at ${duration(use.time_ns)}`}${known}`;
+}
+
+function cardBar(use: CardUse, device: string, note: string): HTMLElement {
   const parts = [...use.parts];
   const whole = Math.max(use.capacity ?? use.used, use.used);
   const free = whole - use.used;
   if (free > 0) {
-    const isKnown = use.row.source !== "none";
+    const isKnown = use.row?.source !== "none";
     parts.push({ name: "free", label: isKnown ? "free" : "free or not known", bytes: free });
   }
-  const moment = use.row.at === "oom" ? "when memory ran out" : "at the peak";
-  return bar(`${device} ${moment}`, `${size(use.used)} in use; ${sampleNote(use)}`, parts, whole);
+  return bar(`${device} ${use.isFailure ? "when memory ran out" : "at its peak"}`, note, parts, whole);
 }
 
 function frameworkBar(report: Report, peak: Peak): HTMLElement | null {
@@ -76,5 +82,5 @@ export function drawComposition(place: Element, report: Report, selection: Selec
   const use = cardUse(report, at);
   const peak = tellingPeak(report, at);
   const device = report.devices.find((row) => row.id === at.device)?.name ?? "The card";
-  replace(place, use && cardBar(use, device), peak && frameworkBar(report, peak));
+  replace(place, use && cardBar(use, device, useNote(report, use, at.device)), peak && frameworkBar(report, peak));
 }

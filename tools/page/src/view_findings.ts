@@ -3,7 +3,7 @@
 
 import { button, element, replace } from "./dom";
 import { swatch } from "./colors";
-import { faultsOf, processName, tellingPeak, type Fault } from "./facts";
+import { cardPeak, faultsOf, heldAtPeak, processName, tellingPeak, type Fault, type HeldPart } from "./facts";
 import { counted, duration, exactSize, holderName, location, percent, size, words } from "./format";
 import type { Head, Report } from "./report";
 import type { Selection } from "./selection";
@@ -48,30 +48,38 @@ function row(fault: Fault, report: Report, selection: Selection, isOpen: boolean
   return element("li", {}, details);
 }
 
-/** The lines that held most at the peak. */
-function topHolders(report: Report, selection: Selection): HTMLElement | null {
+/** Of a report from before card_peaks: the lines that held most at the peak of one level. */
+function heldAtLevel(report: Report, selection: Selection): { whole: number; held: HeldPart[]; title: string } | null {
   const peak = tellingPeak(report, selection.now);
-  const holders = peak?.holders.filter((holder) => holder.bytes > 0) ?? [];
-  if (!peak || holders.length === 0) return null;
-  const told = holders.filter((holder) => holder.owner !== "other" || holder.site).slice(0, kMostHolders);
-  const rest = peak.bytes - told.reduce((sum, holder) => sum + holder.bytes, 0);
+  if (!peak) return null;
+  const held = peak.holders.filter((holder) => holder.bytes > 0 && (holder.owner !== "other" || holder.site)).map((holder) => ({
+    name: holderName(holder), bytes: holder.bytes, color: holder.category ?? holder.owner ?? "unknown", query: location(holder.site),
+    note: holder.category === null ? "" : words(holder.category),
+  }));
+  return { whole: peak.bytes, held, title: `Who held most of the ${words(peak.level)} memory` };
+}
+
+/** Who held most at the peak of the job. */
+function topHolders(report: Report, selection: Selection): HTMLElement | null {
+  const { device } = selection.now;
+  const job = cardPeak(report, device, "job");
+  const all = job ? { whole: job.bytes, held: heldAtPeak(report, device) ?? [], title: "Who held most at the peak" }
+    : heldAtLevel(report, selection);
+  if (!all || all.held.length === 0) return null;
   const list = element("ul", { class: "holders" });
-  const add = (name: string, bytes: number, color: string, query: string, note: string): void => {
+  const add = ({ name, bytes, color, query, note }: HeldPart): void => {
     list.appendChild(element("li", { title: exactSize(bytes) },
-      element("b", {}, size(bytes)), element("small", {}, percent(bytes / peak.bytes)), swatch(color),
+      element("b", {}, size(bytes)), element("small", {}, percent(bytes / all.whole)), swatch(color),
       element("span", {}, query ? button(name, () => {
         selection.set({ query });
         document.getElementById("holders")?.scrollIntoView();
       }, { class: "link" }) : name, note && element("span", { class: "note" }, ` ${note}`))));
   };
-  for (const holder of told) {
-    const color = holder.category ?? holder.owner ?? "unknown";
-    const layer = holder.module?.slice(holder.module.lastIndexOf(">") + 1).trim();
-    const note = [holder.category && words(holder.category), layer].filter((text) => text).join(", ");
-    add(holderName(holder), holder.bytes, color, location(holder.site), note);
-  }
-  if (rest > 0) add("all others", rest, "other", "", "");
-  return element("div", {}, element("h3", {}, "Who held most at the peak"), list);
+  const told = all.held.slice(0, kMostHolders);
+  for (const one of told) add(one);
+  const rest = all.whole - told.reduce((sum, one) => sum + one.bytes, 0);
+  if (rest > 0) add({ name: "all others", bytes: rest, color: "other", query: "", note: "" });
+  return element("div", {}, element("h3", {}, all.title), list);
 }
 
 export function drawFindings(place: Element, head: Head, report: Report, selection: Selection): void {

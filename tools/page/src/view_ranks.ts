@@ -2,8 +2,8 @@
 // One bar a rank, so that the one that differs is seen.
 
 import { element, replace } from "./dom";
-import { processName } from "./facts";
-import { exactSize, size } from "./format";
+import { frameworkName, processName } from "./facts";
+import { counted, exactSize, range } from "./format";
 import type { Rank, Report } from "./report";
 import type { Selection } from "./selection";
 
@@ -30,7 +30,13 @@ function rankBar(report: Report, row: Rank, most: number, selection: Selection):
     "aria-label": name,
     "aria-pressed": isSelected ? "true" : "false",
     onclick: () => selection.set({ process: row.process, device: row.device, time_ns: null }),
-  }, element("span", { class: "rank-bar" }, fill), element("small", {}, row.rank === null ? row.process : String(row.rank)));
+  }, element("span", { class: "rank-bar" }, fill), element("small", {}, labelOf(report, row)));
+}
+
+/** "1", or "1 d0" where a rank has memory of several devices. */
+function labelOf(report: Report, row: Rank): string {
+  const name = row.rank === null ? row.process : String(row.rank);
+  return report.ranks.some((one) => one.process === row.process && one.device !== row.device) ? `${name} ${row.device}` : name;
 }
 
 export function drawRanks(place: Element, report: Report, selection: Selection): void {
@@ -49,6 +55,10 @@ export function drawRanks(place: Element, report: Report, selection: Selection):
     ? `the ${shown.length} of ${report.ranks.length} that differ most; all stand in the table`
     : "click selects one";
   const outliers = report.ranks.filter(isOutlier).length;
-  replace(place, element("h3", {}, `Peaks of ${report.ranks.length} ranks: ${size(least)} to ${size(most)}`,
+  const processes = new Set(report.ranks.map((row) => row.process)).size;
+  const what = counted(processes, report.ranks.some((row) => row.rank !== null) ? "rank" : "process",
+    report.ranks.some((row) => row.rank !== null) ? "ranks" : "processes");
+  const level = report.peak.some((row) => row.level === "framework" && row.bytes > 0) ? `${frameworkName(report)} allocated` : "asked of the driver";
+  replace(place, element("h3", {}, `Peaks of ${what}, ${level}: ${range(least, most)}`,
     element("span", { class: "note" }, outliers > 0 ? `${outliers} outside 5 % of the median; ${note}` : note)), bars);
 }

@@ -6,7 +6,7 @@ import { button, element, replace } from "./dom";
 import { processName } from "./facts";
 import { count, duration, holderName, location, percent, size, words } from "./format";
 import type {
-  Block, Cost, Costs, ExitLeak, Growth, LifetimeRange, ModuleRow, Range, Rank, Report, SizeRange, Step, Temporary, TensorRow, Transfer,
+  Block, Cost, Costs, ExitLeak, Growth, LifetimeRange, ModuleRow, Range, Rank, Report, SizeRange, Step, Temporary, TensorRow, Transfer, WhatIfRow,
 } from "./report";
 import type { Selection } from "./selection";
 import { blockColor, blockName } from "./view_lifetimes";
@@ -61,6 +61,9 @@ function linesOf(costs: Cost[]): Line[] {
   return [...lines.values()].sort((a, b) =>
     Number(b.level === "framework") - Number(a.level === "framework") || b.peak - a.peak || b.allocated - a.allocated);
 }
+
+/** What would have been reserved under other settings of the allocator. */
+type Setting = WhatIfRow & { process: string };
 
 interface Tab {
   name: string;
@@ -146,6 +149,9 @@ export class TablesView {
     add<Transfer>("Transfers", "transfers.by_kind", [...whose<Transfer>(), ...transferColumns()], transfers?.by_kind);
     add<Transfer>("Transfers by line", "transfers.sites", [...whose<Transfer>(),
       text("Line", holderName, (row) => this.search(location(row.site))), ...transferColumns()], transfers?.sites);
+    add<Setting>("Other settings", "what_if", [...whose<Setting>(), text("PYTORCH_CUDA_ALLOC_CONF", (row) => row.policy), bytes("Reserved at the peak", (row) => row.reserved_peak_bytes),
+      bytes("At least", (row) => row.low_bytes), bytes("At most", (row) => row.high_bytes), number("Retries", (row) => row.retries), number("Refused", (row) => row.raised), text("Known", (row) => words(row.basis))],
+      report.what_if?.flatMap((device) => device.rows.map((row) => ({ process: device.process, ...row }))));
     add<Rank>("Ranks", "ranks", rankColumns(report, this.selection), isMany ? report.ranks : undefined, isOutlier);
     return tabs;
   }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The peaks of a card in words: the same names and numbers in every command.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::tools {
+
+// "810.0 MiB", or "810.0 MiB to 842.0 MiB" where the two are not the same in words.
+[[nodiscard]] std::string range_text(std::uint64_t low_bytes, std::uint64_t high_bytes);
+// The same of a peak: from the least that it is to the most.
+[[nodiscard]] std::string peak_text(const analyzer::rows::CardPeak& peak);
+
+// "PyTorch's free cache"; of memory that calls gave out, its owner.
+[[nodiscard]] std::string part_name(const analyzer::rows::CardPart& part);
+
+// The two peaks of a device: of the job, and of everything on the card. nullptr where the report
+// has none.
+struct DevicePeaks {
+  const analyzer::rows::Device* device = nullptr;
+  const analyzer::rows::CardPeak* job = nullptr;
+  const analyzer::rows::CardPeak* card = nullptr;
+
+  // Whether the card had so much more than the job that both are worth telling.
+  [[nodiscard]] bool differ() const;
+};
+[[nodiscard]] DevicePeaks peaks_of(const analyzer::rows::Report& report,
+                                   const analyzer::rows::Device& device);
+// Of the device that was closest to its end. Without rows where the report has none.
+[[nodiscard]] DevicePeaks fullest_device(const analyzer::rows::Report& report);
+
+// What the card had besides the job: "other processes 3.0 GiB, no process 10.0 MiB".
+[[nodiscard]] std::string besides_job(const analyzer::rows::CardPeak& card);
+
+}  // namespace gpumemtrace::tools
