@@ -21,6 +21,11 @@ std::string build_id_of(const trace::Module& record) {
   return bytes;
 }
 
+}  // namespace
+
+// Not unnamed: Index, which other files know of, has members of these types.
+namespace modules_by_time {
+
 // A module that lay around an address, and how well its time fits. The smallest is best: first
 // those that were there then, the newest first; then those that were seen later, the earliest
 // first; then those that were gone, the last first. Among equals the one that begins last.
@@ -109,7 +114,7 @@ class Times {
   std::vector<Moment> present_;  // no module: none is there
 };
 
-}  // namespace
+}  // namespace modules_by_time
 
 // A tree over the addresses at which modules begin and end. A node has the modules that lie around
 // all of its addresses but not around all of its parent's: at most two a level for each module.
@@ -129,13 +134,13 @@ class ModuleMap::Index {
       --from_last;
       if (module.end > begin) add(begin, module, from_last);
     }
-    for (Times& times : nodes_) times.sort();
+    for (modules_by_time::Times& times : nodes_) times.sort();
   }
 
   [[nodiscard]] const LoadedModule* find(std::uint64_t address, std::uint64_t time) const {
     const auto next = std::ranges::upper_bound(bounds_, address);
     if (next == bounds_.begin()) return nullptr;
-    Candidate best;
+    modules_by_time::Candidate best;
     for (std::size_t node = leaf_of(next) - 1; node > 0; node /= 2) nodes_[node].find(time, best);
     return best.module;
   }
@@ -155,11 +160,14 @@ class ModuleMap::Index {
   }
 
   std::vector<std::uint64_t> bounds_;
-  std::vector<Times> nodes_;  // the children of node i are 2i and 2i + 1; the root is 1
+  std::vector<modules_by_time::Times>
+      nodes_;  // the children of node i are 2i and 2i + 1; the root is 1
 };
 
 ModuleMap::ModuleMap() = default;
 ModuleMap::~ModuleMap() = default;
+ModuleMap::ModuleMap(ModuleMap&& other) noexcept = default;
+ModuleMap& ModuleMap::operator=(ModuleMap&& other) noexcept = default;
 
 void ModuleMap::add(const trace::Module& record, std::string_view path) {
   index_.reset();

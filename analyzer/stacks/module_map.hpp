@@ -36,6 +36,8 @@ class ModuleMap {
 
   ModuleMap();
   ~ModuleMap();
+  ModuleMap(ModuleMap&& other) noexcept;
+  ModuleMap& operator=(ModuleMap&& other) noexcept;
 
   void add(const trace::Module& record, std::string_view path);
 
