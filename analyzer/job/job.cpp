@@ -207,6 +207,7 @@ void take_records(Job& job, const std::function<void(double)>& progress) {
     if (!process.done()) {
       turns.emplace(process.next_time_ns(), index);
     } else if (process.has_ended()) {
+      process.begin_to_leave_cards();
       turns.emplace(process.time_ns(process.model().statistics().last_time) + kEndTakesNs, index);
     }
     if (progress && done - reported >= kSliceRecords) {

@@ -93,7 +93,8 @@ class Process {
   }
   // All records were taken, and the process is known to be over.
   [[nodiscard]] bool has_ended() const;
-  // It holds nothing of a card any more.
+  // What it held of cards goes; then it is gone.
+  void begin_to_leave_cards() { model_.begin_to_leave_cards(); }
   void leave_cards() { model_.leave_cards(); }
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   // Takes the records up to a time of the job, at least one, at most so many.

@@ -65,7 +65,14 @@ struct Card {
   const CardCurves& curves;
   std::uint64_t total_bytes = 0;
   bool is_inexact = false;
+  bool has_managed = false;  // which is in use on the card, and NVML counts it for no process
 };
+
+bool allocates_managed(const ReportProcess& process) {
+  const std::vector<UsageRow>& rows = process.model().accounts().rows();
+  return std::ranges::any_of(
+      rows, [](const UsageRow& row) { return row.kind == Kind::kManaged && row.allocations != 0; });
+}
 
 rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Curve& curve,
                         bool tells_processes) {
@@ -75,7 +82,7 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   rows::CardPeak row;
   row.device = card.id;
   row.of = of;
-  row.bytes = bounds.high_bytes;
+  row.bytes = bounds.bytes;
   row.low_bytes = bounds.low_bytes;
   row.high_bytes = bounds.high_bytes;
   // Nobody asked the driver: how much it took itself is not known.
@@ -99,7 +106,7 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
     list.add_rest(CardPartKind::kNotSeparable);
   } else {
     list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
-    list.add_rest(CardPartKind::kNoProcess);
+    list.add_rest(card.has_managed ? CardPartKind::kNotSeparable : CardPartKind::kNoProcess);
   }
   return row;
 }
@@ -113,9 +120,10 @@ std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
     const CardCurves& curves = first.total().curves;
     if (curves.of_card().highest().time == 0) continue;
     const rows::OptionalText id = device.id;
-    Card card{context, id, curves, first.total_bytes, false};
+    Card card{context, id, curves, first.total_bytes};
     for (const auto& [process, state] : device.seen_as) {
       card.is_inexact = card.is_inexact || process->inexact.memory || state->peak_is_restored;
+      card.has_managed = card.has_managed || allocates_managed(*process);
     }
     const bool tells_processes = curves.of_job().was_sampled();
     list.push_back(peak_row(card, rows::PeakOf::kCard, curves.of_card(), tells_processes));

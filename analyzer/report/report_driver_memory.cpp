@@ -55,7 +55,8 @@ std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& contex
       auto row = context.row_on<rows::DriverMemory>(process, ordinal);
       row.samples = use.samples;
       if (use.samples != 0) {
-        row.first_bytes = use.first_bytes;
+        // Of what a checkpoint replaced, the samples around the peak and the last one are there.
+        if (process.model().statistics().checkpoint_time == 0) row.first_bytes = use.first_bytes;
         row.peak_bytes = use.peak_bytes;
         row.end_bytes = use.last_bytes;
         row.parts = parts_of(context, process, use);

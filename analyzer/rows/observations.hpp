@@ -68,6 +68,9 @@ struct InstantiatedGraphs : Observed {
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;
+  // Between samples that only instantiations lie between.
+  std::uint64_t sampled = 0;
+  std::uint64_t sampled_bytes = 0;
 };
 
 // A context that a process of a job of several opened.

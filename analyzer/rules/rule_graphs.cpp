@@ -61,14 +61,25 @@ const rows::DriverMemory* driver_memory_of(const rows::Report& report,
   return found == report.driver_memory.end() ? nullptr : &*found;
 }
 
-// By how much the driver's part rose while graphs were instantiated: their share where it is known,
-// at most the whole rise.
-std::uint64_t bytes_of_graphs(const rows::DriverMemory& memory) {
-  for (const rows::DriverPart& part : memory.parts) {
-    if (part.what == rows::DriverPartKind::kGraphs) return part.bytes;
-  }
+// What all that were alive took: as much for each as those between samples that nothing else lies
+// between, at most the whole rise.
+std::uint64_t bytes_of_graphs(const rows::InstantiatedGraphs& row,
+                              const rows::DriverMemory& memory) {
   const std::uint64_t first = memory.first_bytes.value_or(0);
-  return std::max(memory.peak_bytes.value_or(0), first) - first;
+  const std::uint64_t rise = std::max(memory.peak_bytes.value_or(0), first) - first;
+  if (row.sampled == 0) return rise;
+  const double share = static_cast<double>(row.live_peak) / static_cast<double>(row.sampled);
+  const double bytes = static_cast<double>(row.sampled_bytes) * share;
+  return std::min(rise, static_cast<std::uint64_t>(bytes));
+}
+
+std::string driver_text(const rows::InstantiatedGraphs& row, std::uint64_t bytes) {
+  if (row.sampled == 0) {
+    return " Meanwhile the driver's own memory rose by " + size_text(bytes) + " (sampled).";
+  }
+  return " The driver's own memory rose by " + size_text(row.sampled_bytes) + " for " +
+         std::to_string(row.sampled) + " of them (sampled), which is " + size_text(bytes) +
+         " for all (inferred).";
 }
 
 rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t bytes) {
@@ -81,6 +92,8 @@ rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t b
   finding.evidence.add("destroyed", row.destroyed);
   finding.evidence.add("live_peak", row.live_peak);
   finding.evidence.add("launches", row.launches);
+  finding.evidence.add("sampled", row.sampled);
+  finding.evidence.add("sampled_bytes", row.sampled_bytes);
   const std::string graphs = count_text(row.live_peak, "CUDA graph", "CUDA graphs");
   finding.title =
       graphs + " were alive at once; most were instantiated at " + site_text(row.origin.site);
@@ -88,8 +101,7 @@ rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t b
                    std::to_string(row.at_origin) + " of them at this place; " +
                    std::to_string(row.instantiated - row.live_peak) +
                    " had been destroyed when most were alive. All launches together are " +
-                   std::to_string(row.launches) + ". Meanwhile the driver's own memory rose by " +
-                   size_text(bytes) + " (sampled).";
+                   std::to_string(row.launches) + "." + driver_text(row, bytes);
   finding.fix =
       "Update one executable graph (cudaGraphExecUpdate, cuGraphExecUpdate) instead of "
       "instantiating "
@@ -107,7 +119,7 @@ void find_piled_graphs(const RuleInput& input, Findings& findings) {
     if (row.launches >= kFewLaunches * row.instantiated) continue;
     const rows::DriverMemory* const memory = driver_memory_of(input.report, row);
     if (memory == nullptr) continue;
-    const std::uint64_t bytes = bytes_of_graphs(*memory);
+    const std::uint64_t bytes = bytes_of_graphs(row, *memory);
     if (bytes < input.thresholds.bytes(Threshold::kPiledGraphsBytes)) continue;
     findings.push_back(piled_finding(row, bytes));
   }

@@ -16,8 +16,9 @@ struct Beyond {
 };
 
 struct CurveBounds {
+  std::uint64_t bytes = 0;       // of the highest point, with the larger of the values around it
   std::uint64_t low_bytes = 0;   // the maximum is at least this
-  std::uint64_t high_bytes = 0;  // and at most this
+  std::uint64_t high_bytes = 0;  // and at most this: `bytes`, unless part of the run is not known
   bool is_exact = false;         // it is at a sample
   bool is_at_end = false;        // the candidate is the highest point
 };
@@ -85,17 +86,39 @@ class CurvePeak {
     }
   }
 
+  // Of a part of the run that is gone: its maximum was from `low_bytes` to `high_bytes`, and by
+  // what is still known `bytes` at a point with so much called. take(point) fills it in.
+  template <class Take>
+  void restore(const CurveBounds& gone, std::uint64_t called_bytes, Take&& take) {
+    was_sampled_ = true;
+    low_bytes_ = std::max(low_bytes_, gone.low_bytes);
+    gone_high_bytes_ = std::max(gone_high_bytes_, gone.high_bytes);
+    if (gone.bytes <= high_bytes_) return;
+    high_bytes_ = gone.bytes;
+    best_is_exact_ = false;
+    best_is_last_sample_ = false;
+    best_.called_bytes = called_bytes;
+    best_.at_sample = false;
+    take(best_);
+  }
+  // What the last sample of that part showed beyond the calls.
+  void restore_last_sample(const Beyond& beyond) { beyond_ = beyond; }
+
   [[nodiscard]] CurveBounds bounds() const {
-    if (!was_sampled_) return {candidate_.called_bytes, candidate_.called_bytes, false, true};
-    CurveBounds bounds{low_bytes_, high_bytes_, best_is_exact_, false};
+    if (!was_sampled_) {
+      const std::uint64_t bytes = candidate_.called_bytes;
+      return {bytes, bytes, bytes, false, true};
+    }
+    CurveBounds bounds{high_bytes_, low_bytes_, high_bytes_, best_is_exact_, false};
     const std::uint64_t most = candidate_.called_bytes + positive(beyond_.high);
     const bool is_exact = candidate_.at_sample && beyond_.low == beyond_.high;
     bounds.low_bytes = std::max(low_bytes_, sum(candidate_.called_bytes, beyond_.low));
     if (most > high_bytes_ || (most == high_bytes_ && is_exact && !best_is_exact_)) {
-      bounds.high_bytes = most;
+      bounds.bytes = most;
       bounds.is_exact = is_exact;
       bounds.is_at_end = true;
     }
+    bounds.high_bytes = std::max(bounds.bytes, gone_high_bytes_);
     bounds.is_exact = bounds.is_exact && bounds.low_bytes == bounds.high_bytes;
     return bounds;
   }
@@ -123,7 +146,8 @@ class CurvePeak {
   Point best_;       // of the intervals that have ended
   std::uint64_t high_bytes_ = 0;
   std::uint64_t low_bytes_ = 0;
-  Beyond beyond_;  // of the last sample
+  std::uint64_t gone_high_bytes_ = 0;  // of a part of the run that is gone
+  Beyond beyond_;                      // of the last sample
   bool was_sampled_ = false;
   bool best_is_exact_ = false;
   bool best_is_last_sample_ = false;

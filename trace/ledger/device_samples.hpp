@@ -19,6 +19,17 @@ struct Parts {
   [[nodiscard]] std::uint64_t physical() const { return driver + pool_reserved; }
 };
 
+// What is in use on the device. Older traces do not say what the driver reserves, which is in
+// NVML's total - free.
+template <class Sample>
+[[nodiscard]] std::uint64_t in_use_of(const Sample& sample) {
+  if (sample.source == trace::SampleSource::kNvmlProcess && sample.reserved_bytes == 0) {
+    return sample.process_bytes + sample.other_bytes;
+  }
+  const std::uint64_t rest = sample.free_bytes + sample.reserved_bytes;
+  return sample.total_bytes < rest ? 0 : sample.total_bytes - rest;
+}
+
 // One answer of the driver about the device, and what the process held by its own calls just then.
 struct DriverSample {
   std::uint64_t time = 0;  // model time; 0 = there is none

@@ -30,14 +30,6 @@ void subtract(std::int64_t& from, std::uint64_t bytes) {
   from = static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - bytes);
 }
 
-// By NVML alone; its total - free also has what the driver reserves, which older traces do not
-// tell.
-std::uint64_t in_use_of(const trace::MemorySample& sample) {
-  const std::uint64_t not_used = sample.free_bytes + sample.reserved_bytes;
-  if (sample.reserved_bytes == 0) return sample.process_bytes + sample.other_bytes;
-  return sample.total_bytes - std::min(sample.total_bytes, not_used);
-}
-
 // What `from` says of its own point of time.
 void copy(const CardPoint& from, CardPoint& to) {
   to.time = from.time;
@@ -106,11 +98,10 @@ void CardCurves::sample(std::size_t member, const trace::MemorySample& sample) {
   switch (sample.source) {
     case trace::SampleSource::kMemGetInfo:
       asking.asked_for_free = true;
-      return sample_card(member,
-                         sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes));
+      return sample_card(member, ledger::in_use_of(sample));
     case trace::SampleSource::kNvmlProcess:
     case trace::SampleSource::kNvmlDevice:
-      if (!asking.asked_for_free) sample_card(member, in_use_of(sample));
+      if (!asking.asked_for_free) sample_card(member, ledger::in_use_of(sample));
       asking.asked_for_free = false;
       if (sample.source == trace::SampleSource::kNvmlProcess) begin_round(member, sample);
       return;
@@ -126,10 +117,31 @@ void CardCurves::sample_card(std::size_t member, std::uint64_t in_use) {
 }
 
 void CardCurves::begin_round(std::size_t member, const trace::MemorySample& sample) {
-  CardMember& asking = members_[member];
-  asking.driver_bytes = difference(sample.process_bytes, asking.called_bytes);
-  asking.is_told = true;
+  tell(member, sample.process_bytes);
+  for (CardMember& other : members_) other.is_listed = false;
   round_ = {.is_open = true, .asking = member, .other_bytes = sample.other_bytes};
+}
+
+void CardCurves::tell(std::size_t member, std::uint64_t bytes) {
+  CardMember& told = members_[member];
+  told.driver_bytes = difference(bytes, told.called_bytes);
+  if (!told.is_told) tell_late(member);
+  told.is_told = true;
+}
+
+// Before its first number it took between nothing and that: as much of it as was some other
+// process's then.
+void CardCurves::tell_late(std::size_t member) {
+  for (Curve* const curve : {&card_, &job_}) {
+    for (CardPoint* const point : {&curve->candidate(), &curve->best()}) {
+      HeldOnCard& held = point->held[member];
+      if (held.parts.physical() == 0 || held.driver_bytes != 0) continue;
+      const std::uint64_t late =
+          std::min(positive(members_[member].driver_bytes), point->other_bytes);
+      held.driver_bytes = static_cast<std::int64_t>(late);
+      point->other_bytes -= late;
+    }
+  }
 }
 
 void CardCurves::sample(std::size_t member, const trace::ProcessSample& sample) {
@@ -140,27 +152,30 @@ void CardCurves::sample(std::size_t member, const trace::ProcessSample& sample) 
   }
   if (sample.bytes == trace::kBytesNotTold) return;
   round_.has_list = true;
-  CardMember* const listed = member_with(sample.process_id);
-  if (listed != nullptr) {
-    listed->driver_bytes = difference(sample.bytes, listed->called_bytes);
-    listed->is_told = true;
+  const std::size_t listed = member_with(sample.process_id);
+  if (listed != members_.size()) {
+    members_[listed].is_listed = true;
+    tell(listed, sample.bytes);
     round_.listed_bytes += sample.bytes;
   } else if (sample.relation == trace::ProcessRelation::kDescendant) {
     round_.untraced_bytes += sample.bytes;
   }
 }
 
-CardMember* CardCurves::member_with(std::uint32_t process_id) {
-  for (CardMember& member : members_) {
-    if (member.process_id == process_id && process_id != 0 && !member.has_ended) return &member;
-  }
-  return nullptr;
+std::size_t CardCurves::member_with(std::uint32_t process_id) const {
+  const auto found = std::ranges::find_if(members_, [&](const CardMember& member) {
+    return member.process_id == process_id && process_id != 0 && !member.has_ended;
+  });
+  return static_cast<std::size_t>(found - members_.begin());
 }
 
 void CardCurves::finish_round() {
   if (!round_.is_open) return;
   const Round round = round_;
   round_.is_open = false;
+  for (std::size_t i = 0; i < members_.size() && round.has_list; ++i) {
+    if (members_[i].is_ending && !members_[i].is_listed && i != round.asking) end(i);
+  }
   ledger::Beyond beyond;
   std::uint64_t members_bytes = 0;  // of those that are not the asking one
   bool some_are_not_told = false;
@@ -197,6 +212,35 @@ void CardCurves::finish_round() {
   divide(card_.candidate());
   if (best_is_to_divide_) divide(card_.best());
   best_is_to_divide_ = false;
+}
+
+void CardCurves::restore(std::size_t member, const GoneOnCard& gone) {
+  members_[member].is_told = gone.most_of_process != 0;
+  const std::uint64_t called_bytes = gone.held.parts.physical();
+  const auto take_gone = [&](CardPoint& point) {
+    point.time = gone.time;
+    point.process = members_[member].process;
+    point.other_bytes = gone.nearest.other_bytes;
+    for (HeldOnCard& held : point.held) held = {};
+    point.held[member] = gone.held;
+  };
+  const auto restore_curve = [&](Curve& curve, std::uint64_t most_bytes, std::uint64_t nearest,
+                                 std::uint64_t last) {
+    if (most_bytes == 0) return;
+    const std::int64_t beyond = difference(nearest, gone.nearest.physical_bytes);
+    ledger::CurveBounds bounds;
+    bounds.bytes = std::max(most_bytes, called_bytes + positive(beyond));
+    bounds.low_bytes = std::max(most_bytes, called_bytes);
+    bounds.high_bytes = called_bytes + most_bytes;
+    if (gone.total_bytes != 0) bounds.high_bytes = std::min(bounds.high_bytes, gone.total_bytes);
+    bounds.high_bytes = std::max(bounds.high_bytes, bounds.bytes);
+    curve.restore(bounds, called_bytes, take_gone);
+    const std::int64_t at_end = difference(last, gone.last.physical_bytes);
+    curve.restore_last_sample({at_end, at_end});
+  };
+  restore_curve(card_, gone.most_in_use, ledger::in_use_of(gone.nearest),
+                ledger::in_use_of(gone.last));
+  restore_curve(job_, gone.most_of_process, gone.nearest.process_bytes, gone.last.process_bytes);
 }
 
 void CardCurves::count_in_last_sample(std::size_t member, std::uint64_t more_bytes) {

@@ -49,7 +49,20 @@ struct CardMember {
   std::int64_t driver_bytes = 0;  // by the last sample that told it
   bool is_told = false;           // the driver told the process apart
   bool asked_for_free = false;    // since the driver was last asked about processes
+  bool is_listed = false;         // in the present list of NVML
+  bool is_ending = false;         // it has no more records
   bool has_ended = false;
+};
+
+// What a checkpoint tells of a member's highest point, and of the samples before its cut.
+struct GoneOnCard {
+  HeldOnCard held;
+  std::uint64_t time = 0;
+  std::uint64_t total_bytes = 0;  // of the card; 0 = not known
+  std::uint64_t most_in_use = 0;  // at any of the samples
+  std::uint64_t most_of_process = 0;
+  ledger::DriverSample nearest;  // to the highest point
+  ledger::DriverSample last;
 };
 
 // - One computation for both curves, in the order of the job's time.
@@ -65,6 +78,10 @@ class CardCurves {
   void sample(std::size_t member, const trace::MemorySample& sample);
   // A row of the list that belongs to the member's last sample.
   void sample(std::size_t member, const trace::ProcessSample& sample);
+  // Before the member's records behind a checkpoint.
+  void restore(std::size_t member, const GoneOnCard& gone);
+  // The member's process has no more records; what it held goes soon.
+  void begin_end(std::size_t member) { members_[member].is_ending = true; }
   // The member's process is over, and with it all that it held.
   void end(std::size_t member);
   // As in DeviceSamples.
@@ -90,8 +107,12 @@ class CardCurves {
 
   void sample_card(std::size_t member, std::uint64_t in_use);
   void begin_round(std::size_t member, const trace::MemorySample& sample);
-  [[nodiscard]] CardMember* member_with(std::uint32_t process_id);
+  void tell(std::size_t member, std::uint64_t bytes);
+  // Their number where there is none.
+  [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
   void take(std::size_t member, CardPoint& point) const;
+  // How much the driver took for the member was not known at points that wait or are the highest.
+  void tell_late(std::size_t member);
   // Divides what the driver took as the last samples told it.
   void divide(CardPoint& point) const;
 

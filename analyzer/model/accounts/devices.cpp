@@ -63,16 +63,33 @@ void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::ui
   device.restore_peak(peak);
 }
 
+void restore_curves(DeviceState& device) {
+  if (!device.peak_is_restored) return;
+  const bool has_before = device.before_peak.time != 0;
+  GoneOnCard gone;
+  gone.held.parts = device.at_peak;
+  gone.held.holders = device.physical_peak;
+  gone.time = device.physical_peak.time();
+  gone.total_bytes = device.total_bytes;
+  gone.most_in_use = device.most_in_use;
+  gone.most_of_process = device.most_of_process;
+  gone.nearest = has_before ? device.before_peak : device.after_peak;
+  gone.last = device.last_sample;
+  device.total().curves.restore(device.member, gone);
+}
+
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,
           std::uint32_t process_id, std::uint64_t now) {
   if (device.shared == &shared) return;
+  CardCurves& former = device.total().curves;
+  CardMember member = former.members()[device.member];
+  member.process_id = process_id;
+  former.end(device.member);
   device.shared = &shared;
   shared.bytes += device.physical_bytes;
   const bool own_was_higher = device.own.peak_bytes > shared.peak_bytes;
   if (own_was_higher) set_peak(shared, device.own.peak_bytes, device.own.peak_time, process);
   if (shared.bytes > shared.peak_bytes) set_peak(shared, shared.bytes, now, process);
-  CardMember member = device.own.curves.members()[device.member];
-  member.process_id = process_id;
   device.member = shared.curves.add(member);
 }
 

@@ -41,6 +41,8 @@ struct DeviceState : ledger::DeviceSamples {
   ledger::DriverRounding rounding;
   PeakSnapshot physical_peak;  // watches driver memory
   Parts at_peak;
+  std::uint64_t most_in_use = 0;      // at samples before a checkpoint's cut
+  std::uint64_t most_of_process = 0;  // likewise
   bool peak_is_restored = false;   // before a checkpoint's cut: what others held then is not known
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`
@@ -89,6 +91,8 @@ class Devices {
                                    std::uint32_t process, std::uint64_t now);
 // The process's highest point before a checkpoint's cut.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
+// Behind a checkpoint: what it told of the device before its cut is complete.
+void restore_curves(DeviceState& device);
 // From now on the device's bytes also count in `shared`. `process_id`: the system's.
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,
           std::uint32_t process_id, std::uint64_t now);

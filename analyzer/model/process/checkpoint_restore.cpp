@@ -110,6 +110,7 @@ void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {
   memory_.statistics.add(checkpoint, cut);
   memory_.accounts.forget_last_where_gone();
   memory_.framework.forget_worst(cut);
+  memory_.devices.for_each(restore_curves);
   memory_.accounts.restart_timelines(
       memory_.statistics.first_time, cut, [&](const Account& account) {
         const FrameworkDevice* const framework = memory_.framework.find(account.device);

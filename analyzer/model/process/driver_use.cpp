@@ -6,8 +6,10 @@
 namespace gpumemtrace::analyzer {
 
 void DriverUse::add_call(std::int32_t device, DriverCause cause, const ledger::CallSite& site) {
-  std::optional<ledger::CallSite>& first = devices_[device].calls[static_cast<std::size_t>(cause)];
+  State& state = devices_[device];
+  std::optional<ledger::CallSite>& first = state.calls[static_cast<std::size_t>(cause)];
   if (!first) first = site;
+  ++state.call_counts[static_cast<std::size_t>(cause)];
 }
 
 void DriverUse::instantiate(std::int32_t device, std::uint64_t executable,
@@ -64,6 +66,7 @@ void DriverUse::sample(std::int32_t device, std::uint64_t bytes) {
   const std::uint64_t before = state.last_bytes + local - state.local_memory_at_sample;
   if (bytes > before) share_out(state, bytes - before);
   state.calls = {};
+  state.call_counts = {};
   state.last_bytes = bytes;
   state.local_memory_at_sample = local;
   state.last_is_peak = bytes > state.peak_bytes;
@@ -83,6 +86,7 @@ void DriverUse::share_out(State& device, std::uint64_t more_bytes) {
   DriverShare& share = device.now.of_cause[*cause];
   if (share.bytes == 0) share.first_at = *device.calls[*cause];
   share.bytes += more_bytes;
+  share.calls += device.call_counts[*cause];
 }
 
 void DriverUse::count_in_last_sample(std::int32_t device, std::uint64_t more_bytes) {

@@ -20,6 +20,7 @@ inline constexpr std::size_t kDriverCauses = 3;
 // A part is known only where calls of one cause came between two samples.
 struct DriverShare {
   std::uint64_t bytes = 0;
+  std::uint64_t calls = 0;
   ledger::CallSite first_at;  // of the calls
 };
 
@@ -68,6 +69,7 @@ class DriverUse {
     DriverShares now;
     // Since the last sample: the first call of each cause.
     std::array<std::optional<ledger::CallSite>, kDriverCauses> calls;
+    std::array<std::uint64_t, kDriverCauses> call_counts{};
     std::uint64_t local_memory_at_sample = 0;
     bool last_is_peak = false;
     std::map<trace::ContextId, std::uint64_t> local_memory;

@@ -229,8 +229,12 @@ void ProcessModel::apply(const trace::Thread& thread) {
 void ProcessModel::apply(const trace::MemorySample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
   device.add_sample(sample, present_.time, device.physical_bytes, device.physical_peak.happened());
-  // What the process held when a checkpoint's sample was taken is told after it.
-  if (!present_.in_checkpoint) device.total().curves.sample(device.member, sample);
+  if (present_.in_checkpoint) {
+    device.most_in_use = std::max(device.most_in_use, ledger::in_use_of(sample));
+    device.most_of_process = std::max(device.most_of_process, sample.process_bytes);
+  } else {
+    device.total().curves.sample(device.member, sample);
+  }
   snapshots_.add_sample(sample.device, device.last_sample);
   if (sample.source != trace::SampleSource::kNvmlProcess || present_.in_checkpoint) return;
   const std::uint64_t held_bytes = device.physical_bytes + device.rounding.bytes();
@@ -255,6 +259,21 @@ void ProcessModel::apply(const trace::PoolSample& sample) {
 void ProcessModel::apply(const trace::ContextLimits& limits) {
   driver_use_.set_stack_limit(limits.device, limits.context, limits.stack_bytes,
                               memory_.devices.state(limits.device).threads);
+}
+
+void ProcessModel::restore_driver_use() {
+  memory_.devices.for_each([&](DeviceState& device) {
+    for (const DriverSample& sample : {device.before_peak, device.after_peak, device.last_sample}) {
+      if (sample.source != trace::SampleSource::kNvmlProcess) continue;
+      driver_use_.sample(device.ordinal, sample.process_bytes -
+                                             std::min(sample.process_bytes, sample.physical_bytes));
+    }
+  });
+}
+
+void ProcessModel::begin_to_leave_cards() {
+  memory_.devices.for_each(
+      [](DeviceState& device) { device.total().curves.begin_end(device.member); });
 }
 
 void ProcessModel::leave_cards() {

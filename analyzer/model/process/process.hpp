@@ -64,7 +64,8 @@ class ProcessModel final {
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks; see Steps.
   void finish(std::uint64_t shortest_period);
-  // The process is over, while others of the job go on: it holds nothing of a card any more.
+  // The process is over, while others of the job go on: what it held of cards goes.
+  void begin_to_leave_cards();
   void leave_cards();
   // Instead of finish(), where more records may follow: what is live, how it came about and the
   // steps are what they would be at the end; timelines and failed requests are not. Before the next
@@ -116,11 +117,14 @@ class ProcessModel final {
   void apply(const trace::Gap& gap) { statistics_.add(gap); }
   void apply(const trace::Checkpoint& checkpoint) {
     checkpoint_.finish(checkpoint);
+    restore_driver_use();
     program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
   // The call gave memory to NCCL.
   [[nodiscard]] bool is_nccl(const CallSite& site) const;
+  // By the samples whose numbers for the process's calls the checkpoint has.
+  void restore_driver_use();
   // A call that the trace ends in.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();
