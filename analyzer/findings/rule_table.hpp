@@ -18,7 +18,7 @@ enum class FindingConfidence : std::uint8_t { kExact, kInferred, kHeuristic };
 // enough for some rules, not for those that need its single events.
 enum class RuleScope : std::uint8_t { kWholeRun, kBehindCheckpoint };
 
-// In the order in which findings of one severity are told.
+// Failures and leaks are told in this order; the others by what they save.
 enum class Rule : std::uint8_t {
   kOutOfMemory,
   kOutOfMemoryRecovered,

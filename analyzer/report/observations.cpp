@@ -69,6 +69,7 @@ std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
       sums.row.stretches_after_warmup += stretches[at].allocations != 0 ? 1 : 0;
     }
     sums.row.allocations += group.allocations;
+    sums.row.allocated_bytes += group.allocated_bytes;
     sums.row.live_count_at_end += live_count[i];
     sums.host_ticks += group.host_ticks;
     if (group.allocations > sums.most_allocations) {

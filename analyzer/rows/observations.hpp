@@ -19,6 +19,7 @@ struct ChurningSite : Observed {
   Kind kind = Kind::kDevice;
   std::uint64_t allocations = 0;
   std::uint64_t allocations_after_warmup = 0;
+  std::uint64_t allocated_bytes = 0;
   std::uint64_t stretches_after_warmup = 0;  // of the run, in which it allocates
   std::uint64_t all_stretches_after_warmup = 0;
   std::uint64_t live_count_at_end = 0;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/rules/finding_text.hpp"
@@ -44,21 +45,62 @@ std::string fix_for(const rows::Finding& finding, const rows::ChurningSite& row,
          saved;
 }
 
-rows::Finding finding_of(const rows::ChurningSite& row) {
+// Sites with one remedy, the one that allocates most bytes first, and their sums.
+struct Cause {
+  std::vector<const rows::ChurningSite*> sites;
+  rows::ChurningSite sum;
+};
+
+std::string name_of_site(const rows::ChurningSite& row) {
+  return row.origin.site ? site_text(row.origin.site)
+                         : "code of " + row.origin.owner.value_or("a library");
+}
+
+// "a.cu:3 (f) and 2 other lines".
+std::string name_of_sites(const Cause& cause) {
+  const std::string first = name_of_site(*cause.sites.front());
+  if (cause.sites.size() == 1) return first;
+  return first + " and " + count_text(cause.sites.size() - 1, "other line", "other lines");
+}
+
+// " The lines: a.cu:3 (f), 400 times, 1.8 MiB each; a.cu:4 (f), 400 times, 2.6 MiB each."
+std::string lines_text(const Cause& cause) {
+  constexpr std::size_t kMaxLines = 8;
+  if (cause.sites.size() == 1) return {};
+  std::string text;
+  for (std::size_t i = 0; i < cause.sites.size() && i < kMaxLines; ++i) {
+    const rows::ChurningSite& row = *cause.sites[i];
+    text += (i == 0 ? " The lines: " : "; ") + name_of_site(row) + ", " +
+            count_text(row.allocations, "time", "times") + ", " +
+            size_text(row.allocated_bytes / row.allocations) + " each";
+  }
+  if (cause.sites.size() <= kMaxLines) return text + '.';
+  return text + "; and " + count_text(cause.sites.size() - kMaxLines, "other line", "other lines") +
+         '.';
+}
+
+void add_evidence(const Cause& cause, rows::Evidence& evidence) {
+  const rows::ChurningSite& sum = cause.sum;
+  evidence.add("kind", sum.kind);
+  evidence.add("allocations", sum.allocations);
+  evidence.add("allocations_after_warmup", sum.allocations_after_warmup);
+  evidence.add("live_count_at_end", sum.live_count_at_end);
+  evidence.add("time_in_calls_ns", sum.time_in_calls_ns);
+  evidence.add("freed_at", sum.freed_at);
+  evidence.add("places", cause.sites.size());
+}
+
+rows::Finding finding_of(const Cause& cause) {
+  const rows::ChurningSite& row = cause.sum;
   const bool pinned = row.level == Level::kHost;
   rows::Finding finding = finding_at(pinned ? Rule::kPinnedChurn : Rule::kAllocationChurn, row);
   // A library's own, such as XLA's while it looks for the fastest kernels: nothing to be changed.
   if (!row.origin.site) finding.severity = Severity::kInfo;
-  const std::string where = row.origin.site ? site_text(row.origin.site)
-                                            : "code of " + row.origin.owner.value_or("a library");
   const std::string kind(name_of(row.kind));
   const std::string time = duration_text(row.time_in_calls_ns);
-  finding.evidence.add("kind", row.kind);
-  finding.evidence.add("allocations", row.allocations);
-  finding.evidence.add("allocations_after_warmup", row.allocations_after_warmup);
-  finding.evidence.add("live_count_at_end", row.live_count_at_end);
-  finding.evidence.add("time_in_calls_ns", row.time_in_calls_ns);
-  finding.evidence.add("freed_at", row.freed_at);
+  finding.bytes = row.allocated_bytes;
+  finding.saves = {std::nullopt, row.time_in_calls_ns, rows::SavesBasis::kArithmetic};
+  add_evidence(cause, finding.evidence);
   const std::string freed = location_text(row.freed_at);
   const std::string often = count_text(row.allocations, "time", "times");
   const std::string after_warmup =
@@ -67,17 +109,20 @@ rows::Finding finding_of(const rows::ChurningSite& row) {
       ". The calls took " + time +
       (pinned ? "; each of them locks pages." : "; a free of such memory also waits for the GPU.");
   if (is_pytorch(row) && !freed.empty()) {
-    // Where its cache is given back is where there is something to change.
+    // The change is to be made where the cache is given back.
     finding.origin.site = row.freed_at->site;
     finding.origin.stack = row.freed_at->stack;
     finding.title = freed + " makes PyTorch ask the driver for memory again and again, " + often;
-    finding.detail = "What PyTorch allocated from the driver for " + where + ", " + often +
-                     after_warmup + ", was freed again at " + freed + cost;
+    finding.detail = "What PyTorch allocated from the driver for " + name_of_site(row) + ", " +
+                     often + after_warmup + ", was freed again at " + freed + cost;
   } else {
-    finding.title =
-        where + " allocates " + kind + " memory from the driver again and again, " + often;
-    finding.detail = where + " allocated " + kind + " memory " + often + after_warmup +
-                     ", and freed it again" + (freed.empty() ? "" : " at " + freed) + cost;
+    const bool is_one = cause.sites.size() == 1;
+    finding.title = name_of_sites(cause) + (is_one ? " allocates " : " allocate ") + kind +
+                    " memory from the driver again and again, " + often;
+    finding.detail = name_of_sites(cause) + " allocated " + kind + " memory " + often +
+                     after_warmup + ", " + size_text(row.allocated_bytes) +
+                     " in all, and freed it again" + (freed.empty() ? "" : " at " + freed) + cost +
+                     lines_text(cause);
   }
   finding.fix = fix_for(finding, row, time);
   return finding;
@@ -89,34 +134,46 @@ bool churns(const rows::ChurningSite& row) {
   return throughout && comes_back;
 }
 
-// PyTorch's cache is given back at one line; which lines ask the driver again is of no matter.
-bool have_one_cause(const rows::ChurningSite& a, const rows::ChurningSite& b) {
-  return is_pytorch(a) && is_pytorch(b) && a.freed_at && b.freed_at &&
-         a.freed_at->site == b.freed_at->site && a.process == b.process && a.device == b.device &&
-         a.kind == b.kind;
+bool are_of_one_kind(const rows::ChurningSite& a, const rows::ChurningSite& b) {
+  return a.process == b.process && a.device == b.device && a.kind == b.kind &&
+         a.origin.owner == b.origin.owner;
 }
 
-void add(rows::ChurningSite& sum, const rows::ChurningSite& row) {
+// PyTorch's cache is given back at one line, whichever lines ask the driver again. Lines of a
+// program that allocate equally often run in one loop: to keep their buffers is one change.
+bool have_one_cause(const rows::ChurningSite& a, const rows::ChurningSite& b) {
+  if (!are_of_one_kind(a, b)) return false;
+  if (is_pytorch(a)) return a.freed_at && b.freed_at && a.freed_at->site == b.freed_at->site;
+  return a.origin.site && b.origin.site && a.allocations == b.allocations;
+}
+
+void add(Cause& cause, const rows::ChurningSite& row) {
+  cause.sites.push_back(&row);
+  rows::ChurningSite& sum = cause.sum;
+  if (cause.sites.size() == 1) {
+    sum = row;
+    return;
+  }
   sum.allocations += row.allocations;
   sum.allocations_after_warmup += row.allocations_after_warmup;
+  sum.allocated_bytes += row.allocated_bytes;
   sum.live_count_at_end += row.live_count_at_end;
   sum.time_in_calls_ns += row.time_in_calls_ns;
 }
 
-// One row a cause, with the place that allocates most.
-std::vector<rows::ChurningSite> causes_of(const std::vector<rows::ChurningSite>& churning) {
-  std::vector<rows::ChurningSite> largest_first = churning;
-  std::ranges::stable_sort(largest_first, std::greater(), &rows::ChurningSite::allocations);
-  std::vector<rows::ChurningSite> causes;
-  for (const rows::ChurningSite& row : largest_first) {
-    if (!churns(row)) continue;
-    const auto cause =
-        std::ranges::find_if(causes, [&](const auto& other) { return have_one_cause(other, row); });
-    if (cause == causes.end()) {
-      causes.push_back(row);
-    } else {
-      add(*cause, row);
-    }
+std::vector<Cause> causes_of(const std::vector<rows::ChurningSite>& churning) {
+  std::vector<const rows::ChurningSite*> largest_first;
+  for (const rows::ChurningSite& row : churning) {
+    if (churns(row)) largest_first.push_back(&row);
+  }
+  std::ranges::stable_sort(largest_first, std::greater(), [](const rows::ChurningSite* row) {
+    return std::make_pair(row->allocations, row->allocated_bytes);
+  });
+  std::vector<Cause> causes;
+  for (const rows::ChurningSite* row : largest_first) {
+    const auto found = std::ranges::find_if(
+        causes, [&](const Cause& cause) { return have_one_cause(*cause.sites.front(), *row); });
+    add(found == causes.end() ? causes.emplace_back() : *found, *row);
   }
   return causes;
 }
@@ -124,9 +181,7 @@ std::vector<rows::ChurningSite> causes_of(const std::vector<rows::ChurningSite>&
 }  // namespace
 
 void find_churn(const RuleInput& input, Findings& findings) {
-  for (const rows::ChurningSite& row : causes_of(input.seen.churning)) {
-    findings.push_back(finding_of(row));
-  }
+  for (const Cause& cause : causes_of(input.seen.churning)) findings.push_back(finding_of(cause));
 }
 
 }  // namespace gpumemtrace::analyzer

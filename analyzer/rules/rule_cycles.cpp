@@ -13,6 +13,7 @@ rows::Finding finding_of(const rows::CollectedSite& row) {
   const std::string where = site_text(row.origin.site);
   const std::string largest = size_text(row.largest_bytes);
   finding.bytes = row.largest_bytes;
+  finding.saves = {row.largest_bytes, std::nullopt, rows::SavesBasis::kInferred};
   finding.time_ns = row.largest_time_ns;
   finding.evidence.add("count", row.count);
   finding.evidence.add("collected_bytes", row.bytes);

@@ -111,6 +111,7 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
                       size_text(pin.bytes_held) + ", keep " + size_text(pin.bytes_unusable) +
                       " of it.";
   }
+  finding.saves = {row.unusable_bytes, std::nullopt, rows::SavesBasis::kArithmetic};
   const std::string or_else = advice_on_fragmentation(finding.origin.site);
   const rows::ReplayedAllocator* const replayed = replay_of(seen, row.process, row.device);
   if (replayed == nullptr) {
@@ -122,6 +123,9 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
   finding.fix = fix_by_replay(*replayed, or_else);
   finding.evidence.add("reserved_peak_bytes", replayed->reserved_peak_bytes);
   if (const rows::ReplayedSetting* best = best_setting(*replayed)) {
+    const std::uint64_t reserved = replayed->reserved_peak_bytes;
+    finding.saves = {reserved - std::min(reserved, best->high_bytes), std::nullopt,
+                     rows::SavesBasis::kReplayed};
     finding.evidence.add("replayed_setting", best->options);
     finding.evidence.add("replayed_low_bytes", best->low_bytes);
     finding.evidence.add("replayed_high_bytes", best->high_bytes);

@@ -11,6 +11,7 @@ namespace {
 rows::Finding finding_of(const rows::KeptGradients& row) {
   rows::Finding finding = finding_at(Rule::kGradientsInForward, row);
   finding.bytes = row.bytes;
+  finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kArithmetic};
   finding.time_ns = row.peak_time_ns;
   finding.evidence.add("count", row.count);
   finding.evidence.add("peak_bytes", row.peak_bytes);

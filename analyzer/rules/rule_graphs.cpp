@@ -18,6 +18,7 @@ constexpr std::uint64_t kFewestPlaces = 3;
 rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   rows::Finding finding = finding_at(Rule::kGraphWithoutBackward, row);
   finding.bytes = row.bytes;
+  finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kInferred};
   finding.time_ns = row.peak_time_ns;
   finding.evidence.add("count", row.count);
   finding.evidence.add("places", row.places);

@@ -127,6 +127,7 @@ rows::Finding finding_on(const rows::Growth& row) {
   rows::Finding finding = finding_at(Rule::kGrowth, row);
   finding.confidence = row.confidence;
   finding.bytes = row.bytes;
+  finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kInferred};
   finding.time_ns = row.end_ns;
   return finding;
 }

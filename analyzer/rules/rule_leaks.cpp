@@ -186,6 +186,7 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   const std::string bytes = size_text(row.bytes);
   const std::string place = site_text(row.origin.site);
   finding.bytes = row.bytes;
+  finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kExact};
   finding.time_ns = row.first_time_ns;
   add_evidence(row, finding.evidence);
   std::string before;
@@ -233,6 +234,7 @@ rows::Finding handle_finding(const rows::OpenHandles& row, const FreeFunction& f
   const std::string handles =
       count_text(row.count, "handle", "handles") + " (" + std::string(function.kind) + ')';
   finding.bytes = row.bytes;
+  finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kExact};
   finding.time_ns = row.first_time_ns;
   finding.evidence.add("kind", row.kind);
   finding.evidence.add("count", row.count);
@@ -263,8 +265,35 @@ void find_handles(const rows::Report& report, Findings& findings) {
   }
 }
 
+// CUDA_ERROR_NOT_PERMITTED: the driver answers it to calls from within a callback of a stream.
+constexpr std::uint64_t kNotPermitted = 800;
+
 std::string result_text(std::uint64_t result) {
+  if (result == kNotPermitted) return "800, not permitted: from a callback of the stream";
   return result == 1 ? "invalid value" : "error " + std::to_string(result);
+}
+
+// Says of memory that was never freed which frees of it were tried and refused.
+void tell_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
+                        rows::Finding& finding) {
+  std::uint64_t tried = 0;
+  for (const rows::InvalidFree& row : leaks.invalid_frees) {
+    const bool is_of_leak = row.what == FreedWhat::kLiveMemory && row.process == leak.process &&
+                            row.allocated_at && leak.origin.site &&
+                            row.allocated_at->site == leak.origin.site;
+    if (!is_of_leak) continue;
+    const std::string at = row.origin.site ? " at " + site_text(row.origin.site) : std::string();
+    finding.detail += " A free was tried " + count_text(row.count, "time", "times") + at +
+                      " and refused (" + result_text(row.result) + ").";
+    if (row.result == kNotPermitted) {
+      finding.fix =
+          "Free it outside of the callback, in which CUDA permits no call: after the "
+          "stream was synchronized, or with cudaFreeAsync on that stream. " +
+          finding.fix;
+    }
+    tried += row.count;
+  }
+  if (tried != 0) finding.evidence.add("refused_frees", tried);
 }
 
 // What lay at the address that was refused, and what to do about it.
@@ -277,9 +306,14 @@ void explain_invalid_free(const rows::InvalidFree& row, rows::Finding& finding) 
   switch (row.what) {
     case FreedWhat::kLiveMemory:
       finding.title = free + " was refused";
+      finding.bytes = row.bytes;
+      if (row.result == kNotPermitted) {
+        finding.detail += memory + " is live, and CUDA permits no call from within a callback.";
+        finding.fix = "Free " + memory + " after the stream was synchronized, not in its callback.";
+        return;
+      }
       finding.detail += memory + " is live, but this function does not free its kind.";
       finding.fix = "Free " + memory + " with the counterpart of the function that allocated it.";
-      finding.bytes = row.bytes;
       return;
     case FreedWhat::kFreedBefore:
       finding.title = free + " freed memory that had been freed before";
@@ -336,6 +370,7 @@ void find_leaks(const RuleInput& input, Findings& findings) {
     if (row.leak_class == rows::LeakClass::kLost && row.level != Level::kFramework) {
       findings.push_back(exit_finding(Rule::kLeak, row));
       doubt_unknown_owner(input.report, findings.back());
+      tell_refused_frees(leaks, row, findings.back());
     } else if (row.leak_class == rows::LeakClass::kContextDestroyed &&
                is_users_own(row.origin.owner.value_or(""))) {
       findings.push_back(exit_finding(Rule::kLeakUntilContextEnd, row));

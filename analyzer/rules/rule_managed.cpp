@@ -15,6 +15,7 @@ void find_managed_thrash(const RuleInput& input, Findings& findings) {
     rows::Finding finding = finding_at(Rule::kManagedThrash, row);
     finding.level = Level::kManaged;
     finding.bytes = row.migrated_bytes;
+    finding.saves = {std::nullopt, row.migration_time_ns, rows::SavesBasis::kArithmetic};
     finding.evidence.add("allocations", row.allocations);
     finding.evidence.add("bytes", row.bytes);
     finding.evidence.add("to_device_bytes", row.to_device_bytes);

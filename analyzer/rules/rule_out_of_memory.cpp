@@ -390,6 +390,7 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
                   std::nullopt, was_expandable(seen, row.process, row.device)};
   if (failure.replayed != nullptr) failure.refused = find_refused(*failure.replayed, row);
   finding.bytes = row.requested_bytes;
+  if (recovered) finding.saves = {std::nullopt, row.lost_ns, rows::SavesBasis::kExact};
   finding.time_ns = row.time_ns;
   add_text(finding, row);
   finding.detail += breakdown_text(failure.breakdown) + holders_text(row);

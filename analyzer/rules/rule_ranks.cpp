@@ -163,6 +163,7 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
   finding.device = memory.device;
   finding.level = Level::kDriver;
   finding.bytes = difference;
+  if (more) finding.saves = {difference, std::nullopt, rows::SavesBasis::kArithmetic};
   finding.evidence.add("rank", rank);
   finding.evidence.add("ranks", ranks.size());
   finding.evidence.add("peak_bytes", memory.peak_bytes);

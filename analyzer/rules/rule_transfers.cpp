@@ -170,6 +170,7 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
   for (const rows::Hotspot& row : input.report.transfers.hotspots) {
     rows::Finding finding = finding_at(row.rule, row);
     finding.bytes = row.bytes;
+    finding.saves = {std::nullopt, row.own_time_ns, rows::SavesBasis::kInferred};
     add_evidence(row, finding.evidence);
     const std::string place = site_text(row.origin.site);
     const std::uint64_t wrong = row.rule == Rule::kPingPong ? row.returned_count : row.count;

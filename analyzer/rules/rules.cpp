@@ -2,10 +2,9 @@
 #include "analyzer/rules/rules.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <tuple>
 
 #include "analyzer/rules/finding_text.hpp"
+#include "analyzer/rules/ranking.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -50,19 +49,6 @@ void lower_confidence(const rows::Report& report, rows::Finding& finding) {
   if (is_partial) finding.confidence = FindingConfidence::kInferred;
 }
 
-// A flag, a counter or a small table of nobody known: told, and never first.
-bool is_trifle(const rows::Finding& finding) {
-  return finding.rule == Rule::kLeak && finding.confidence != FindingConfidence::kExact &&
-         !finding.origin.owner && finding.bytes.value_or(0) < kLeastLeakOfNote;
-}
-
-void sort(Findings& findings) {
-  std::ranges::stable_sort(findings, {}, [](const rows::Finding& finding) {
-    return std::make_tuple(finding.severity, is_trifle(finding), finding.rule,
-                           ~finding.bytes.value_or(0), std::cref(finding.fingerprint));
-  });
-}
-
 }  // namespace
 
 Findings find_all(const RuleInput& input) {
@@ -79,7 +65,7 @@ Findings find_all(const RuleInput& input) {
     lower_confidence(input.report, finding);
     finding.fingerprint = fingerprint_of(finding);
   }
-  sort(findings);
+  sort_by_savings(input.report, findings);
   return findings;
 }
 

@@ -40,8 +40,7 @@ void find_piled_graphs(const RuleInput& input, Findings& findings);
 [[nodiscard]] std::vector<rows::AllocatorToReplay> allocators_to_replay(
     const rows::Report& report, const Thresholds& thresholds);
 
-// report.findings[]: of all rules, by severity, then in the order of the rules, then by bytes, then
-// by fingerprint.
+// report.findings[]: the findings of all rules, in the order of analyzer/rules/ranking.hpp.
 [[nodiscard]] Findings find_all(const RuleInput& input);
 
 }  // namespace gpumemtrace::analyzer

@@ -63,3 +63,31 @@ TEST_CASE("two lines that give PyTorch's cache back are two findings", "[unit]")
   CHECK(churn_of({segments_of(300, std::nullopt, 7), segments_of(700, std::nullopt, 9)}).size() ==
         2);
 }
+
+namespace {
+
+rows::ChurningSite line_of_loop(std::uint32_t line, std::uint64_t allocations,
+                                std::uint64_t bytes_each) {
+  rows::ChurningSite row = segments_of(allocations, std::nullopt, 20);
+  row.origin = {"program", python_line(line), "p1:1"};
+  row.allocated_bytes = allocations * bytes_each;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("lines that allocate equally often are one finding with all of them", "[unit]") {
+  const Findings found = churn_of({line_of_loop(3, 400, 1 << 20), line_of_loop(4, 400, 2 << 20),
+                                   line_of_loop(9, 150, 1 << 20)});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].origin.site == python_line(4));  // most bytes
+  CHECK(found[0].bytes == 400u * (3 << 20));
+  CHECK(found[0].saves.time_ns == 800'000'000u);
+  CHECK(
+      found[0].title ==
+      "train.py:4 (step) and 1 other line allocate device memory from the driver again and again, "
+      "800 times");
+  CHECK(found[0].detail.find("The lines: train.py:4 (step), 400 times, 2.0 MiB each; "
+                             "train.py:3 (step), 400 times, 1.0 MiB each.") != std::string::npos);
+  CHECK(found[1].origin.site == python_line(9));
+}

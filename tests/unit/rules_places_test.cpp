@@ -68,6 +68,17 @@ TEST_CASE("a free of an address that no allocation returned says that alone", "[
   CHECK(has(found, "the trace shows no allocation at the address"));
 }
 
+TEST_CASE("a leak tells which frees of it were tried and refused", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  for (int i = 0; i < 3; ++i) trace.free(kAddress, MemoryKind::kDevice, call_at(0x30, 800));
+  const Json found = finding_of(trace, "leak");
+  CHECK(has(found, "A free was tried 3 times at libmine.so"));
+  CHECK(has(found, "refused (800, not permitted: from a callback of the stream)"));
+  CHECK(has(found, "Free it outside of the callback"));
+  CHECK(found.at("evidence").at("refused_frees") == 3);
+}
+
 TEST_CASE("a leak tells how many of its place's allocations it is", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t i = 1; i <= 3; ++i) {
