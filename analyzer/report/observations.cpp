@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rules look at beside the sections of the report.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <string>
@@ -118,6 +119,38 @@ void observe_collected(const ReportContext& context, const ReportProcess& proces
       row.origin.stack = rows::text_or_none(stack);
     }
   });
+  for (auto& [key, row] : sites) {
+    add_place(row, context, process, key);
+    list.push_back(std::move(row));
+  }
+}
+
+// Memory that no copy used says nothing of what was asked for.
+void observe_rounded_pinned_memory(const ReportContext& context, const ReportProcess& process,
+                                   std::vector<rows::RoundedPinnedMemory>& list) {
+  const ProcessModel& model = process.model();
+  std::map<SiteKey, rows::RoundedPinnedMemory> sites;
+  for (const Account& account : model.accounts().accounts()) {
+    if (account.level != Level::kHost || account.peak.is_restored()) continue;
+    for (const ReleasedAllocation& life :
+         model.holders().lives_at(account.peak, account.level, account.device)) {
+      const std::uint64_t used_bytes = model.pinned_use().bytes_of(life.entry);
+      const GroupKey& group = model.accounts().group(life.entry.group).key;
+      if (used_bytes == 0 || group.kind != Kind::kPinned ||
+          !std::has_single_bit(life.entry.bytes)) {
+        continue;
+      }
+      SiteKey key{account.device, account.level,
+                  context.identity_of(process, {life.entry.group, false})};
+      const std::string stack = take_stack(key.identity);
+      if (key.identity.owner != "pytorch") continue;
+      rows::RoundedPinnedMemory& row = sites[key];
+      ++row.count;
+      row.bytes += life.entry.bytes;
+      row.used_bytes += used_bytes;
+      row.origin.stack = rows::text_or_none(stack);
+    }
+  }
   for (auto& [key, row] : sites) {
     add_place(row, context, process, key);
     list.push_back(std::move(row));
@@ -308,6 +341,7 @@ rows::Observations observe(const ReportContext& context, const Thresholds& thres
     observe_gradients(context, process, seen.gradients);
     observe_graphs(context, process, seen.graphs);
     observe_instantiated(context, process, seen.instantiated);
+    observe_rounded_pinned_memory(context, process, seen.pinned);
     if (!is_distributed) continue;
     observe_contexts(context, process, seen.contexts);
     observe_allocating(context, process, seen.allocating);

@@ -74,6 +74,14 @@ struct InstantiatedGraphs : Observed {
   std::uint64_t sampled_bytes = 0;
 };
 
+// Pinned host memory of PyTorch at its peak of which the program's copies used a part. Every
+// allocation has the size of a power of two, to which PyTorch rounds up.
+struct RoundedPinnedMemory : Observed {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t used_bytes = 0;
+};
+
 // A context that a process of a job of several opened.
 struct OpenedContext : OnDevice {
   OptionalLocation opened_at;
@@ -138,11 +146,13 @@ struct Observations {
   std::vector<KeptGradients> gradients;
   std::vector<GraphWithoutBackward> graphs;
   std::vector<InstantiatedGraphs> instantiated;
+  std::vector<RoundedPinnedMemory> pinned;
   std::vector<OpenedContext> contexts;
   std::vector<AllocatingSite> allocating;
   std::vector<ReplayedAllocator> replayed;  // no names
 
-  GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, instantiated, contexts, allocating)
+  GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, instantiated, pinned, contexts,
+                     allocating)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

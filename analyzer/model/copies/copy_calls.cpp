@@ -34,7 +34,16 @@ std::uint32_t CopyCalls::add(const trace::Copy& call) {
   add_round_trip(call, key.direction, row, host_ticks);
   if (call.content != 0) add_content(call, row);
   add_repetition(call, transfers_.row(row));
+  if (source.memory == MemoryClass::kPinned) add_pinned_use(call.source, call.bytes);
+  if (destination.memory == MemoryClass::kPinned) add_pinned_use(call.destination, call.bytes);
   return row;
+}
+
+void CopyCalls::add_pinned_use(std::uint64_t address, std::uint64_t bytes) {
+  const LiveAllocation* const live = memory_.live.find(Memory::Space::kAddresses, address);
+  if (live != nullptr && level_of(memory_.accounts.group(live->group).key.kind) == Level::kHost) {
+    pinned_use_.add(*live, bytes);
+  }
 }
 
 void CopyCalls::add_repetition(const trace::Copy& call, TransferRow& row) {

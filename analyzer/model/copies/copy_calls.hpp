@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "analyzer/model/copies/pinned_use.hpp"
 #include "analyzer/model/copies/repeated_copies.hpp"
 #include "analyzer/model/copies/round_trips.hpp"
 #include "analyzer/model/copies/transfers.hpp"
@@ -30,6 +31,7 @@ class CopyCalls {
 
   [[nodiscard]] const Transfers& transfers() const { return transfers_; }
   [[nodiscard]] Transfers& transfers() { return transfers_; }
+  [[nodiscard]] const PinnedUse& pinned_use() const { return pinned_use_; }
 
  private:
   [[nodiscard]] Location locate(std::uint64_t address, trace::EndType said,
@@ -38,6 +40,7 @@ class CopyCalls {
                       std::uint64_t host_ticks);
   // When the block or allocation that begins there was made; 0 where none does.
   [[nodiscard]] std::uint64_t birth_of(std::uint64_t address);
+  void add_pinned_use(std::uint64_t address, std::uint64_t bytes);
   static void add_repetition(const trace::Copy& call, TransferRow& row);
   void add_content(const trace::Copy& call, std::uint32_t row);
 
@@ -45,6 +48,7 @@ class CopyCalls {
   Transfers transfers_;
   RoundTrips round_trips_;
   RepeatedCopies repeated_copies_;
+  PinnedUse pinned_use_;
 };
 
 }  // namespace gpumemtrace::analyzer

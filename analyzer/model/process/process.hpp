@@ -79,6 +79,7 @@ class ProcessModel final {
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] const ProcessMemory& memory() const { return memory_; }
   [[nodiscard]] const Transfers& transfers() const { return copies_.transfers(); }
+  [[nodiscard]] const PinnedUse& pinned_use() const { return copies_.pinned_use(); }
   [[nodiscard]] const Activity& activity() const { return activity_; }
   [[nodiscard]] const DriverUse& driver_use() const { return driver_use_; }
   [[nodiscard]] const HolderSums& holders() const { return holders_; }
