@@ -140,6 +140,17 @@ struct AllocatorToReplay {
   friend auto operator<=>(const AllocatorToReplay&, const AllocatorToReplay&) = default;
 };
 
+// What the line of a failed request had piled up before: how often the memory that it keeps rose,
+// and to how much.
+struct PileUp {
+  std::string process;
+  OptionalText device;
+  OptionalNumber time_ns;  // of the failure
+  std::uint64_t rises = 0;
+  std::uint64_t risen_bytes = 0;
+  std::uint64_t kept_bytes = 0;
+};
+
 struct Observations {
   std::vector<ChurningSite> churning;
   std::vector<CollectedSite> collected;
@@ -149,6 +160,7 @@ struct Observations {
   std::vector<RoundedPinnedMemory> pinned;
   std::vector<OpenedContext> contexts;
   std::vector<AllocatingSite> allocating;
+  std::vector<PileUp> pile_ups;             // no names
   std::vector<ReplayedAllocator> replayed;  // no names
 
   GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, instantiated, pinned, contexts,

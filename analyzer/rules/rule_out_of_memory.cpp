@@ -79,6 +79,7 @@ struct Failure {
   const rows::ReplayedAllocator* replayed = nullptr;  // where its rules are proven
   std::optional<std::size_t> refused;                 // which of replayed->refused it is
   bool is_expandable = false;                         // segments were, in the recorded run
+  const rows::PileUp* pile_up = nullptr;              // of the request's line, where there is one
 
   [[nodiscard]] std::uint64_t capacity() const {
     return breakdown ? breakdown->total_capacity.value_or(0) : 0;
@@ -298,6 +299,42 @@ std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
   return fix + advice_on_category(holder == nullptr ? Category::kUnknown : holder->category);
 }
 
+std::uint64_t bytes_a_rise(const rows::PileUp& pile_up) {
+  return pile_up.risen_bytes / pile_up.rises;
+}
+
+// "the memory that train.py:92 (main) keeps rose 6 times before this request, by 238.5 MiB each
+// time on average, to 1.4 GiB".
+std::string pile_up_text(const Failure& failure) {
+  const rows::PileUp& pile_up = *failure.pile_up;
+  return "the memory that " + site_text(failure.row.origin.site) + " keeps rose " +
+         count_text(pile_up.rises, "time", "times") + " before this request, by " +
+         size_text(bytes_a_rise(pile_up)) + " each time on average, to " +
+         size_text(pile_up.kept_bytes);
+}
+
+// A remedy that meets this request alone comes last, with what it is worth at the recorded rate.
+std::string fix_for_pile_up(const Failure& failure) {
+  const std::string rise = size_text(bytes_a_rise(*failure.pile_up));
+  std::string fix = "Keep less of each round: " + pile_up_text(failure) +
+                    ". Reduce each result before it is kept, send it to the host (.cpu()), or free "
+                    "it in each round.";
+  if (reached_own_limit(failure.row)) {
+    const std::uint64_t free = failure.row.device_free_bytes.value_or(0);
+    fix +=
+        " A higher limit of PyTorch's own (torch.cuda.set_per_process_memory_fraction) would "
+        "meet this request, as " +
+        size_text(free) + " of the device were free, and at most " +
+        count_text(free / bytes_a_rise(*failure.pile_up), "round", "rounds") +
+        " of this kind (arithmetic).";
+  } else if (const rows::ReplayedSetting* const setting = meeting_setting(failure)) {
+    fix += " With " + name_of_setting(*setting) + " this request would have been met " +
+           basis_text(*setting) + "; the memory kept rises by another " + rise +
+           " in the next round.";
+  }
+  return fix;
+}
+
 // What helps first where the device itself had room, then the rest.
 std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
   if (!reached_own_limit(row)) return fix;
@@ -389,12 +426,24 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   Failure failure{row, breakdown_of(report.devices, row), replay_of(seen, row.process, row.device),
                   std::nullopt, was_expandable(seen, row.process, row.device)};
   if (failure.replayed != nullptr) failure.refused = find_refused(*failure.replayed, row);
+  const auto pile_up = std::ranges::find_if(seen.pile_ups, [&](const rows::PileUp& seen_row) {
+    return seen_row.process == row.process && seen_row.device == row.device &&
+           seen_row.time_ns == row.time_ns;
+  });
+  if (pile_up != seen.pile_ups.end() && !recovered) failure.pile_up = &*pile_up;
   finding.bytes = row.requested_bytes;
   if (recovered) finding.saves = {std::nullopt, row.lost_ns, rows::SavesBasis::kExact};
   finding.time_ns = row.time_ns;
   add_text(finding, row);
   finding.detail += breakdown_text(failure.breakdown) + holders_text(row);
-  finding.fix = with_own_limit(row, fix_for(report, failure));
+  if (failure.pile_up != nullptr) {
+    finding.detail += " Before, " + pile_up_text(failure) + '.';
+    finding.evidence.add("rises_before", failure.pile_up->rises);
+    finding.evidence.add("risen_bytes_before", failure.pile_up->risen_bytes);
+    finding.fix = fix_for_pile_up(failure);
+  } else {
+    finding.fix = with_own_limit(row, fix_for(report, failure));
+  }
   add_evidence(failure, finding.evidence);
   return finding;
 }

@@ -29,6 +29,7 @@ void find_managed_thrash(const RuleInput& input, Findings& findings);
 void find_fragmentation(const RuleInput& input, Findings& findings);
 void find_churn(const RuleInput& input, Findings& findings);
 void find_pinned_rounding(const RuleInput& input, Findings& findings);
+void find_loaded_and_kept(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);
 void find_many_pools(const RuleInput& input, Findings& findings);
 void find_many_communicators(const RuleInput& input, Findings& findings);

@@ -197,6 +197,22 @@ TEST_CASE("a block is what its birth and its life say", "[unit]") {
   CHECK(categorize(placed).category == Category::kBuffer);
 }
 
+TEST_CASE("what was read from a file, copied and kept is loaded", "[unit]") {
+  CHECK(role_of_frame("load", "/x/torch/serialization.py") == FrameRole::kLoading);
+  CHECK(role_of_frame("load_file", "/x/safetensors/torch.py") == FrameRole::kLoading);
+  CHECK(role_of_frames({FrameRole::kNone, FrameRole::kLoading}).loads);
+  const StackRole model = role_of_frames({FrameRole::kLoading, FrameRole::kPlacement});
+  CHECK_FALSE(model.loads);  // of a model that loads itself
+  CHECK(model.placed == Placed::kAsParameter);
+
+  BlockFacts block = block_of(Phase::kNone, outlived(true, false, false));
+  CHECK(categorize(block).category == Category::kUnknown);
+  block.is_loaded_copy = true;
+  CHECK(categorize(block) == Verdict{Category::kLoaded, Confidence::kInferred});
+  block.life = outlived(false, false, true);  // gone before the first step
+  CHECK(categorize(block).category == Category::kUnknown);
+}
+
 TEST_CASE("the peak of a training program adds up by what memory is for", "[unit]") {
   TrainingTrace trace;
   Loop loop;

@@ -116,9 +116,13 @@ void ProcessModel::apply(const trace::Copy& call) {
   program_.enter_phase(call.call.stack, false);
   program_.steps().count_transfer(call.bytes);
   const std::uint32_t row = copies_.add(call);
-  if (copies_.transfers().row(row).key.direction == Direction::kHostToDevice) {
+  const Direction direction = copies_.transfers().row(row).key.direction;
+  if (direction == Direction::kHostToDevice) {
     const LiveAllocation* const block = memory_.framework.find_block(call.destination);
     if (block != nullptr) program_.uploaded(call, *block);
+  } else if (direction == Direction::kDeviceToDevice) {
+    const LiveAllocation* const block = memory_.framework.find_block(call.source);
+    if (block != nullptr) program_.copied_on_device(call, *block);
   }
   expect_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
 }

@@ -88,6 +88,7 @@ Verdict categorize(const BlockFacts& block) {
   if (block.life.freed && !block.life.outlived_phase && !is_gradient) {
     return freed_in_its_phase(block);
   }
+  if (block.is_loaded_copy && block.life.outlived_step) return inferred(Category::kLoaded);
   if (block.workspace == WorkspaceSign::kGiven) return inferred(Category::kWorkspace);
   if (is_placed) return placed(block);
   if (block.born_in == Phase::kOptimizer) {

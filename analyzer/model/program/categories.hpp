@@ -26,11 +26,12 @@ enum class Category : std::uint8_t {
   kWorkspace,
   kOther,
   kGathered,  // parameters and gradients that ranks exchange: unsharded copies and buffers
+  kLoaded,    // read from a file, copied to where it is used, and kept
 };
 constexpr auto names(Category) {
   return std::to_array<std::string_view>({"", "parameter", "gradient", "optimizer_state", "buffer",
                                           "activation", "input", "temporary", "workspace", "other",
-                                          "gathered"});
+                                          "gathered", "loaded"});
 }
 inline constexpr std::size_t kCategories = word_count(Category());
 
@@ -70,6 +71,7 @@ struct BlockFacts {
   bool recomputed = false;      // by forward, run anew for backward
   bool is_of_update = false;    // an optimizer made it where it computes with its state
   bool under_autograd = false;  // backward may need it
+  bool is_loaded_copy = false;  // read from a file, and then copied to another block
   Lifetime life;
 };
 [[nodiscard]] Verdict categorize(const BlockFacts& block);

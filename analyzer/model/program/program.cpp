@@ -87,6 +87,15 @@ void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
   }
 }
 
+void Program::copied_on_device(const trace::Copy& call, const LiveAllocation& block) {
+  const GroupKey& key = accounts_.group(block.group).key;
+  // A part of a block is copied where it is used, and the block is used then, too.
+  const bool is_whole = call.bytes > block.bytes / 2;
+  if (is_whole && phases_.role_of(key.site.stack).loads) {
+    loaded_copies_.emplace(block.address, block.born);
+  }
+}
+
 void Program::name_tensor(const trace::Tensor& tensor, const LiveAllocation& block) {
   tensor_names_.add(block, tensor);
   if (tensor.role == trace::TensorRole::kParameter) parameter_sizes_.insert(block.bytes);
@@ -112,6 +121,7 @@ Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) c
   facts.parameter_sized = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
   facts.backward_sized = backward_sizes_.has_exactly(block.bytes);
   facts.workspace = workspaces_.sign_of(block.address, block.bytes);
+  facts.is_loaded_copy = loaded_copies_.contains({block.address, block.born});
   facts.life = life;
   return categorize(facts);
 }

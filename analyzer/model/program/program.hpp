@@ -69,6 +69,8 @@ class Program final : public BlockUses {
   void block_released(const trace::Block& block, Find&& find);
   // A copy from the host into the block.
   void uploaded(const trace::Copy& call, const LiveAllocation& block);
+  // A copy of the block's contents, which is live, to other memory of the device.
+  void copied_on_device(const trace::Copy& call, const LiveAllocation& block);
   // The program says what the block, which is live, holds.
   void name_tensor(const trace::Tensor& tensor, const LiveAllocation& block);
   // As in Steps.
@@ -115,6 +117,8 @@ class Program final : public BlockUses {
   SizeSet parameter_sizes_;
   SizeSet backward_sizes_;  // of all blocks that backward made
   std::set<std::uint32_t> input_groups_;
+  // Blocks that were read from a file and copied: address and birth.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> loaded_copies_;
 };
 
 template <class Find>

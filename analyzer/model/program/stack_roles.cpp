@@ -91,6 +91,9 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
     if (name == "_make_grads") return FrameRole::kFirstGradient;
     if (is_one_of(name, {"grad", "_engine_run_backward"})) return FrameRole::kBackward;
   }
+  if (contains(file, "/torch/serialization.py") || contains(file, "/safetensors/")) {
+    return is_one_of(name, {"load", "load_file"}) ? FrameRole::kLoading : FrameRole::kNone;
+  }
   // Recomputes a forward inside autograd.
   if (contains(file, "/torch/utils/checkpoint.py") && name == "unpack_hook") {
     return FrameRole::kBackward;
@@ -128,6 +131,8 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   result.has_python = !roles.empty();
   for (const FrameRole role : roles) {
     if (role == FrameRole::kNone) continue;
+    result.loads = role == FrameRole::kLoading;
+    if (result.loads) continue;
     // Who calls it says in which phase that is.
     if (role == FrameRole::kGathering && result.phase == Phase::kNone) {
       result.placed = Placed::kAsGathered;

@@ -30,6 +30,7 @@ enum class FrameRole : std::uint8_t {
   kState,      // an optimizer is built
   kReduction,  // gradients of sharded parameters are added up, in backward
   kGathering,  // parameters become whole, or buckets are made for what ranks exchange
+  kLoading,    // tensors are read from a file
   kClosure,    // what an optimizer's step calls to compute the loss: frames around it do not count
 };
 // `function` as the interpreter tells it, qualified or not.
@@ -46,6 +47,7 @@ struct StackRole {
   bool first_gradient = false;       // that of the loss, which belongs to no parameter
   bool recomputes = false;           // forward, for backward
   bool updates = false;              // kUpdate
+  bool loads = false;                // kLoading, and nothing around it has a role
   Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
   std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
   std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter

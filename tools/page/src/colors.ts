@@ -14,6 +14,7 @@ const kCategories: Record<string, string> = {
   input: "#56B4E9",
   temporary: "#E69F00",
   workspace: "#E69F00",
+  loaded: "#56B4E9",
   other: "#767676",
   unknown: "#767676",
 };
@@ -73,7 +74,7 @@ export function swatch(name: string): HTMLElement {
 
 export const kCategoryOrder = [
   "parameter", "buffer", "gradient", "gathered", "optimizer_state", "activation", "input", "temporary",
-  "workspace", "other", "unknown",
+  "workspace", "loaded", "other", "unknown",
 ];
 
 /** Black or white, whichever is read better on the colour. */

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents of a file that stay on the device after they were copied to where they are used.
+#include <string>
+
+#include "analyzer/rules/finding_text.hpp"
+#include "analyzer/rules/rules.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+rows::Finding finding_of(const rows::Peak& peak, const rows::Holder& holder) {
+  rows::Finding finding = finding_at(Rule::kLoadedAndKept, peak);
+  finding.origin = holder.origin;
+  finding.bytes = holder.bytes;
+  finding.saves = {holder.bytes, std::nullopt, rows::SavesBasis::kInferred};
+  finding.time_ns = peak.time_ns;
+  finding.evidence.add("count", holder.count);
+  finding.evidence.add("peak_bytes", peak.bytes);
+  const std::string place = site_text(holder.origin.site);
+  const std::string bytes = size_text(holder.bytes);
+  finding.title = bytes + " that " + place + " loaded stays on the GPU beside its copy";
+  finding.detail = count_text(holder.count, "tensor", "tensors") + " that " + place +
+                   " read from a file, " + bytes +
+                   ", were copied to other tensors and not freed: they are part of the peak of " +
+                   size_text(peak.bytes) + ".";
+  finding.fix =
+      "Load to the host: torch.load(..., map_location=\"cpu\"). Or delete what was loaded "
+      "(del checkpoint) once it was copied. It would save " +
+      bytes + " of the peak (inferred).";
+  return finding;
+}
+
+}  // namespace
+
+void find_loaded_and_kept(const RuleInput& input, Findings& findings) {
+  for (const rows::Peak& peak : input.report.peak) {
+    for (const rows::Holder& holder : peak.holders) {
+      if (holder.category != Category::kLoaded || !holder.origin.site) continue;
+      if (holder.bytes < input.thresholds.bytes(Threshold::kLoadedBytes)) continue;
+      findings.push_back(finding_of(peak, holder));
+    }
+  }
+}
+
+}  // namespace gpumemtrace::analyzer
