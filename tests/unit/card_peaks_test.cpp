@@ -133,6 +133,39 @@ TEST_CASE("two processes of the job are no others to each other", "[unit]") {
   CHECK(part_of(job, "driver", "p2") == 44);
 }
 
+TEST_CASE("a card has one peak, whichever number each process has for it", "[unit]") {
+  const TemporaryFolder folder;
+  for (const std::int32_t ordinal : {0, 1}) {
+    TraceBuilder trace(static_cast<std::uint32_t>(10 + ordinal));
+    trace.context(2, 1);
+    trace.device(1 - ordinal, 0x5678, kTotal);
+    trace.device(ordinal, 0x1234, kTotal);
+    trace.allocate(kAddress, 100 * kMiB, MemoryKind::kDevice,
+                   {.context = static_cast<std::uint32_t>(1 + ordinal)});
+    trace.write(folder.path());
+  }
+  const Json report = analyze_json({folder.path()}, {});
+  CHECK(report.at("card_peaks").size() == 2);
+  const Json job = row_of(report, "job");
+  CHECK(job.at("bytes") == 200 * kMiB);
+  CHECK(part_of(job, "allocated", "p2") == 100);
+}
+
+TEST_CASE("memory that another process opened counts once", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder first = trace_on_card(10);
+  first.allocate(kAddress, 100 * kMiB);
+  first.write(folder.path());
+  TraceBuilder second = trace_on_card(11);
+  Import opened;
+  opened.operation = ImportOperation::kIpcOpen;
+  opened.address = kAddress;
+  opened.bytes = 100 * kMiB;
+  second.add_call(opened, {});
+  second.write(folder.path());
+  CHECK(row_of(analyze_json({folder.path()}, {}), "job").at("bytes") == 100 * kMiB);
+}
+
 TEST_CASE("where the driver does not tell processes apart, card and job have one number",
           "[unit]") {
   TraceBuilder trace = trace_on_card();
