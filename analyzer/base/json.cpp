@@ -31,7 +31,9 @@ void print_text(std::string& out, const std::string& text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter >= ' ' && letter < 0x7f && letter != '"' && letter != '\\';
   });
-  if (is_plain) {
+  const bool may_be_command =
+      text.find("##") != std::string::npos || text.find("::") != std::string::npos;
+  if (is_plain && !may_be_command) {
     out += '"';
     out += text;
     out += '"';

@@ -119,7 +119,8 @@ std::string with_json_escapes(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = first_code_point(text.substr(at));
     const std::size_t bytes = std::max<std::size_t>(point.bytes, 1);
-    if (point.bytes == 0 || is_printable(point.value)) {
+    const bool stays = is_printable(point.value) && !begins_command(text, at);
+    if (point.bytes == 0 || stays) {
       out += text.substr(at, bytes);
     } else if (point.value < 0x10000) {
       add_hex(out, 'u', point.value, 4);

@@ -20,8 +20,8 @@ namespace gpumemtrace::analyzer {
 // The same of each line.
 [[nodiscard]] std::string printable_lines(std::string_view text);
 
-// For text in JSON: the same code points as `\u202e`, which means the same there. The text is UTF-8
-// and has no control character below U+0020.
+// For text in JSON: the same letters as `\u202e`, which means the same there. The text is UTF-8 and
+// has no control character below U+0020.
 [[nodiscard]] std::string with_json_escapes(std::string_view text);
 
 }  // namespace gpumemtrace::analyzer

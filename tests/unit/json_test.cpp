@@ -100,6 +100,7 @@ TEST_CASE("text of JSON steers no terminal and means what it was", "[unit]") {
   CHECK(Json(text).dump() == R"("\u007f\u009b\u202e\uffff\udb40\udc41 )"
                              "\xc3\xa4\"");
   CHECK(Json::parse(Json(text).dump()) == text);
+  CHECK(Json("a::b ::error ##[error]").dump() == R"("a::b \u003a:error \u0023#[error]")");
 }
 
 }  // namespace gpumemtrace::analyzer
