@@ -5,7 +5,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kMostPins = 3;
+constexpr std::size_t kMostPinsOfSegment = 3;
 
 // The framework of one process on one device.
 struct Place {
@@ -53,7 +53,7 @@ class SegmentRows {
       row.bytes = segment.bytes;
       row.allocated_bytes = segment.allocated_bytes;
       row.unusable_bytes = segment.stranded_bytes;
-      row.pinned_by = pinning_blocks(context_, process_, segment.pins, kMostPins);
+      row.pinned_by = pinning_blocks(context_, process_, segment.pins, kMostPinsOfSegment);
       for (const SegmentRun& run : segment.runs) {
         row.runs.push_back({run.bytes, run.allocated_bytes, static_cast<Category>(run.category)});
       }

@@ -45,7 +45,7 @@ class Captures {
     record.call.stack = StackId{kCaptureStack};
     trace_.add_call(record, {});
   }
-  void end(std::uint32_t result = 0) {
+  void end(std::uint16_t result = 0) {
     Graph record;
     record.operation = GraphOperation::kEndCapture;
     record.stream = 7;
