@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::ledger {
 
-// Measured on an H100 with driver 580 (docs/decisions/0017): what is larger than 1 MiB takes whole
+// Measured on an H100 with driver 580.159.04 (CUDA 13.0): what is larger than 1 MiB takes whole
 // chunks of 2 MiB. The rest is cut out of such chunks, and a chunk is taken as long as something in
 // it is live.
 // - The address says which chunk that is. Arrays have none (0): they are taken to lie close
