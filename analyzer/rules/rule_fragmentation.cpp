@@ -46,6 +46,14 @@ bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) 
          row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kParts;
 }
 
+// Private pools of graphs are what such a process reserves, and no setting changes them.
+bool has_private_pools(const rows::Fragmentation& row, const rows::Report& report) {
+  return std::ranges::any_of(report.pools, [&](const rows::PoolRow& pool) {
+    return pool.kind == rows::PoolKind::kGraph && pool.process == row.process &&
+           pool.device == row.device;
+  });
+}
+
 // A refused request would have been met: the setting may reserve as much, and do more with it.
 const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocator& allocator) {
   for (std::size_t i = 0; i < allocator.refused.size(); ++i) {
@@ -137,8 +145,10 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
 
 void find_fragmentation(const RuleInput& input, Findings& findings) {
   for (const rows::Fragmentation* row : worst_moments(input.report, input.thresholds)) {
+    const bool is_slight = is_hardly_felt(*row, input.report);
+    if (is_slight && has_private_pools(*row, input.report)) continue;
     findings.push_back(finding_of(*row, input.seen));
-    if (is_hardly_felt(*row, input.report)) findings.back().severity = Severity::kInfo;
+    if (is_slight) findings.back().severity = Severity::kInfo;
   }
 }
 

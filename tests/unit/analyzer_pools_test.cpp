@@ -11,7 +11,7 @@ using namespace gpumemtrace::trace;
 
 namespace {
 
-constexpr std::uint64_t kSegments = 0x200000000;
+constexpr std::uint64_t kSegments = 0x900000000;
 constexpr std::uint32_t kCaptureStack = 1;
 
 // A program that captures graphs. Blocks are given back in the capture, but for the first MiB.
@@ -175,6 +175,10 @@ TEST_CASE("what lies free in private pools is no fragmentation", "[unit]") {
   CHECK(findings_of(with_graphs.trace(), "fragmentation").empty());
   const Json report = report_of(with_graphs.trace());
   for (const Json& row : report.at("fragmentation")) CHECK(row.at("stranded_bytes") == 0);
+
+  // Nobody feels it beside what graphs reserve.
+  strand_memory(with_graphs.trace());
+  CHECK(findings_of(with_graphs.trace(), "fragmentation").empty());
 }
 
 TEST_CASE("many private pools that use little are told, with what one pool needs", "[unit]") {
