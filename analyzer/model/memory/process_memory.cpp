@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/memory/process_memory.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace gpumemtrace::analyzer {
@@ -214,6 +215,8 @@ void ProcessMemory::physical_changed(std::int32_t device) {
 }
 
 void ProcessMemory::check_parts() const {
+  const auto failed = [](const auto& device) { return device.second.rounding.failed(); };
+  if (std::ranges::any_of(devices.devices(), failed)) throw std::bad_alloc();
   if (contexts.failed() || pools.failed() || copy_locations.failed() || virtual_memory.failed() ||
       refused_frees.failed()) {
     throw std::bad_alloc();
