@@ -101,8 +101,8 @@ std::string fix_for_memory(const rows::Growth& row) {
   }
   const std::string later = site_of_later_frees(row);
   return (later.empty() ? "Free them sooner" : "Do sooner what frees them at " + later) +
-         ", or bound the cache or list that this line or its callers put them in: something held "
-         "them until then.";
+         ", or bound the cache or list that holds them until then: this line or its callers put "
+         "them there.";
 }
 
 void add_evidence(const rows::Growth& row, rows::Evidence& evidence) {
