@@ -59,7 +59,7 @@ std::string peak_of(const WhatIfRow& row) {
 std::string range_of(const WhatIfRow& row) {
   if (!row.low_bytes || row.low_bytes == row.high_bytes) return {};
   if (!row.high_bytes) return "at least " + size_text(*row.low_bytes);
-  const std::string range = range_text(*row.low_bytes, *row.high_bytes);
+  const std::string range = tools::range_text(*row.low_bytes, *row.high_bytes);
   return range == size_text(*row.high_bytes) ? std::string() : range;
 }
 
