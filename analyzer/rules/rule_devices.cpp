@@ -37,17 +37,16 @@ std::string main_device_of(const BytesByDevice& devices) {
 }
 
 // Where most of what the process had on the device at its peak was asked for.
-void name_largest_holder(const rows::Report& report, rows::Finding& finding) {
+// nullptr where no line is known.
+const rows::Origin* largest_holder(const rows::Report& report, const std::string& process,
+                                   const std::string& device) {
   for (const rows::Peak& row : report.peak) {
-    if (!is_on_device(row) || row.process != finding.process || row.device != finding.device) {
-      continue;
-    }
+    if (!is_on_device(row) || row.process != process || row.device != device) continue;
     for (const rows::Holder& holder : row.holders) {
-      if (!holder.origin.site) continue;
-      finding.origin = holder.origin;
-      return;
+      if (holder.origin.site) return &holder.origin;
     }
   }
+  return nullptr;
 }
 
 // How a process takes the device that is its own, in the words of what it uses.
@@ -90,7 +89,8 @@ std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& pro
 rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std::uint64_t held) {
   rows::Finding finding = finding_of(stray);
   finding.level = Level::kDriver;
-  name_largest_holder(report, finding);
+  const rows::Origin* const holder = largest_holder(report, stray.process.id, stray.device);
+  if (holder != nullptr) finding.origin = *holder;
   const std::uint64_t context = driver_bytes_of(report, stray.process.id, stray.device);
   const std::uint64_t bytes = held + context;
   finding.bytes = bytes;
@@ -281,6 +281,17 @@ rows::Finding idle_finding(const IdleContexts& idle) {
   return finding;
 }
 
+// The line that made the process's context, else the one that used it.
+rows::OptionalLocation place_of_context(const RuleInput& input, const rows::DriverMemory& row) {
+  for (const rows::OpenedContext& context : input.seen.contexts) {
+    const bool is_of_row = context.process == row.process && context.device == row.device;
+    if (is_of_row && context.opened_at) return context.opened_at;
+  }
+  const rows::Origin* const user = largest_holder(input.report, row.process, *row.device);
+  if (user == nullptr) return std::nullopt;
+  return rows::CodeLocation{*user->site, user->stack};
+}
+
 // A process that does its work on the CPU, beside one that works on the same device.
 void find_idle_contexts(const RuleInput& input, Findings& findings) {
   const std::map<std::string, Taken> taken = taken_by_process(input.report);
@@ -299,11 +310,7 @@ void find_idle_contexts(const RuleInput& input, Findings& findings) {
   for (const rows::DriverMemory& row : input.report.driver_memory) {
     if (!row.device || row.peak_bytes.value_or(0) == 0) continue;
     if (!is_idle(row.process) || !has_worker(*row.device)) continue;
-    const auto opened = std::ranges::find_if(input.seen.contexts, [&](const auto& context) {
-      return context.process == row.process && context.device == row.device && context.opened_at;
-    });
-    const rows::OptionalLocation opened_at =
-        opened == input.seen.contexts.end() ? rows::OptionalLocation() : opened->opened_at;
+    const rows::OptionalLocation opened_at = place_of_context(input, row);
     IdleContexts& group = groups[{*row.device, location_text(opened_at)}];
     group.device = *row.device;
     if (!group.opened_at) group.opened_at = opened_at;

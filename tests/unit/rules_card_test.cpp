@@ -42,14 +42,18 @@ TraceBuilder graphs_trace(std::uint64_t graphs, std::uint64_t launches_of_each, 
 }
 
 // A trainer and workers on one device, each with a context of its own.
-Json report_of_workers(std::uint64_t workers, std::uint64_t bytes_of_each) {
+Json report_of_workers(std::uint64_t workers, std::uint64_t bytes_of_each,
+                       bool contexts_are_seen = true) {
   const TemporaryFolder folder;
   for (std::uint32_t i = 0; i <= workers; ++i) {
     TraceBuilder trace = program_trace(10 + i);
     const bool is_trainer = i == 0;
     const std::uint64_t bytes = is_trainer ? 200 * kMiB : bytes_of_each;
     trace.device(0, 0x1234, 4096 * kMiB);
-    trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(is_trainer ? 0x20 : 0x60));
+    const Call made_at = call_at(is_trainer ? 0x20 : 0x60);
+    if (contexts_are_seen) {
+      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, made_at);
+    }
     trace.allocate(kAddress, bytes, MemoryKind::kDevice, call_at(0x30));
     trace.wait_until(TraceBuilder::kFirstTick + 10'000 + 10 * i);
     trace.sample(bytes + kContextMiB * kMiB, 0);
@@ -99,6 +103,12 @@ TEST_CASE("workers that hold a context and nothing else are one finding", "[unit
   CHECK(found.at("bytes") == 4 * (kContextMiB + 2) * kMiB);
   CHECK(found.at("evidence").at("processes") == 4);
   CHECK(offset_of(found) == 0x60);
+}
+
+TEST_CASE("a context whose call was not seen is told by the line that used it", "[unit]") {
+  const Json report = report_of_workers(1, 2 * kMiB, false);
+  REQUIRE(report.at("findings").size() == 1);
+  CHECK(offset_of(report.at("findings")[0]) == 0x30);
 }
 
 TEST_CASE("workers that use their contexts, and one process alone, are no fault", "[unit]") {
