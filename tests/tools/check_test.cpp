@@ -107,8 +107,8 @@ TEST_CASE("a policy replaces the default one", "[unit]") {
 
 TEST_CASE("limits are held against the level and the device that they name", "[unit]") {
   const rows::Report report = example_report();  // driver peak 73,098,330,112 bytes on d0
-  CHECK(judge(report, "max-peak = 73098330112").outcome == Outcome::kPassed);
-  CHECK(judge(report, "max-peak = 73098330111").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-peak = 73098330112,level=physical").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-peak = 73098330111,level=physical").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-peak = 73098330111,level=driver,gpu=0").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-peak = 1,level=driver,gpu=1").outcome == Outcome::kNothingMatched);
   CHECK(judge(report, "max-peak = 1TiB,level=managed").outcome == Outcome::kNothingMatched);
@@ -117,6 +117,126 @@ TEST_CASE("limits are held against the level and the device that they name", "[u
   CHECK(judge(report, "max-transfer = 20GiB").outcome == Outcome::kPassed);
   CHECK(judge(report, "max-stranded = 1%").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-stranded = 99%").outcome == Outcome::kPassed);
+}
+
+TEST_CASE("the peak of the job holds, fails or is not certain", "[unit]") {
+  rows::Report report = example_report();  // the job had 73,641,492,480 to 73,643,589,632 bytes
+  const auto check_of = [&](std::string_view policy) { return judge(report, policy).checks.at(0); };
+  const PolicyCheck holds = check_of("max-peak = 73643589632");
+  CHECK(holds.holds);
+  CHECK(holds.subject == "job on d0");
+  CHECK(holds.holders.empty());
+  const PolicyCheck fails = check_of("max-peak = 73641492479");
+  CHECK_FALSE(fails.holds);
+  CHECK(fails.message.starts_with("at least 68.6 GiB at the peak, "));
+  const PolicyCheck unsure = check_of("max-peak = 73642000000");
+  CHECK_FALSE(unsure.holds);
+  CHECK(unsure.message.starts_with(
+      "not certain: 73,641,492,480 to 73,643,589,632 bytes at the peak, "));
+  // 6 GiB of the card are other processes'.
+  CHECK(check_of("max-peak = 80096526336,scope=card").holds);
+  CHECK_FALSE(check_of("max-peak = 79GB,scope=card").holds);
+  CHECK(check_of("max-peak = 75GB,scope=job").holds);
+  CHECK(judge(report, "max-peak = 1,gpu=1").outcome == Outcome::kNothingMatched);
+
+  // A report from before these rows.
+  report.card_peaks.clear();
+  const PolicyCheck old = check_of("max-peak = 73098330112");
+  CHECK(old.holds);
+  CHECK(tests::contains(old.message, "this report has no peak of the job"));
+  CHECK_FALSE(check_of("max-peak = 73098330111").holds);
+  CHECK(judge(report, "max-peak = 1,scope=card").outcome == Outcome::kNothingMatched);
+}
+
+TEST_CASE("a peak that fails names who held most of it", "[unit]") {
+  const rows::Report report = example_report();
+  const Verdict verdict = judge(report, "max-peak = 1\nmax-peak = 1,level=host");
+  const std::vector<HeldBytes>& holders = verdict.checks.at(0).holders;
+  REQUIRE(holders.size() == 5);
+  CHECK(holders[0].name == "pytorch at project/model.py:41 in Block.forward");
+  CHECK(holders[0].bytes == 51539607552);
+  CHECK(tests::contains(verdict_text(verdict, {}),
+                        "    48.0 GiB  pytorch at project/model.py:41 in Block.forward\n"));
+  CHECK(tests::contains(verdict_junit(verdict), "pytorch at project/model.py:41"));
+  CHECK(tests::contains(verdict_github(verdict, "/home/me"),
+                        "::error file=project/model.py,line=41,title=gpumemtrace max-peak"));
+  CHECK(tests::contains(verdict_markdown(verdict), "Peak of the job on d0: **68.6 GiB**"));
+  const Json json = verdict_json(verdict);
+  CHECK(json.at("checks").at(0).at("holders").size() == 5);
+  CHECK(verdict.checks.at(1).holders.at(0).name == "pytorch");
+}
+
+TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]") {
+  const tests::TemporaryFolder folder;
+  rows::Report report = example_report();
+  Baseline written;
+  written.put(baseline_of(report));
+  const auto path = folder.path() / "baseline.json";
+  std::ofstream(path) << written.text();
+  const Baseline baseline = Baseline::read(path);
+  rows::CardPeak& job = report.card_peaks.at(1);
+  job.low_bytes += 10'000'000'000;
+  job.high_bytes += 10'000'000'000;
+  rows::Holder& grown = report.peak.at(1).holders.at(2);  // train.py:30
+  grown.bytes += 10'000'000'000;
+  grown.origin.site->line = 31;  // code above it changed
+  const auto check_of = [&](const Baseline& base) {
+    const Verdict verdict = judge(report, policy_of("max-regression = 0%"), Suppressions(), &base);
+    for (const PolicyCheck& check : verdict.checks) {
+      if (check.subject == "job peak" || check.subject == "physical peak") return check;
+    }
+    return PolicyCheck();
+  };
+  const PolicyCheck check = check_of(baseline);
+  CHECK_FALSE(check.holds);
+  CHECK(tests::contains(check.message, "68.6 GiB in the baseline, 68.6 GiB allowed"));
+  CHECK(check.holders_title == "Grew most:");
+  REQUIRE(check.holders.size() == 1);
+  CHECK(tests::contains(check.holders[0].name, "train.py:31 in train"));
+  CHECK(check.holders[0].base_bytes == 4294967296);
+
+  // One of an older version: the old number is compared, and the verdict says so.
+  BaselineEntry entry = baseline_of(report);
+  entry.peak_bytes.erase("job");
+  entry.peak_bytes["physical"] = 1;
+  entry.holders.clear();
+  Baseline old;
+  old.put(entry);
+  const PolicyCheck compared = check_of(old);
+  CHECK_FALSE(compared.holds);
+  CHECK(compared.subject == "physical peak");
+  CHECK(tests::contains(compared.message, "as an older version wrote the baseline"));
+  CHECK(tests::contains(compared.holders_title, "the baseline has no lines"));
+}
+
+TEST_CASE("what accepts a verdict names the baseline that was given", "[unit]") {
+  const rows::Report report = leaking_report();
+  Verdict verdict = judge(report, "");
+  const std::vector<std::filesystem::path> inputs = {"my traces"};
+  CHECK(tests::contains(
+      verdict_text(verdict, inputs),
+      "gpumemtrace check 'my traces' --baseline gpumemtrace-baseline.json --write-baseline\nand "
+      "give --baseline gpumemtrace-baseline.json from then on."));
+  verdict.baseline = "ci/base.json";
+  const std::string text = verdict_text(verdict, inputs);
+  CHECK(tests::contains(
+      text, "gpumemtrace check 'my traces' --baseline ci/base.json --write-baseline\n"));
+  CHECK_FALSE(tests::contains(text, "from then on"));
+}
+
+TEST_CASE("no suppression is proposed that hides a whole program", "[unit]") {
+  rows::Report report = leaking_report();
+  rows::Origin& origin = report.findings[0].origin;
+  origin.site = rows::Site();
+  origin.site->module = "train";
+  CHECK(suppression_for(report.findings[0]).empty());
+  CHECK_FALSE(tests::contains(verdict_text(judge(report, ""), {}), "Suppress"));
+  origin.site->file = "/home/me/train.py";
+  CHECK(suppression_for(report.findings[0]).empty());
+  origin.site->line = 12;
+  CHECK(suppression_for(report.findings[0]) == "leak:/me/train.py:12$");
+  origin = {"cublas", std::nullopt, std::nullopt};
+  CHECK(suppression_for(report.findings[0]).empty());
 }
 
 TEST_CASE("suppressions are held against every frame of the stack", "[unit]") {
@@ -275,7 +395,8 @@ TEST_CASE("a policy that makes no sense is refused with its line", "[unit]") {
   const std::pair<std::string, const char*> cases[] = {
       {"max-leak = lots", "max-leak: 'lots' is no size"},
       {"max-peak = 1GiB,level=gpu", "max-peak: there is no level 'gpu'"},
-      {"max-peak = 1GiB,foo", "max-peak: 'foo' is neither level=LEVEL nor gpu=NUMBER"},
+      {"max-peak = 1GiB,foo",
+       "max-peak: 'foo' is neither scope=job, scope=card, level=LEVEL nor gpu=NUMBER"},
       {"fail-on = bugs", "fail-on: there is no rule 'bugs'"},
       {"fail-on = leak:bad", "fail-on: 'bad' is no severity"},
       {"max-stranded = 300%", "max-stranded: '300%' is no share"},
@@ -294,6 +415,8 @@ TEST_CASE("a policy that makes no sense is refused with its line", "[unit]") {
 TEST_CASE("JUnit has a case a check and escapes what XML does not allow", "[unit]") {
   const std::string text = verdict_junit(judge(leaking_report(), "max-leak = 0"));
   CHECK(text.find("tests=\"2\" failures=\"1\"") != std::string::npos);
+  CHECK(text.find("time=\"") != std::string::npos);
+  CHECK(text.find("  at step (train.py:12)&#10;  at outer (main.py:3)") != std::string::npos);
   CHECK(text.find("lost &lt;memory&gt; &amp; &quot;more&quot;") != std::string::npos);
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kFormat = "gpumemtrace-baseline";
 constexpr int kVersion = 1;
+constexpr std::size_t kMostHolders = 10;  // that are kept of a peak
 
 namespace rows = analyzer::rows;
 using analyzer::Direction;
@@ -52,6 +53,19 @@ Environment environment_of_json(const Json& json) {
   return environment;
 }
 
+Json holders_json(const BaselineEntry& entry) {
+  Json levels = Json::object();
+  for (const auto& [level, holders] : entry.holders) {
+    Json rows = Json::array();
+    for (const HeldBytes& holder : holders) {
+      rows.push_back(
+          {{"call_site", holder.call_site}, {"name", holder.name}, {"bytes", holder.bytes}});
+    }
+    levels[level] = std::move(rows);
+  }
+  return levels;
+}
+
 Json entry_json(const BaselineEntry& entry) {
   Json findings = Json::array();
   for (const auto& [fingerprint, known] : entry.findings) {
@@ -67,6 +81,7 @@ Json entry_json(const BaselineEntry& entry) {
   return {{"environment", environment_json(entry.environment)},
           {"findings", std::move(findings)},
           {"peak_bytes", std::move(peaks)},
+          {"holders", holders_json(entry)},
           {"transfer_bytes", entry.transfer_bytes}};
 }
 
@@ -87,6 +102,14 @@ BaselineEntry entry_of(const Json& json, const std::string& where) {
   entry.transfer_bytes = bytes_in(json, "transfer_bytes");
   for (const auto& [level, bytes] : json.at("peak_bytes").items()) {
     entry.peak_bytes[level] = bytes_in(json.at("peak_bytes"), level);
+  }
+  if (json.contains("holders")) {  // older versions wrote none
+    for (const auto& [level, rows] : json.at("holders").items()) {
+      for (const Json& row : rows) {
+        entry.holders[level].push_back(
+            {row.at("call_site"), row.at("name"), bytes_in(row, "bytes"), {}, {}});
+      }
+    }
   }
   for (const Json& row : json.at("findings")) {
     entry.findings[row.at("fingerprint")] = {row.at("rule"), row.at("where"),
@@ -130,6 +153,14 @@ BaselineEntry baseline_of(const rows::Report& report) {
   BaselineEntry entry;
   entry.environment = environment_of(report);
   entry.peak_bytes = peaks_of(report);
+  if (const rows::CardPeak* const job = highest_card_peak(report, rows::PeakOf::kJob)) {
+    entry.peak_bytes[kPeakOfJob] = job->high_bytes;
+  }
+  for (const auto& [level, bytes] : entry.peak_bytes) {
+    std::vector<HeldBytes> holders = holders_of_level(report, level);
+    if (holders.size() > kMostHolders) holders.resize(kMostHolders);
+    entry.holders[level] = std::move(holders);
+  }
   entry.transfer_bytes = transfer_bytes_of(report);
   for (const rows::Finding& finding : report.findings) {
     if (finding.severity == analyzer::Severity::kInfo) continue;

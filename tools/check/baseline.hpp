@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
+#include "tools/check/peak_holders.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -39,7 +40,9 @@ struct Environment {
 struct BaselineEntry {
   Environment environment;
   std::map<std::string, KnownFinding> findings;
-  std::map<std::string, std::uint64_t> peak_bytes;  // by level; physical: summed over the job
+  // By level; physical: what the processes asked for, together; job: all that they had in use.
+  std::map<std::string, std::uint64_t> peak_bytes;
+  std::map<std::string, std::vector<HeldBytes>> holders;  // the largest, by level
   std::uint64_t transfer_bytes = 0;
 };
 

@@ -181,6 +181,7 @@ int check_job(const CheckRequest& request) {
   Verdict verdict =
       judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
   verdict.notes = std::move(notes);
+  verdict.baseline = request.policy.baseline;
   publish(verdict, request);
   return to_int(describe(verdict.outcome).exit_code);
 }

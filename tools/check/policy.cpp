@@ -15,6 +15,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
+using analyzer::rows::PeakOf;
+
 constexpr std::array<std::string_view, 7> kLevels = {"physical", "driver",    "pool",    "managed",
                                                      "host",     "framework", "imported"};
 
@@ -41,20 +43,27 @@ void set_peak(Policy& policy, const char* name, const std::string& value) {
   const std::vector<std::string> parts = split(value, ",");
   PeakLimit limit;
   limit.bytes = size_of(name, parts.empty() ? "" : parts.front());
+  bool has_scope = false;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::string& part = parts[i];
-    if (part.starts_with("level=")) {
+    if (part == "scope=job" || part == "scope=card") {
+      limit.of = part == "scope=card" ? PeakOf::kCard : PeakOf::kJob;
+      has_scope = true;
+    } else if (part.starts_with("level=")) {
       limit.level = part.substr(6);
       if (std::ranges::find(kLevels, limit.level) == kLevels.end()) {
         refuse(format_text("{}: there is no level '{}'; known are {}", name, limit.level,
                            joined(kLevels)));
       }
-      if (limit.level == "physical") limit.level.clear();
     } else if (part.starts_with("gpu=") && parse_number(part.substr(4))) {
       limit.device = "d" + part.substr(4);
     } else {
-      refuse(format_text("{}: '{}' is neither level=LEVEL nor gpu=NUMBER", name, part));
+      refuse(format_text("{}: '{}' is neither scope=job, scope=card, level=LEVEL nor gpu=NUMBER",
+                         name, part));
     }
+  }
+  if (has_scope && !limit.level.empty()) {
+    refuse(format_text("{}: a level has no scope; leave out scope= or level=", name));
   }
   policy.max_peaks.push_back(limit);
 }
@@ -127,8 +136,11 @@ const std::vector<PolicySetting>& policy_settings() {
       {"max-growth", "SIZE",
        "Most bytes that one place may grow by in a step; where a job has no steps, in the run.",
        set_size<&Policy::max_growth_bytes>},
-      {"max-peak", "SIZE[,level=L][,gpu=N]",
-       "Highest peak. Without a level: physical bytes on a device, summed over the job.", set_peak},
+      {"max-peak", "SIZE[,scope=S|,level=L][,gpu=N]",
+       "Highest peak of a device: of all that the job has in use there; with scope=card of all "
+       "that "
+       "anybody has, with level=LEVEL of one allocator layer.",
+       set_peak},
       {"max-stranded", "SHARE",
        "Largest part of reserved memory that is free beside live blocks, such as 20%.",
        set_stranded},

@@ -9,13 +9,16 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/rows/card_rows.hpp"
 #include "tools/cli/command_line.hpp"
 
 namespace gpumemtrace::tools {
 
 struct PeakLimit {
   std::uint64_t bytes = 0;
-  std::string level;   // empty: physical bytes on a device, summed over the job's processes
+  // Whose memory in use on a device is limited, where no level is named.
+  analyzer::rows::PeakOf of = analyzer::rows::PeakOf::kJob;
+  std::string level;   // "physical": what the job's processes asked for on a device, together
   std::string device;  // empty: every device
 };
 

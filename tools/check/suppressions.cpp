@@ -164,10 +164,7 @@ std::string suppression_for(const rows::Finding& finding) {
     // A line of a script and not all of it, wherever it is checked out.
     if (site.file && site.line)
       return format_text("{}:{}:{}$", type, end_of(*site.file), *site.line);
-    if (site.file) return type + ":" + end_of(*site.file) + "$";
-    if (site.module) return type + ":^" + *site.module + "$";
   }
-  if (finding.origin.owner) return type + ":^" + *finding.origin.owner + "$";
   return {};
 }
 

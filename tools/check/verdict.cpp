@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 #include "analyzer/findings/rule_table.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/check/peak_checks.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -229,50 +229,15 @@ class Judge {
          sum.first == 0, kBaselineCanAccept});
   }
 
-  // `process`: whose peak it is; empty for that of a device. False where the limit names another
-  // device.
-  bool check_peak(const PeakLimit& limit, std::uint64_t bytes, const std::string& device,
-                  const std::string& process) {
-    if (!limit.device.empty() && limit.device != device) return false;
-    std::string subject = limit.level.empty() ? "physical" : limit.level;
-    if (!device.empty()) subject += " on " + device;
-    if (!process.empty() && report_.processes.size() > 1) {
-      subject += " in " + process_name(report_, process);
-    }
-    add({"max-peak", subject,
-         format_text("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
-         bytes <= limit.bytes});
-    return true;
-  }
-
-  // What a limit could have named.
-  [[nodiscard]] std::string peaks_text() const {
-    std::set<std::string> names;
-    for (const rows::Device& row : report_.devices) names.insert("physical on " + row.id);
-    for (const rows::Peak& row : report_.peak) {
-      names.insert(std::string(name_of(row.level)) + (row.device ? " on " + *row.device : ""));
-    }
-    return names.empty() ? "none" : joined(names);
-  }
-
   void check_peaks() {
     for (const PeakLimit& limit : policy_.max_peaks) {
-      bool matched = false;
-      if (limit.level.empty()) {
-        for (const rows::Device& row : report_.devices) {
-          const std::uint64_t bytes = row.physical_peak ? row.physical_peak->bytes : 0;
-          matched = check_peak(limit, bytes, row.id, "") || matched;
-        }
-      }
-      for (const rows::Peak& row : report_.peak) {
-        if (limit.level.empty() || name_of(row.level) != limit.level) continue;
-        matched = check_peak(limit, row.bytes, row.device.value_or(""), row.process) || matched;
-      }
-      if (matched) continue;
-      add_unmatched("max-peak",
-                    format_text("the job has no peak of {}{}; it has {}",
-                                limit.level.empty() ? "a device" : limit.level,
-                                limit.device.empty() ? "" : " on " + limit.device, peaks_text()));
+      std::vector<PolicyCheck> checks = checks_of_limit(report_, limit);
+      for (PolicyCheck& check : checks) add(std::move(check));
+      if (!checks.empty()) continue;
+      const std::string what = limit.level.empty() ? std::string(name_of(limit.of)) : limit.level;
+      add_unmatched("max-peak", format_text("the job has no peak of {}{}; it has {}", what,
+                                            limit.device.empty() ? "" : " on " + limit.device,
+                                            names_of_peaks(report_)));
     }
   }
 
@@ -375,19 +340,16 @@ class Judge {
          true});
   }
 
-  void check_no_more(const std::string& subject, std::uint64_t base, std::uint64_t now) {
-    add({"max-regression", subject,
-         format_text("{}, {} in the baseline", size_text(now), size_text(base)),
-         now <= allowed_bytes(base), kBaselineCanAccept});
-  }
-
   void check_regression() {
     if (known_ == nullptr) return;
-    for (const auto& [level, bytes] : peaks_of(report_)) {
-      const auto found = known_->peak_bytes.find(level);
-      check_no_more(level + " peak", found == known_->peak_bytes.end() ? 0 : found->second, bytes);
-    }
-    check_no_more("transfers", known_->transfer_bytes, transfer_bytes_of(report_));
+    const RegressionLimit limit = policy_.regression.value_or(RegressionLimit());
+    for (PolicyCheck& check : checks_of_growth(report_, *known_, limit)) add(std::move(check));
+    const std::uint64_t copied = transfer_bytes_of(report_);
+    const std::uint64_t allowed = limit.allowed_bytes(known_->transfer_bytes);
+    add({"max-regression", "transfers",
+         format_text("{}, {} in the baseline, {} allowed", size_text(copied),
+                     size_text(known_->transfer_bytes), size_text(allowed)),
+         copied <= allowed, kBaselineCanAccept});
   }
 
   [[nodiscard]] std::string text_of_whole() const {

@@ -9,6 +9,7 @@
 #include "analyzer/rows/report.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/check/baseline.hpp"
+#include "tools/check/peak_holders.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/check/suppressions.hpp"
 
@@ -38,7 +39,9 @@ struct PolicyCheck {
   std::string subject;  // the device, the level or the rule; may be empty
   std::string message;
   bool holds = true;
-  bool baseline_can_accept = false;  // where it does not hold
+  bool baseline_can_accept = false;     // where it does not hold
+  std::string holders_title = {};       // likewise: what the holders are
+  std::vector<HeldBytes> holders = {};  // likewise: who held a peak, or grew
 };
 
 enum class FindingStatus {
@@ -67,6 +70,7 @@ struct Verdict {
   std::vector<JudgedFinding> findings;
   std::vector<Suppression> suppressions;  // all, with what they hid
   std::vector<std::string> notes;         // on what was judged
+  std::filesystem::path baseline;         // that was given; empty: none
 };
 
 // The report must outlive the verdict. `baseline` is nullptr where none was given.

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "analyzer/rows/find_card_peak.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/same_fault.hpp"
 #include "tools/check/verdict_output.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
+
+using analyzer::rows::PeakOf;
 
 // GitHub shows about so many annotations of a kind and step.
 constexpr std::size_t kMaxAnnotations = 10;
@@ -33,8 +39,38 @@ std::string annotation(const JudgedFinding& finding, const std::filesystem::path
                      property_text(row.title), message_text(message));
 }
 
+// The line that held most of a peak, for the annotation of a limit that fails.
+std::string place_of(const PolicyCheck& check, const std::filesystem::path& root) {
+  if (check.holders.empty()) return {};
+  const auto& site = check.holders.front().site;
+  if (!site || !site->file || !site->line) return {};
+  return format_text("file={},line={},", property_text(path_below(*site->file, root)), *site->line);
+}
+
 // A cell of a table in Markdown.
 std::string cell(const std::string& text) { return replaced(text, {{'|', "\\|"}, {'\n', " "}}); }
+
+// What the job had in use at its peak, and the five that held most of it.
+std::string peaks_markdown(const analyzer::rows::Report& report) {
+  constexpr std::size_t kMostHolders = 5;
+  std::string text;
+  for (const analyzer::rows::Device& device : report.devices) {
+    PeakOfJob peak{{}, {}, device.id, {}};
+    std::uint64_t bytes = device.physical_peak ? device.physical_peak->bytes : 0;
+    const auto* const row = find_card_peak(report.card_peaks, device.id, PeakOf::kJob);
+    if (row != nullptr) peak.of = PeakOf::kJob;
+    if (row != nullptr) bytes = row->bytes;
+    if (bytes == 0) continue;
+    text += format_text("\nPeak of the job on {}: **{}**{}\n\n| held most | |\n| --- | --- |\n",
+                        device.id, size_text(bytes),
+                        device.total_bytes ? " of " + size_text(*device.total_bytes) : "");
+    const std::vector<HeldBytes> holders = holders_at(report, peak);
+    for (std::size_t i = 0; i < std::min(holders.size(), kMostHolders); ++i) {
+      text += format_text("| {} | {} |\n", cell(holders[i].name), size_text(holders[i].bytes));
+    }
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -42,8 +78,11 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
   std::string text;
   for (const PolicyCheck& check : verdict.checks) {
     if (check.holds) continue;
-    text += format_text("::error title={}::{}\n", property_text("gpumemtrace " + title_of(check)),
-                        message_text(check.message));
+    std::vector<std::string> lines = {check.message};
+    for (std::string& line : holder_lines(check)) lines.push_back(std::move(line));
+    text += format_text("::error {}title={}::{}\n", place_of(check, root),
+                        property_text("gpumemtrace " + title_of(check)),
+                        message_text(joined(lines, "\n")));
   }
   std::size_t shown = 0;
   for (const FindingStatus status : {FindingStatus::kFails, FindingStatus::kReported}) {
@@ -65,6 +104,7 @@ std::string verdict_markdown(const Verdict& verdict) {
     text += format_text("| {} | {} | {} |\n", cell(title_of(check)),
                         check.holds ? "ok" : "**FAIL**", cell(check.message));
   }
+  if (verdict.report != nullptr) text += peaks_markdown(*verdict.report);
   if (verdict.findings.empty()) return text;
   text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
   for (const JudgedFinding& finding : verdict.findings) {

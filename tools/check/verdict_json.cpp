@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/json/report_json.hpp"
 #include "tools/check/verdict_output.hpp"
+#include "tools/report_view/stack_text.hpp"
 
 namespace gpumemtrace::tools {
 
 Json verdict_json(const Verdict& verdict) {
   Json checks = Json::array();
   for (const PolicyCheck& check : verdict.checks) {
+    Json holders = Json::array();
+    for (const HeldBytes& holder : check.holders) {
+      holders.push_back({{"name", holder.name},
+                         {"bytes", holder.bytes},
+                         {"base_bytes", json_or_null(holder.base_bytes)}});
+    }
     checks.push_back({{"name", check.name},
                       {"subject", check.subject},
                       {"holds", check.holds},
-                      {"message", check.message}});
+                      {"message", check.message},
+                      {"holders", std::move(holders)}});
   }
   Json findings = Json::array();
   for (const JudgedFinding& finding : verdict.findings) {
     Json row = analyzer::to_json(*finding.row);
     row["status"] = name_of(finding.status);
     row["reason"] = finding.reason.empty() ? Json(nullptr) : Json(finding.reason);
+    const std::string calls =
+        short_stack(*verdict.report, finding.row->origin.stack, kMaxFramesOfFinding);
+    row["calls"] = calls.empty() ? Json(nullptr) : Json(calls);
     findings.push_back(std::move(row));
   }
   Json suppressions = Json::array();

@@ -4,6 +4,7 @@
 #include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
+#include "tools/report_view/stack_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -22,8 +23,28 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
     if (!belongs) continue;
     text += format_text("{}\n{}\nFix: {}\n", finding.row->title, finding.row->detail,
                         finding.row->fix.empty() ? "none is known" : finding.row->fix);
+    for (const std::string& call : stack_lines(*verdict.report, finding.row->origin.stack)) {
+      text += "  at " + call + "\n";
+    }
   }
+  for (const std::string& line : holder_lines(check)) text += line + "\n";
   return text;
+}
+
+// From the first start of a process to the last end that was seen, in seconds; a limit by itself
+// takes no time.
+double recorded_seconds(const Verdict& verdict) {
+  if (verdict.report == nullptr) return 0;
+  std::uint64_t first_ns = ~std::uint64_t{0};
+  std::uint64_t last_ns = 0;
+  for (const analyzer::rows::Trace& trace : verdict.report->traces) {
+    for (const analyzer::rows::Process& process : verdict.report->processes) {
+      if (process.id != trace.process || !process.start_unix_ns) continue;
+      first_ns = std::min(first_ns, *process.start_unix_ns);
+      last_ns = std::max(last_ns, *process.start_unix_ns + trace.duration_ns.value_or(0));
+    }
+  }
+  return first_ns < last_ns ? static_cast<double>(last_ns - first_ns) / 1e9 : 0;
 }
 
 }  // namespace
@@ -34,10 +55,10 @@ std::string verdict_junit(const Verdict& verdict) {
   std::string text = format_text(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
       "  <testsuite name=\"gpumemtrace\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
-      "skipped=\"0\">\n",
-      verdict.checks.size(), failures);
+      "skipped=\"0\" time=\"{:.3f}\">\n",
+      verdict.checks.size(), failures, recorded_seconds(verdict));
   for (const PolicyCheck& check : verdict.checks) {
-    text += format_text("    <testcase classname=\"gpumemtrace.check\" name=\"{}\"",
+    text += format_text("    <testcase classname=\"gpumemtrace.check\" name=\"{}\" time=\"0\"",
                         xml(title_of(check)));
     if (check.holds) {
       text += "/>\n";

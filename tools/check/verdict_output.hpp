@@ -11,6 +11,9 @@
 
 namespace gpumemtrace::tools {
 
+// Of the stack of a finding.
+inline constexpr std::size_t kMaxFramesOfFinding = 4;
+
 // For a terminal: the verdict first, then why, then how to accept or suppress it. `inputs` are what
 // the user named, for the commands it suggests.
 [[nodiscard]] std::string verdict_text(const Verdict& verdict,
@@ -29,5 +32,8 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::string path_below(const std::string& path, const std::filesystem::path& root);
 // A name that people know a check by: "max-peak (driver on d0)".
 [[nodiscard]] std::string title_of(const PolicyCheck& check);
+// Who held a peak that fails, a line each, below a title: "  1.0 GiB  pytorch at train.py:3". Empty
+// where the check names nobody.
+[[nodiscard]] std::vector<std::string> holder_lines(const PolicyCheck& check);
 
 }  // namespace gpumemtrace::tools

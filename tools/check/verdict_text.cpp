@@ -15,7 +15,6 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMaxFindingsShown = 10;
-constexpr std::size_t kMaxFrames = 4;
 
 std::size_t count_with(const Verdict& verdict, FindingStatus status) {
   return static_cast<std::size_t>(std::ranges::count_if(
@@ -102,7 +101,8 @@ std::string finding_text(const Verdict& verdict, const SameFault& fault) {
     text += format_text("    The same {} times in this job, {} together.\n", fault.times,
                         size_text(fault.bytes));
   }
-  if (const std::string stack = short_stack(report, row.origin.stack, kMaxFrames); !stack.empty()) {
+  if (const std::string stack = short_stack(report, row.origin.stack, kMaxFramesOfFinding);
+      !stack.empty()) {
     text += "    " + stack + "\n";
   }
   if (!row.fix.empty()) text += "    Fix: " + row.fix + "\n";
@@ -147,29 +147,52 @@ bool baseline_would_do(const Verdict& verdict) {
   });
 }
 
+std::string baseline_command(const Verdict& verdict,
+                             const std::vector<std::filesystem::path>& inputs) {
+  const bool has_baseline = !verdict.baseline.empty();
+  const std::string file =
+      has_baseline ? shell_word(verdict.baseline.string()) : "gpumemtrace-baseline.json";
+  const std::string names = inputs.empty() ? "INPUT" : shell_words(inputs);
+  std::string text =
+      format_text("To accept this as it is: gpumemtrace check {} --baseline {} --write-baseline\n",
+                  names, file);
+  if (!has_baseline) text += format_text("and give --baseline {} from then on.\n", file);
+  return text;
+}
+
+// Whether a line was proposed that leaves a failed finding out.
+bool proposes_suppression(const Verdict& verdict) {
+  return std::ranges::any_of(verdict.findings, [](const JudgedFinding& finding) {
+    return finding.status == FindingStatus::kFails && !suppression_for(*finding.row).empty();
+  });
+}
+
 std::string how_to_accept(const Verdict& verdict,
                           const std::vector<std::filesystem::path>& inputs) {
   if (verdict.outcome != Outcome::kViolated && verdict.outcome != Outcome::kNotComparable) {
     return {};
   }
-  std::string text;
-  if (baseline_would_do(verdict)) {
-    std::string names;
-    for (const std::filesystem::path& input : inputs) names += " " + shell_word(input.string());
-    text = format_text(
-        "To accept this as it is: gpumemtrace check{} --baseline gpumemtrace-baseline.json "
-        "--write-baseline\nand give --baseline gpumemtrace-baseline.json from then on.\n",
-        names.empty() ? " INPUT" : names);
-  } else {
-    text = "To accept this as it is: raise the limits that are not held.\n";
-  }
-  if (count_with(verdict, FindingStatus::kFails) == 0) return text;
+  const std::string text = baseline_would_do(verdict)
+                               ? baseline_command(verdict, inputs)
+                               : "To accept this as it is: raise the limits that are not held.\n";
+  if (!proposes_suppression(verdict)) return text;
   return text +
          "To leave findings out: put their `Suppress` lines into a file and give it with "
          "--suppressions FILE\n";
 }
 
 }  // namespace
+
+std::vector<std::string> holder_lines(const PolicyCheck& check) {
+  if (check.holders.empty()) return {};
+  std::vector<std::string> lines = {check.holders_title};
+  for (const HeldBytes& holder : check.holders) {
+    std::string line = format_text("{:>12}  {}", size_text(holder.bytes), holder.name);
+    if (holder.base_bytes) line += format_text(", {} before", size_text(*holder.base_bytes));
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
 
 std::string title_of(const PolicyCheck& check) {
   return check.subject.empty() ? check.name : format_text("{} ({})", check.name, check.subject);
@@ -181,6 +204,7 @@ std::string verdict_text(const Verdict& verdict, const std::vector<std::filesyst
   for (const PolicyCheck& check : verdict.checks) {
     text += format_text("  {:<4}  {}: {}\n", check.holds ? "ok" : "FAIL", title_of(check),
                         check.message);
+    for (const std::string& line : holder_lines(check)) text += "        " + line + "\n";
   }
   text += findings_text(verdict, FindingStatus::kFails, "Why:");
   text += findings_text(verdict, FindingStatus::kReported, "Seen, and no check asks for it:");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest plugin: limits of GPU memory and leaks for single tests.
 
-    @pytest.mark.limit_gpu_memory("2 GiB")                     # physical bytes at the peak
+    @pytest.mark.limit_gpu_memory("2 GiB")                     # all that the test has in use on a GPU
     @pytest.mark.limit_gpu_memory("1 GiB", level="framework")  # of one level
     @pytest.mark.limit_gpu_leaks("0 B")                        # bytes lost when the test has ended
     @pytest.mark.limit_gpu_leaks("0 B", warmup=1)              # only in the last of two calls
@@ -10,8 +10,9 @@ Copy this file and gpumemtrace_reader.py beside the tests (or put their folder o
 `pytest -p gpumemtrace_pytest`. The program `gpumemtrace` must be installed with them or be on PATH, or
 GPUMEMTRACE_PROGRAM name it.
 
-A marked test runs alone in a process of its own under `gpumemtrace run --check`: what it loses is
-told by identity at the end of that process, and no other test's memory is in its peak. Fixtures of
+A marked test runs alone in a process of its own under `gpumemtrace run --check`, which takes as long
+as pytest needs to start and to import the test's modules: what it loses is told by identity at the end
+of that process, and no other test's memory is in its peak. Fixtures of
 the test run in that process alone. Its options, times, output and outcome (skip, xfail, parameters)
 are those of the test without this plugin, also under pytest-xdist. With warmup=N the test is called
 N times before the call that counts: what those calls and the fixtures keep is no leak.
@@ -36,6 +37,7 @@ import sys
 import tempfile
 
 import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
 from gpumemtrace_reader import find_program
 
@@ -140,20 +142,54 @@ class Recorded:
         """What speaks against the limits; empty where they hold."""
         if self.verdict is None:
             return f"gpumemtrace gave no verdict (exit code {self.exit_code})\n{self.output}"
-        lines = [f"gpumemtrace: {check['name']}: {check['message']}"
-                 for check in self.verdict["checks"] if not check["holds"]]
+        lines = []
+        for check in self.broken():
+            lines.append(f"gpumemtrace: {check['name']}: {check['message']}")
+            lines += [f"  {size_text(row['bytes']):>10}  {row['name']}" for row in check["holders"]]
         for finding in self.verdict["findings"]:
-            if finding["status"] == "fails":
-                lines += [f"  {finding['title']}", f"    {finding['detail']}", f"    {finding['fix']}"]
+            if finding["status"] != "fails":
+                continue
+            lines += [f"  {finding['title']}", f"    {finding['detail']}"]
+            if finding["calls"]:
+                lines.append("    " + finding["calls"])
+            lines.append(f"    {finding['fix']}")
         return "\n".join(lines)
 
+    def broken(self):
+        return [check for check in self.verdict["checks"] if not check["holds"]]
 
-def hold_to_limits(report, complaint):
+    def reason(self):
+        """The complaint in a few words, for the line `FAILED test - reason`."""
+        if self.verdict is None:
+            return "gpumemtrace gave no verdict"
+        leaks = [finding["bytes"] or 0 for finding in self.verdict["findings"]
+                 if finding["status"] == "fails" and finding["rule"] == "leak"]
+        if leaks:
+            return f"{size_text(sum(leaks))} leaked"
+        return "; ".join(f"{check['name']}: {check['message']}" for check in self.broken())
+
+
+def size_text(size):
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+
+
+def failure(report, complaint, reason):
+    """The complaint as pytest's own failures are, which have a reason beside their text."""
+    path, line, _ = report.location
+    crash = ReprFileLocation(path, (line or 0) + 1, reason)
+    return ReprExceptionInfo(reprtraceback=ReprTraceback([ReprEntryNative([complaint + "\n"])], None, "native"),
+                             reprcrash=crash)
+
+
+def hold_to_limits(report, complaint, reason):
     """A call that passed and broke a limit has failed, as xfail may have foreseen."""
     foreseen = getattr(report, "wasxfail", None)
     strict = re.match(r"\[XPASS\(strict\)\] ?(.*)", str(report.longrepr or ""), re.DOTALL)
     if report.passed and foreseen is None:
-        report.outcome, report.longrepr = "failed", complaint
+        report.outcome, report.longrepr = "failed", failure(report, complaint, reason)
     elif report.passed or (report.failed and strict):
         report.outcome = "skipped"
         report.wasxfail = foreseen if strict is None else strict[1]
@@ -172,7 +208,7 @@ def reports_of(item, program, policy, folder, kept):
         complaint += f"\n  the trace is kept: gpumemtrace summary {shlex.quote(str(folder))}"
     for report in recorded.reports:
         if complaint and report.when == "call":
-            hold_to_limits(report, complaint)
+            hold_to_limits(report, complaint, recorded.reason())
     if item.config.option.capture == "no":
         sys.stdout.write(recorded.output)
     return recorded.reports

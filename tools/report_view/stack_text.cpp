@@ -52,6 +52,13 @@ std::string short_text(const Stack& stack, std::size_t most_frames) {
   return text;
 }
 
+const Stack* find_stack(const analyzer::rows::Report& report,
+                        const analyzer::rows::OptionalText& stack) {
+  const auto found =
+      std::ranges::find_if(report.stacks, [&](const Stack& row) { return row.id == stack; });
+  return found == report.stacks.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 std::vector<const Frame*> readable_frames(const Stack& stack) {
@@ -76,9 +83,20 @@ std::string name_frame(const Frame& frame) {
 
 std::string short_stack(const analyzer::rows::Report& report,
                         const analyzer::rows::OptionalText& stack, std::size_t most_frames) {
-  const auto found =
-      std::ranges::find_if(report.stacks, [&](const Stack& row) { return row.id == stack; });
-  return found == report.stacks.end() ? std::string() : short_text(*found, most_frames);
+  const Stack* const found = find_stack(report, stack);
+  return found == nullptr ? std::string() : short_text(*found, most_frames);
+}
+
+std::vector<std::string> stack_lines(const analyzer::rows::Report& report,
+                                     const analyzer::rows::OptionalText& stack) {
+  constexpr std::size_t kMostFrames = 20;
+  std::vector<std::string> lines;
+  const Stack* const found = find_stack(report, stack);
+  if (found == nullptr) return lines;
+  for (const Frame* frame : readable_frames(*found)) {
+    if (lines.size() < kMostFrames) lines.push_back(name_frame(*frame));
+  }
+  return lines;
 }
 
 }  // namespace gpumemtrace::tools

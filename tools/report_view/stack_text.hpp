@@ -25,4 +25,8 @@ namespace gpumemtrace::tools {
                                       const analyzer::rows::OptionalText& stack,
                                       std::size_t most_frames);
 
+// Its readable frames, innermost first, at most twenty; empty where there is no such stack.
+[[nodiscard]] std::vector<std::string> stack_lines(const analyzer::rows::Report& report,
+                                                   const analyzer::rows::OptionalText& stack);
+
 }  // namespace gpumemtrace::tools

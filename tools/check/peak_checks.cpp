@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check/peak_checks.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace rows = analyzer::rows;
+using rows::PeakOf;
+
+constexpr std::size_t kMostHolders = 5;
+constexpr const char* kPhysical = "physical";
+
+void name_largest(PolicyCheck& check, std::vector<HeldBytes> holders, std::string title) {
+  if (check.holds) return;
+  if (holders.size() > kMostHolders) holders.resize(kMostHolders);
+  check.holders_title = std::move(title);
+  check.holders = std::move(holders);
+}
+
+std::string range_text(const rows::CardPeak& row) {
+  const std::string low = size_text(row.low_bytes);
+  const std::string high = size_text(row.high_bytes);
+  return low == high ? format_text("{} to {} bytes", format_count(row.low_bytes),
+                                   format_count(row.high_bytes))
+                     : format_text("{} to {}", low, high);
+}
+
+// A peak between two samples of the driver lies between two numbers. It holds where the higher one
+// does and fails where the lower one does. `allowed` says what is allowed, in words.
+PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
+                        const std::string& allowed) {
+  PolicyCheck check;
+  check.holds = row.high_bytes <= allowed_bytes;
+  if (check.holds) {
+    check.message = format_text("{} at the peak, {}", size_text(row.high_bytes), allowed);
+  } else if (row.low_bytes > allowed_bytes) {
+    const bool is_range = row.low_bytes != row.high_bytes;
+    check.message = format_text("{}{} at the peak, {}", is_range ? "at least " : "",
+                                size_text(row.low_bytes), allowed);
+  } else {
+    check.message = format_text(
+        "not certain: {} at the peak, {}; what the driver took between two samples is not known",
+        range_text(row), allowed);
+  }
+  return check;
+}
+
+std::string allowed_text(std::uint64_t bytes) { return size_text(bytes) + " allowed"; }
+
+PolicyCheck check_card_peak(const rows::Report& report, const rows::CardPeak& row,
+                            const PeakLimit& limit) {
+  PolicyCheck check = judge_range(row, limit.bytes, allowed_text(limit.bytes));
+  check.name = "max-peak";
+  check.subject = std::string(name_of(row.of));
+  if (row.device) check.subject += " on " + *row.device;
+  name_largest(check, holders_at(report, {row.of, {}, row.device, {}}),
+               "Held most, each line at the peak of its allocator:");
+  return check;
+}
+
+PolicyCheck check_asked_for(const rows::Report& report, const rows::Device& device,
+                            const PeakLimit& limit) {
+  const std::uint64_t bytes = device.physical_peak ? device.physical_peak->bytes : 0;
+  PolicyCheck check{"max-peak", "physical on " + device.id,
+                    format_text("{} at the peak, {}", size_text(bytes), allowed_text(limit.bytes)),
+                    bytes <= limit.bytes};
+  if (limit.level.empty()) {
+    check.message +=
+        "; only what the processes asked for counts, as this report has no peak of the job";
+  }
+  name_largest(check, holders_at(report, {{}, {}, device.id, {}}), "Held most:");
+  return check;
+}
+
+PolicyCheck check_level(const rows::Report& report, const rows::Peak& row, const PeakLimit& limit) {
+  PolicyCheck check{
+      "max-peak", limit.level,
+      format_text("{} at the peak, {}", size_text(row.bytes), allowed_text(limit.bytes)),
+      row.bytes <= limit.bytes};
+  if (row.device) check.subject += " on " + *row.device;
+  if (report.processes.size() > 1) check.subject += " in " + process_name(report, row.process);
+  name_largest(check, holders_at(report, {{}, row.level, row.device, row.process}), "Held most:");
+  return check;
+}
+
+bool has_peak_of_job(const rows::Report& report) {
+  return highest_card_peak(report, PeakOf::kJob) != nullptr;
+}
+
+// What the peak that a baseline names consists of, in the report.
+std::string growth_title(bool knows_lines) {
+  return knows_lines ? "Grew most:"
+                     : "Held most (the baseline has no lines to tell who grew; write it again):";
+}
+
+void name_grown(PolicyCheck& check, const rows::Report& report, const std::string& level,
+                const BaselineEntry& known) {
+  const auto lines = known.holders.find(level);
+  std::vector<HeldBytes> now = holders_of_level(report, level);
+  const bool knows_lines = lines != known.holders.end();
+  if (knows_lines) now = grown(std::move(now), lines->second);
+  name_largest(check, std::move(now), growth_title(knows_lines));
+}
+
+// "108.0 MiB allowed, 100.0 MiB in the baseline".
+std::string limit_text(std::uint64_t allowed_bytes, std::uint64_t base_bytes) {
+  return format_text("{} in the baseline, {}", size_text(base_bytes), allowed_text(allowed_bytes));
+}
+
+}  // namespace
+
+std::vector<PolicyCheck> checks_of_limit(const rows::Report& report, const PeakLimit& limit) {
+  const auto is_meant = [&](const rows::OptionalText& device) {
+    return limit.device.empty() || limit.device == device;
+  };
+  std::vector<PolicyCheck> checks;
+  if (limit.level.empty()) {
+    for (const rows::CardPeak& row : report.card_peaks) {
+      if (row.of == limit.of && is_meant(row.device)) {
+        checks.push_back(check_card_peak(report, row, limit));
+      }
+    }
+  }
+  const bool is_old = limit.level.empty() && limit.of == PeakOf::kJob && !has_peak_of_job(report);
+  if (is_old || limit.level == kPhysical) {
+    for (const rows::Device& device : report.devices) {
+      if (is_meant(device.id)) checks.push_back(check_asked_for(report, device, limit));
+    }
+  }
+  for (const rows::Peak& row : report.peak) {
+    if (limit.level.empty() || name_of(row.level) != limit.level || !is_meant(row.device)) continue;
+    checks.push_back(check_level(report, row, limit));
+  }
+  return checks;
+}
+
+std::string names_of_peaks(const rows::Report& report) {
+  const auto name = [](std::string_view peak, const rows::OptionalText& device) {
+    return std::string(peak) + (device ? " on " + *device : "");
+  };
+  std::set<std::string> whole;
+  std::set<std::string> parts;
+  for (const rows::CardPeak& row : report.card_peaks) {
+    whole.insert(name(name_of(row.of), row.device));
+  }
+  for (const rows::Device& row : report.devices) parts.insert(name(kPhysical, row.id));
+  for (const rows::Peak& row : report.peak) parts.insert(name(name_of(row.level), row.device));
+  std::vector<std::string> names(whole.begin(), whole.end());
+  names.insert(names.end(), parts.begin(), parts.end());
+  return names.empty() ? "none" : joined(names);
+}
+
+std::vector<PolicyCheck> checks_of_growth(const rows::Report& report, const BaselineEntry& known,
+                                          const RegressionLimit& limit) {
+  std::vector<PolicyCheck> checks;
+  const auto add = [&](PolicyCheck check, const std::string& level) {
+    check.name = "max-regression";
+    check.subject = level + " peak";
+    check.baseline_can_accept = true;
+    name_grown(check, report, level, known);
+    checks.push_back(std::move(check));
+  };
+  const auto base_of = [&](const std::string& level) -> std::optional<std::uint64_t> {
+    const auto found = known.peak_bytes.find(level);
+    return found == known.peak_bytes.end() ? std::nullopt : std::optional(found->second);
+  };
+  const rows::CardPeak* const job = highest_card_peak(report, PeakOf::kJob);
+  const std::optional<std::uint64_t> base_of_job = base_of(kPeakOfJob);
+  const bool is_new = job != nullptr && base_of_job;
+  if (is_new) {
+    const std::uint64_t allowed = limit.allowed_bytes(*base_of_job);
+    add(judge_range(*job, allowed, limit_text(allowed, *base_of_job)), kPeakOfJob);
+  }
+  for (const auto& [level, bytes] : peaks_of(report)) {
+    if (is_new && level == kPhysical) continue;  // a part of the job's
+    const std::uint64_t base = base_of(level).value_or(0);
+    const std::uint64_t allowed = limit.allowed_bytes(base);
+    PolicyCheck check;
+    check.holds = bytes <= allowed;
+    check.message = format_text("{}, {}", size_text(bytes), limit_text(allowed, base));
+    if (level == kPhysical && (job != nullptr || base_of_job)) {
+      check.message += job != nullptr
+                           ? "; compared without contexts, as an older version wrote the baseline"
+                           : "; compared without contexts, as this report has no peak of the job";
+    }
+    add(std::move(check), level);
+  }
+  return checks;
+}
+
+}  // namespace gpumemtrace::tools
