@@ -17,6 +17,7 @@
 #include "preload/driver/tracking.hpp"
 #include "preload/session/allocator_options.hpp"
 #include "preload/session/session_state.hpp"
+#include "trace/run_texts.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::preload {
@@ -103,6 +104,8 @@ void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
       {TextKey::kLocalRank, job.local_rank},
       {TextKey::kWorldSize, job.world_size},
       {TextKey::kJob, job.job},
+      {trace::kAttemptText, job.attempt},
+      {trace::kRunText, job.run},
       {TextKey::kTorchAllocator, torch_backend()},
       {TextKey::kTorchCudaAllocConf, environment("PYTORCH_CUDA_ALLOC_CONF")},
       {TextKey::kTorchAllocConf, environment("PYTORCH_ALLOC_CONF")}};

@@ -19,6 +19,8 @@ struct JobFacts {
   std::string_view local_rank;
   std::string_view world_size;
   std::string_view job;
+  std::string_view attempt;  // how often the scheduler had started the job before
+  std::string_view run;      // which `gpumemtrace run` started the process
 };
 JobFacts read_job_facts() noexcept;
 

@@ -301,6 +301,11 @@ class Folders(Promises, support.EndToEnd):
         self.expect(0, "gpumemtrace run --quiet -o traces/ -- ./my_test", FAULTY="1")
         result = self.expect(0, "gpumemtrace check traces/")
         self.assertIn(f"left out traces/{old}: an earlier run of the same command", result.stdout)
+        for command in ("summary traces/", "analyze traces/ -o r.json", "report traces/ -o r.html",
+                        "diff traces/ traces/", "export traces/ --to collapsed -o c.txt"):
+            self.assertIn(f"left out traces/{old}", self.expect(0, f"gpumemtrace {command}").stderr)
+        self.assertIn(f"left out traces/{old}", self.expect(0, "gpumemtrace check r.json").stdout)
+        self.expect(23, "gpumemtrace check traces/ --all-runs")
         self.expect(23, f"gpumemtrace check traces/ traces/{old}")
         # What ran once with other arguments, or from one parent, is no earlier run.
         self.expect(0, f"gpumemtrace run --quiet -o more/ -- {support.PYTHON} keeps.py 1000")

@@ -49,7 +49,8 @@ TEST_CASE("a path is absolute and ends with .gmt", "[unit]") {
 
 TEST_CASE("the fields of a pattern", "[unit]") {
   const Environment variables({{"TASK", "seven/8"}, {"EMPTY", ""}, {"UP", ".."}, {"HERE", "."}});
-  const JobFacts job{.rank = "3", .local_rank = "1", .world_size = "4", .job = "9[0]"};
+  const JobFacts job{
+      .rank = "3", .local_rank = "1", .world_size = "4", .job = "9[0]", .attempt = {}, .run = {}};
   CHECK(expand("/t/%p", job) == "/t/" + own_id() + ".gmt");
   CHECK(expand("/t/%e", job) == "/t/unit_tests.gmt");
   CHECK(expand("/t/%h", job) == "/t/" + host() + ".gmt");
@@ -123,6 +124,23 @@ TEST_CASE("the place in a job is what its launcher says", "[unit]") {
                   {"SLURM_JOB_ID", "123"}}) == "5||8|123|");
   // A rank of nothing is none.
   CHECK(facts_of({{"RANK", "5"}, {"LOCAL_RANK", "1"}, {"LSB_JOBID", "3"}}) == "|||3|");
+}
+
+TEST_CASE("a run is known by its `gpumemtrace run` and by the scheduler's job and attempt",
+          "[unit]") {
+  const auto facts_of = [](std::initializer_list<Environment::Variable> variables) {
+    const Environment environment(variables);
+    const JobFacts facts = read_job_facts();
+    return std::string(facts.job) + "|" + std::string(facts.attempt) + "|" + std::string(facts.run);
+  };
+  CHECK(facts_of({}) == "||");
+  CHECK(facts_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}}) == "7|1|");
+  CHECK(facts_of({{"TORCHELASTIC_RUN_ID", "a"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "a|2|");
+  // What torchrun restarts within a job of Slurm is of the same job and attempt.
+  CHECK(facts_of({{"SLURM_JOB_ID", "7"},
+                  {"TORCHELASTIC_RUN_ID", "a"},
+                  {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "7||");
+  CHECK(facts_of({{"GPUMEMTRACE_RUN_ID", "41-99"}}) == "||41-99");
 }
 
 TEST_CASE("a path that is too long is cut, not written beyond its place", "[unit]") {

@@ -50,21 +50,17 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   }
 }
 
-// The report of the inputs, but for what an earlier run of the same command left in their folders:
-// a fault that is gone is not to be judged again. What was left out is noted.
-analyzer::rows::Report load_current(const CheckRequest& request, std::vector<std::string>& notes) {
+// The report that is judged. What is no part of it is noted.
+analyzer::rows::Report load_judged(const CheckRequest& request, std::vector<std::string>& notes) {
   LoadOptions load = request.load;
+  load.tell_left_out = false;
   if (request.policy.max_what_if_bytes) {
     load.what_if = {{}, {*request.policy.max_what_if_bytes}, true};
   }
   analyzer::rows::Report report = load_rows(request.inputs, load);
-  const TracesOfInputs traces = split_by_run(request.inputs, report);
-  for (const std::filesystem::path& path : traces.stale) {
-    notes.push_back(
-        format_text("left out {}: an earlier run of the same command; name the file to judge it",
-                    path.string()));
+  if (const std::string traces = left_out_traces(report); !traces.empty()) {
+    notes.push_back("left out " + traces);
   }
-  if (!traces.stale.empty()) report = load_rows(traces.current, load);
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
     notes.push_back(jobs + "; all of them are judged together");
   }
@@ -172,7 +168,7 @@ int check_job(const CheckRequest& request) {
     return to_int(describe(verdict.outcome).exit_code);
   }
   std::vector<std::string> notes;
-  const analyzer::rows::Report report = load_current(request, notes);
+  const analyzer::rows::Report report = load_judged(request, notes);
   suppressions.add_embedded(report);
   if (request.write_baseline) return write_baseline(report, request.policy);
   Baseline baseline;

@@ -89,6 +89,7 @@ std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {
   }
   const std::filesystem::path library = find_library();
   environment.push_back(preload_variable(library));
+  environment.push_back(run_variable());
   for (EnvironmentVariable& variable : nvtx_variables(library)) {
     environment.push_back(std::move(variable));
   }

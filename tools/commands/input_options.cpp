@@ -57,6 +57,9 @@ void AnalysisOptions::add_options(CommandLine& line) {
   line.flag("--redact", naming.redact,
             "Replace private names (paths, commands, hosts, functions of the program) by "
             "names without meaning (docs/security.md).");
+  line.flag("--all-runs", all_runs,
+            "Take in every trace of a folder; else those are left out whose command was recorded "
+            "again later.");
   line.flag("--progress", tell_progress,
             "Say on stderr how far the analysis is, also where that is no terminal.");
   add_naming_options(line, naming);
@@ -65,6 +68,7 @@ void AnalysisOptions::add_options(CommandLine& line) {
 LoadOptions AnalysisOptions::load_options() const {
   LoadOptions load{naming, thresholds.values(), tell_progress};
   load.scope = {parse_number(rank), device};
+  load.all_runs = all_runs;
   return load;
 }
 

@@ -28,6 +28,7 @@ struct AnalysisOptions {
   bool tell_progress = false;
   std::string rank;
   std::string device;
+  bool all_runs = false;
   NamingOptions naming;
   ThresholdOptions thresholds;
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/launch_environment.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
@@ -55,6 +58,14 @@ std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& lib
     variables.push_back({std::string(kNvtxChainVariable), former});
   }
   return variables;
+}
+
+EnvironmentVariable run_variable() {
+  constexpr const char* kName = "GPUMEMTRACE_RUN_ID";
+  const std::string outer = environment_text(kName);
+  if (!outer.empty()) return {kName, outer};
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return {kName, format_text("{:x}-{:x}", now, getpid())};
 }
 
 EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {

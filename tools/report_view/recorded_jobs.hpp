@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@
 
 namespace gpumemtrace::tools {
 
-// Processes that ran at the same time, or of which one started the other or both have one parent.
+// Processes that ran at the same time, or of which one started the other, or that one parent
+// started with the same command.
 struct RecordedJob {
   std::vector<std::size_t> traces;  // indices into the report's
   std::string name;                 // the command of its first process
@@ -26,13 +28,29 @@ struct RecordedJob {
 // "2 unrelated jobs: train.py (4 processes), bench (1 process)"; empty where there is one.
 [[nodiscard]] std::string unrelated_jobs_text(const analyzer::rows::Report& report);
 
-struct TracesOfInputs {
-  std::vector<std::filesystem::path> current;
-  std::vector<std::filesystem::path> stale;
+// What a trace says of the run that it is a part of; no value where it does not.
+struct RunOfTrace {
+  std::optional<std::string> run;      // of the `gpumemtrace run` that started the process
+  std::optional<std::string> attempt;  // of a scheduler's job: "7.1"
 };
 
-// Stale are the traces in folders among `inputs` that are of an earlier run: a later job, which
-// began when theirs had ended, ran the same command. `report` is that of the inputs.
+// Nothing for a file that cannot be read.
+[[nodiscard]] RunOfTrace read_run(const std::filesystem::path& trace);
+
+// For each trace of the report whether its command was recorded again later, by another run. A run
+// is everything under one `gpumemtrace run` or one attempt of a scheduler's job: all of its traces
+// are replaced together. `runs` are those of the traces.
+[[nodiscard]] std::vector<bool> replaced_traces(const analyzer::rows::Report& report,
+                                                const std::vector<RunOfTrace>& runs);
+
+struct TracesOfInputs {
+  std::vector<std::filesystem::path> current;
+  std::vector<std::size_t> stale;  // indices into the report's traces
+  std::string left_out;            // which these are, and how to take them in; a sentence
+};
+
+// Stale are the replaced traces in folders among `inputs`; a file that is named is never stale.
+// `report` is that of the inputs.
 [[nodiscard]] TracesOfInputs split_by_run(const std::vector<std::filesystem::path>& inputs,
                                           const analyzer::rows::Report& report);
 

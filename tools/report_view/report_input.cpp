@@ -12,9 +12,11 @@
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/messages.hpp"
 #include "tools/base/progress_line.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/printable_report.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {
@@ -24,7 +26,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReportFormat = "gpumemtrace-report";
 constexpr int kReportVersion = 1;
-constexpr const char* kPaused = "paused";  // a row of losses[]
+// Rows of losses[].
+constexpr const char* kPaused = "paused";
+constexpr const char* kLeftOut = "left_out_traces";
 
 // JSON begins with a brace; a trace begins with its own magic.
 bool looks_like_json(const fs::path& path) {
@@ -150,12 +154,26 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
   }
 }
 
+// The report of the traces without those in folders that a later run replaced, which is said.
+analyzer::rows::Report analyze_newest(const std::vector<fs::path>& inputs,
+                                      const LoadOptions& options) {
+  analyzer::rows::Report all = analyze_traces(inputs, options);
+  if (options.all_runs) return all;
+  const TracesOfInputs traces = split_by_run(inputs, all);
+  if (traces.stale.empty()) return all;
+  if (options.tell_left_out) say("left out " + traces.left_out);
+  analyzer::rows::Report report = analyze_traces(traces.current, options);
+  report.losses.push_back({std::string(kLeftOut), traces.stale.size(), analyzer::Severity::kWarning,
+                           traces.left_out + "."});
+  return report;
+}
+
 // Rows whose texts are those of the trace.
 analyzer::rows::Report load_as_it_is(const std::vector<fs::path>& inputs,
                                      const LoadOptions& options) {
   const fs::path* const file = find_report(inputs, options);
   analyzer::rows::Report report =
-      file == nullptr ? analyze_traces(inputs, options) : read_rows(*file, options.naming);
+      file == nullptr ? analyze_newest(inputs, options) : read_rows(*file, options.naming);
   narrow(report, options.scope);
   return report;
 }
@@ -224,7 +242,7 @@ Json load_report(const std::vector<fs::path>& inputs, const LoadOptions& options
   if (!options.scope.is_whole()) return analyzer::to_json(load_as_it_is(inputs, options));
   const fs::path* const report = find_report(inputs, options);
   if (report != nullptr) return read_report(*report, options.naming);
-  return analyzer::to_json(analyze_traces(inputs, options));
+  return analyzer::to_json(analyze_newest(inputs, options));
 }
 
 analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const LoadOptions& options) {
@@ -278,6 +296,10 @@ bool is_complete(const analyzer::rows::Report& report) {
          std::ranges::all_of(report.traces, [](const analyzer::rows::Trace& trace) {
            return trace.complete || is_only_paused(trace.incomplete_because);
          });
+}
+
+std::string left_out_traces(const analyzer::rows::Report& report) {
+  return remedy_of(report, kLeftOut);
 }
 
 bool was_paused(const analyzer::rows::Report& report) {

@@ -39,14 +39,17 @@ struct LoadOptions {
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
+  bool all_runs = false;      // takes in what earlier runs left in the folders
+  bool tell_left_out = true;  // on stderr, where it does not
 };
 
 // Throws Failure for a path that is not there.
 [[nodiscard]] analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
-// which is read. Throws Failure for anything else, and for options that a report cannot follow: its
-// thresholds and names are its own.
+// which is read. Traces in a folder whose command was recorded again later are left out, and
+// are a row of losses[]. Throws Failure for anything else, and for options that a report cannot
+// follow: its thresholds and names are its own.
 [[nodiscard]] Json load_report(const std::vector<std::filesystem::path>& inputs,
                                const LoadOptions& options);
 
@@ -70,6 +73,8 @@ struct LoadOptions {
 // True where no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const Json& report);
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
+// Which traces of its folders the report was made without, a sentence; empty where there are none.
+[[nodiscard]] std::string left_out_traces(const analyzer::rows::Report& report);
 // Whether recording was paused in one of the traces.
 [[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 

@@ -52,6 +52,23 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
   return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }
 
+std::string program_name(const analyzer::rows::Process& process) {
+  const auto file_name = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+  const std::vector<std::string>& command = process.command;
+  const std::string program =
+      command.empty() ? process.executable.value_or("an unknown command") : command.front();
+  if (!process.python) return file_name(program);
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word == "-c") break;  // the program has no name
+    if (word == "-m") return i + 1 < command.size() ? command[i + 1] : file_name(program);
+    const bool has_value = word == "-W" || word == "-X" || word == "--check-hash-based-pycs";
+    if (has_value) ++i;
+    if (!word.starts_with("-")) return file_name(word);
+  }
+  return file_name(program);
+}
+
 std::string process_name(const analyzer::rows::Report& report, const std::string& process_id) {
   const auto& processes = report.processes;
   const bool has_hosts =

@@ -38,6 +38,10 @@ template <class Value>
 // Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 [[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
 
+// "train.py" of `python3 -u train.py`, "torch.distributed.run" of `python3 -m ...`, "bench" of
+// `/home/me/bench --fast`.
+[[nodiscard]] std::string program_name(const analyzer::rows::Process& process);
+
 // "rank 2" where the process has a rank, "process 4711" elsewhere; "rank 2 on node-a" where the job
 // ran on several hosts.
 [[nodiscard]] std::string process_name(const analyzer::rows::Report& report,

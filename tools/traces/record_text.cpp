@@ -61,7 +61,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
      "simulated_driver note thread_library python_version python_stacks_off "
      "native_stacks_off suppression torch_cuda_alloc_conf torch_alloc_conf "
-     "torch_allocator_options"},
+     "torch_allocator_options attempt run"},
     {RecordKind::kAllocatorSetting, "option", 1, "text memory_fraction"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},

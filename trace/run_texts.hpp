@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of texts that say which traces were recorded together, beside TextKey::kJob.
+#pragma once
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::trace {
+
+// How often the scheduler had started the job before.
+inline constexpr auto kAttemptText = static_cast<TextKey>(26);
+// Which `gpumemtrace run` started the process.
+inline constexpr auto kRunText = static_cast<TextKey>(27);
+
+}  // namespace gpumemtrace::trace
