@@ -102,6 +102,9 @@ Difference compare(const DiffOptions& options, const DiffInput& base_input,
   difference.sections = base_input.step
                             ? compare_steps(base, *base_input.step, next, *next_input.step)
                             : compare_jobs(base, next);
+  difference.in_short = base_input.step
+                            ? difference_in_short(base, *base_input.step, next, *next_input.step)
+                            : difference_in_short(base, next);
   const bool sees_leaks = difference.has_limit && !base_input.step;
   difference.base_missing = missing_in(base, sees_leaks);
   difference.next_missing = missing_in(next, sees_leaks);

@@ -91,7 +91,36 @@ BytesByName transferred(const rows::Report& report) {
   return bytes;
 }
 
+// "job peak on d0".
+BytesByName in_use(const rows::Report& report) {
+  BytesByName bytes;
+  for (const rows::CardPeak& row : report.card_peaks) {
+    const std::string name = format_text("{} peak", name_of(row.of));
+    bytes[row.device ? format_text("{} on {}", name, *row.device) : name] = row.bytes;
+  }
+  return bytes;
+}
+
+// What people call a level.
+std::string title_of_level(const std::string& level) {
+  constexpr std::pair<std::string_view, std::string_view> kTitles[] = {
+      {"physical", "asked for by all processes of the job"},
+      {"driver", "asked of the CUDA driver by one process"},
+      {"framework", "PyTorch allocated"},
+      {"pool", "allocated from the driver's memory pools"},
+      {"managed", "managed memory"},
+      {"host", "pinned host memory"},
+      {"imported", "imported from other processes"},
+  };
+  for (const auto& [name, title] : kTitles) {
+    if (name == level) return std::string(title);
+  }
+  return level;
+}
+
 constexpr const char* kLeakSection = "leaks";
+constexpr const char* kCardSection = "card_peaks";
+constexpr const char* kLevelSection = "peak";
 
 struct SectionInfo {
   const char* name;
@@ -100,7 +129,8 @@ struct SectionInfo {
   bool is_limited;  // its rows count as regressions
 };
 constexpr SectionInfo kSections[] = {
-    {"peak", "Peak by allocator layer", peaks_of, true},
+    {kCardSection, "In use at the peak", in_use, true},
+    {kLevelSection, "Peak by allocator layer", peaks_of, true},
     {"categories", "At the peak by category", by_category, false},
     {"owners", "At the peak by owner", by_owner, false},
     {"places", "At the peak by call site", by_call_site, false},
@@ -129,9 +159,13 @@ std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows
   const rows::Report named_base = names.apply_to(base);
   const rows::Report named_next = names.apply_to(next);
   std::vector<DifferenceSection> sections;
+  const bool has_card_peaks = !base.card_peaks.empty() && !next.card_peaks.empty();
   for (const SectionInfo& info : kSections) {
+    if (info.collect == in_use && !has_card_peaks) continue;  // an older report
     sections.push_back(
         compare(info.name, info.title, info.collect(named_base), info.collect(named_next)));
+    if (info.collect != peaks_of) continue;
+    for (DifferenceRow& row : sections.back().rows) row.title = title_of_level(row.name);
   }
   return sections;
 }
@@ -152,10 +186,14 @@ std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& 
           return info.is_limited && section.name == info.name;
         });
     for (const DifferenceRow& row : section.rows) {
+      // What others have on the card is not the job's to answer for.
+      if (section.name == kCardSection && !row.name.starts_with("job")) continue;
       const std::uint64_t allowed =
           section.name == kLeakSection ? row.base_bytes : limit.allowed_bytes(row.base_bytes);
       if (!is_limited || row.new_bytes <= allowed) continue;
-      regressions.push_back({section.name + ", " + row.name, row.base_bytes, row.new_bytes});
+      const std::string title = row.title.empty() ? row.name : row.title;
+      regressions.push_back({section.name + ", " + row.name, row.base_bytes, row.new_bytes,
+                             format_text("{}, {}", section.title, title)});
     }
   }
   return regressions;

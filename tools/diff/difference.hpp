@@ -18,6 +18,7 @@ struct DifferenceRow {
   std::string name;
   std::uint64_t base_bytes = 0;
   std::uint64_t new_bytes = 0;
+  std::string title{};  // for people; empty: the name
 
   [[nodiscard]] bool changed() const { return base_bytes != new_bytes; }
 };
@@ -29,9 +30,9 @@ struct DifferenceSection {
   std::vector<DifferenceRow> rows;
 };
 
-// Peaks by level, holders at the driver's and the framework's peak by category, owner and call
-// site, leaks by call site, transfers by kind. Call sites are compared by function and file, not by
-// line.
+// Peaks of the job and of each card, where both reports have them; peaks by level, holders at the
+// driver's and the framework's peak by category, owner and call site, leaks by call site, transfers
+// by kind. Call sites are compared by function and file, not by line.
 [[nodiscard]] std::vector<DifferenceSection> compare_jobs(const analyzer::rows::Report& base,
                                                           const analyzer::rows::Report& next);
 
@@ -45,13 +46,23 @@ struct DifferenceSection {
 [[nodiscard]] std::vector<std::string> changes_of_environment(const analyzer::rows::Report& base,
                                                               const analyzer::rows::Report& next);
 
-// Totals that grew by more than is allowed: rows of the sections "peak", "leaks" and "transfers",
-// of a step all rows. What is lost may not grow at all.
+// Totals that grew by more than is allowed: rows of the sections "card_peaks" (of the job alone),
+// "peak", "leaks" and "transfers", of a step all rows. What is lost may not grow at all.
 [[nodiscard]] std::vector<DifferenceRow> regressions_of(
     const std::vector<DifferenceSection>& sections, const RegressionLimit& limit);
 
+// The difference in one sentence: "The job peaks at 2.0 GiB, 1.0 GiB more than BASE; ..."
+[[nodiscard]] std::string difference_in_short(const analyzer::rows::Report& base,
+                                              const analyzer::rows::Report& next);
+// The same of two steps.
+[[nodiscard]] std::string difference_in_short(const analyzer::rows::Report& base,
+                                              std::uint64_t base_step,
+                                              const analyzer::rows::Report& next,
+                                              std::uint64_t next_step);
+
 // All that `diff` says.
 struct Difference {
+  std::string in_short;
   std::vector<DifferenceSection> sections;
   std::vector<DifferenceRow> regressions;
   bool has_limit = false;

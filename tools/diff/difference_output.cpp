@@ -15,7 +15,8 @@ std::string change_text(const DifferenceRow& row) {
 
 std::string row_text(const DifferenceRow& row) {
   return format_text("  {:>11}  {:>10} -> {:<10}  {}\n", change_text(row),
-                     size_text(row.base_bytes), size_text(row.new_bytes), row.name);
+                     size_text(row.base_bytes), size_text(row.new_bytes),
+                     row.title.empty() ? row.name : row.title);
 }
 
 Json row_json(const DifferenceRow& row) {
@@ -48,8 +49,9 @@ std::string headline(const Difference& difference) {
 }  // namespace
 
 std::string difference_text(const Difference& difference) {
-  std::string text = headline(difference) + missing_text("BASE", difference.base_missing) +
-                     missing_text("NEW", difference.next_missing);
+  std::string text =
+      headline(difference) + difference.in_short + (difference.in_short.empty() ? "" : "\n") +
+      missing_text("BASE", difference.base_missing) + missing_text("NEW", difference.next_missing);
   for (const std::string& change : difference.changes) text += "Note: " + change + "\n";
   for (const DifferenceSection& section : difference.sections) {
     std::string rows;
@@ -75,6 +77,7 @@ Json difference_json(const Difference& difference) {
     for (const DifferenceRow& row : section.rows) rows.push_back(row_json(row));
     json["sections"].push_back({{"name", section.name}, {"rows", std::move(rows)}});
   }
+  json["in_short"] = difference.in_short;
   json["regressions"] = difference.has_limit ? Json::array() : Json(nullptr);
   if (difference.has_limit) {
     for (const DifferenceRow& row : difference.regressions) {

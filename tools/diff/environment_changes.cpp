@@ -13,14 +13,9 @@ namespace rows = analyzer::rows;
 
 using Values = std::set<std::string>;
 
-// Arguments change from run to run; the program is the executable and, of an interpreter, its
-// script.
+// Arguments change from run to run, so they are left out.
 void program_of(const rows::Process& process, Values& values) {
-  const auto name_of = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
-  std::string text = name_of(process.executable.value_or("unknown"));
-  const bool is_python = process.python && process.command.size() > 1;
-  if (is_python) text = name_of(process.command[1]);
-  values.insert(text);
+  values.insert(program_name(process));
 }
 
 void driver_of(const rows::Process& process, Values& values) {
