@@ -239,9 +239,10 @@ void TraceFile::open_ring(RingHeader& header) {
 void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
   if (header.magic == kRingMagic && header.version == header_.version && header.id == header_.id) {
     ring_bytes_ = ring_.bytes();
-    exit_seen_ = header.exit_seen.load() != 0;
+    const std::uint32_t ended_by = header.ended_by_signal.load();
+    exit_seen_ = header.exit_seen.load() != 0 || ended_by == kEndedByExit;
     end_is_marked_ = header.marked_end.load() != 0;
-    ended_by_signal_ = static_cast<int>(header.ended_by_signal.load() & 0x7f);
+    ended_by_signal_ = static_cast<int>(ended_by & 0x7f);
     for (std::size_t i = 0; i < dropped_.size(); ++i) {
       dropped_[i] = dropped_records(header, static_cast<DropClass>(i));
     }

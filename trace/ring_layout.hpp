@@ -69,6 +69,9 @@ struct ControlMailbox {
   char text[256] = {};
 };
 
+// In the place of a signal: the process exited, by a way that its exit handlers did not see.
+inline constexpr std::uint32_t kEndedByExit = 0x80;
+
 struct RingHeader {
   std::uint64_t magic = kRingMagic;
   std::uint32_t version = kFileVersion;
@@ -85,8 +88,8 @@ struct RingHeader {
   // MarkKind of the last end of the process whose mark is committed: the packed trace says the same
   // once nothing is left to pack. 0: none.
   std::atomic<std::uint32_t> marked_end = 0;
-  // Set by `gpumemtrace run`, which sees how its child ends: the signal that ended it; 0: not
-  // known.
+  // Set by `gpumemtrace run`, which sees how its child ends: the signal that ended it, or
+  // kEndedByExit; 0: not known.
   std::atomic<std::uint32_t> ended_by_signal = 0;
   // Calls that were not recorded because another call of their thread seemed to be under way, and
   // whose stack could not be followed to see whether it is.

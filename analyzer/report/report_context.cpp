@@ -30,8 +30,8 @@ rows::TraceEnd end_of(const Process& process) {
     return signal == kSigkill ? TraceEnd::kKilled : TraceEnd::kSignal;
   }
   if (!process.model().statistics().stopped_because.empty()) return TraceEnd::kUnknown;
-  if (process.file().exit_seen() || process.model().statistics().exit_seen) return TraceEnd::kExit;
-  return process.file().has_ring() ? TraceEnd::kKilled : TraceEnd::kUnknown;
+  const bool has_exited = process.file().exit_seen() || process.model().statistics().exit_seen;
+  return has_exited ? TraceEnd::kExit : TraceEnd::kUnknown;
 }
 
 }  // namespace

@@ -110,11 +110,9 @@ std::vector<std::string> notes_on(const ReportProcess& process) {
   if (process.end == rows::TraceEnd::kSignal) {
     notes.push_back("The process was ended by signal " + std::to_string(signal) + " (" +
                     strsignal(signal) + ").");
-  } else if (process.end == rows::TraceEnd::kKilled && signal == 0) {
+  } else if (process.end == rows::TraceEnd::kUnknown && process.process->file().has_ring()) {
     notes.push_back(
-        "The process ended without an exit. `gpumemtrace run` would have seen by which signal, had "
-        "it "
-        "started this process.");
+        "How the process ended is not known. Start it with `gpumemtrace run` to see it.");
   }
   if (const std::string& reason = process.model().statistics().stopped_because; !reason.empty()) {
     notes.push_back("Recording stopped before the process ended: " + reason + ".");

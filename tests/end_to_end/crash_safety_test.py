@@ -41,7 +41,7 @@ class RandomKills:
         trace.with_name(trace.name + ".ring").unlink()
 
     def check(self, returned, report):
-        self.assertEqual(report["traces"][0]["end"], "killed")
+        self.assertEqual(report["traces"][0]["end"], "unknown")
         reported = reported_calls(report)
         dropped = dropped_calls(report)
         for name, count in returned.items():
@@ -128,7 +128,7 @@ class KilledAtBothEnds(support.EndToEnd):
                 process.wait(support.TIMEOUT_S)
                 report = support.analyze(trace)
                 self.assertEqual(reported_calls(report), everything)
-                self.assertIn(report["traces"][0]["end"], ("exit", "killed"))
+                self.assertIn(report["traces"][0]["end"], ("exit", "unknown"))
                 self.assertLessEqual(set(support.losses(report)), {"clock_not_calibrated"})
 
 
@@ -150,7 +150,7 @@ class OtherEndings(support.EndToEnd):
         self.assertEqual(result.stderr, b"")
         report = support.analyze(trace)
         self.assertEqual(
-            report["traces"][0]["end"], "exit" if mode in self.ORDERLY else "killed")
+            report["traces"][0]["end"], "exit" if mode in self.ORDERLY else "unknown")
         return counters.read(), report
 
     def test_nothing_is_lost_where_no_call_is_under_way(self):

@@ -34,11 +34,11 @@ class Exec(support.EndToEnd):
     def test_an_exec_that_fails_is_no_end(self):
         self.assertEqual(self.ends_by_allocations("fails"), {3: "exit"})
         self.assertEqual(
-            self.ends_by_allocations("fails_and_goes_on", -signal.SIGKILL), {4: "killed"})
+            self.ends_by_allocations("fails_and_goes_on", -signal.SIGKILL), {4: "unknown"})
 
     def test_what_a_child_in_the_same_memory_does_is_not_the_end(self):
         self.assertEqual(
-            self.ends_by_allocations("fails_in_a_child", -signal.SIGKILL), {4: "killed"})
+            self.ends_by_allocations("fails_in_a_child", -signal.SIGKILL), {4: "unknown"})
 
     def test_other_threads_work_until_the_end(self):
         ends = self.ends_by_allocations("while_a_thread_works")
@@ -101,6 +101,10 @@ class UnderRun(support.EndToEnd):
                 self.assertEqual((end, has_ring), ("signal", True))
                 self.assertIn(f"signal {number.value} ", notes[0])
 
+    def test_an_exit_by_the_system_call_is_one(self):
+        end, has_ring, notes = self.end_of("exit_group")
+        self.assertEqual((end, has_ring, notes), ("exit", True, []))
+
     def test_sigkill_is_killed(self):
         end, has_ring, notes = self.end_of("sigkill", 128 + signal.SIGKILL)
         self.assertEqual((end, has_ring, notes), ("killed", True, []))
@@ -120,7 +124,7 @@ class UnderRun(support.EndToEnd):
             [support.VICTIMS / "endings", self.folder / "counters", "sigterm", "quiet"],
             support.recorded_environment())
         trace = self.report()["traces"][0]
-        self.assertEqual(trace["end"], "killed")
+        self.assertEqual(trace["end"], "unknown")
         self.assertIn("gpumemtrace run", trace["notes"][0])
 
     def test_the_signal_is_that_of_the_last_program(self):

@@ -29,16 +29,17 @@ const WrittenTrace* last_trace_of(const std::vector<WrittenTrace>& traces, pid_t
 
 void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end) {
   const WrittenTrace* const trace = last_trace_of(traces, end.process_id);
-  if (end.signal == 0 || trace == nullptr) return;
+  if (trace == nullptr) return;
   const trace::OwnDescriptor ring(open(ring_of(trace->path).c_str(), O_RDWR | O_CLOEXEC));
   trace::RingHeader header;
   if (!ring.read_at(0, &header, sizeof header) || header.magic != trace::kRingMagic ||
       header.process_id != trace->process_id) {
     return;
   }
-  const auto signal = static_cast<std::uint32_t>(end.signal);
-  [[maybe_unused]] const ssize_t written =
-      pwrite(ring.number(), &signal, sizeof signal, offsetof(trace::RingHeader, ended_by_signal));
+  const std::uint32_t ended_by =
+      end.signal == 0 ? trace::kEndedByExit : static_cast<std::uint32_t>(end.signal);
+  [[maybe_unused]] const ssize_t written = pwrite(ring.number(), &ended_by, sizeof ended_by,
+                                                  offsetof(trace::RingHeader, ended_by_signal));
 }
 
 void remove_spent_rings(std::vector<WrittenTrace>& traces) {

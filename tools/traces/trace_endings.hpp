@@ -9,8 +9,9 @@
 
 namespace gpumemtrace::tools {
 
-// Notes in the ring of the child's last trace which signal ended the child; nothing where it
-// exited. A ring that cannot be written keeps its trace as it is.
+// Notes in the ring of the child's last trace which signal ended the child, or that it exited: a
+// trace does not show an exit by the system call. A ring that cannot be written keeps its trace as
+// it is.
 void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
 
 // Removes the rings that hold nothing but what the packed trace holds too. The traces of processes

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -55,6 +56,7 @@ void end_by_exit() { std::exit(0); }
 void end_in_a_thread() { std::thread(end_by_exit).join(); }
 void end_by_underscore_exit() { _exit(0); }
 void end_by_c_exit() { std::_Exit(0); }
+void end_by_system_call() { syscall(SYS_exit_group, 0); }
 void end_by_quick_exit() { std::quick_exit(0); }
 void end_by_abort() { std::abort(); }
 void end_by_sigterm() {
@@ -95,6 +97,7 @@ constexpr Ending kEndings[] = {{"return", return_from_main},
                                {"exit_in_thread", end_in_a_thread},
                                {"_exit", end_by_underscore_exit},
                                {"_Exit", end_by_c_exit},
+                               {"exit_group", end_by_system_call},
                                {"sigkill", end_by_sigkill},
                                {"quick_exit", end_by_quick_exit},
                                {"abort", end_by_abort},
