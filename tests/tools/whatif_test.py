@@ -368,6 +368,12 @@ class WhatIf(unittest.TestCase):
         self.assertIn("Recorded without PyTorch", text)
         self.assertIn("calls of the driver: 2 instead of 100", " ".join(text.split()))
 
+    def test_a_program_of_jax_is_told_whose_allocator_it_has(self):
+        text = " ".join(call("whatif", self.folder("gpu", "jax_train")).stdout.split())
+        self.assertIn("XLA's allocator in p1 on d0 JAX has 7.9 GiB here", text)
+        self.assertIn("record again with XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async", text)
+        self.assertNotIn("max_split_size_mb", text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -78,6 +78,8 @@ struct SummaryDetail {
 [[nodiscard]] Blocks transfer_section(const Report& report, const SummaryDetail& detail);
 // Whether the trace is complete, what it misses and what was guessed.
 [[nodiscard]] Blocks trace_section(const Report& report, const SummaryDetail& detail);
+// What XLA took in advance, and why lines of the program have no names.
+[[nodiscard]] Blocks recording_section(const Report& report, const SummaryDetail& detail);
 // The one command or setting that helps most.
 [[nodiscard]] Blocks next_section(const Report& report, const SummaryDetail& detail);
 

@@ -16,7 +16,12 @@
 namespace gpumemtrace::tools {
 namespace {
 
+using analyzer::Level;
+using analyzer::rows::Holder;
 using analyzer::rows::OptionalNumber;
+using analyzer::rows::Peak;
+using analyzer::rows::Report;
+using analyzer::rows::Usage;
 using analyzer::rows::WhatIf;
 using analyzer::rows::WhatIfBasis;
 using analyzer::rows::WhatIfFit;
@@ -282,10 +287,55 @@ std::string unusable_text(const WhatIf& device) {
          std::string(shown.empty() ? "" : ", with the lines of the blocks there") + ":\n" + text;
 }
 
-std::string device_text(const WhatIf& device) {
+// What XLA asked the driver for, at most.
+std::uint64_t bytes_of_jax(const Report& report, const WhatIf& device) {
+  std::uint64_t bytes = 0;
+  for (const Peak& peak : report.peak) {
+    const bool is_there = peak.process == device.process && peak.device == device.device &&
+                          (peak.level == Level::kDriver || peak.level == Level::kPool);
+    if (!is_there) continue;
+    for (const Holder& holder : peak.holders) {
+      if (holder.origin.owner == "jax") bytes += holder.bytes;
+    }
+  }
+  return bytes;
+}
+
+// XLA deals out the memory, and what PyTorch's allocator has is next to nothing beside it.
+bool is_of_jax(const Report& report, const WhatIf& device) {
+  constexpr std::uint64_t kTrifle = 100;  // one part of so many
+  std::uint64_t pytorchs = 0;
+  for (const Peak& peak : report.peak) {
+    const bool is_there = peak.process == device.process && peak.device == device.device;
+    if (is_there && peak.level == Level::kFramework) pytorchs += peak.bytes;
+  }
+  return pytorchs < bytes_of_jax(report, device) / kTrifle;
+}
+
+std::string text_of_jax(const Report& report, const WhatIf& device) {
+  std::string text = "JAX has " + size_text(bytes_of_jax(report, device)) +
+                     " here, which XLA's allocator deals out: settings of PyTorch's allocator do "
+                     "not apply to it, and nothing was replayed.";
+  for (const Usage& usage : report.usage) {
+    const bool is_there = usage.process == device.process && usage.device == device.device;
+    if (!is_there || !usage.opaque_pool) continue;
+    text += " The trace does not show what lies in " + usage.opaque_pool->name +
+            "; record again with " + usage.opaque_pool->setting + " to see it.";
+  }
+  return wrapped(text, 2);
+}
+
+std::string name_of(const WhatIf& device) {
+  return device.process + " on " + device.device.value_or("an unknown device");
+}
+
+std::string device_text(const Report& report, const WhatIf& device) {
+  if (is_of_jax(report, device)) {
+    return "XLA's allocator in " + name_of(device) + "\n" + text_of_jax(report, device);
+  }
   std::string text =
-      device.process + " on " + device.device.value_or("an unknown device") + "\n" +
-      wrapped(proof_text(device), 2) + "\n" +
+      (is_without_torch(device) ? "The driver's allocations in " : "PyTorch's allocator in ") +
+      name_of(device) + "\n" + wrapped(proof_text(device), 2) + "\n" +
       table_line("setting", "reserved", "saves", "try", "calls", "here", "card", "basis");
   for (const WhatIfRow& row : device.rows) text += setting_lines(row, device.rows.front());
   return text + notes_of(device) + "\n" + advice_text(device) + refusal_text(device) +
@@ -307,12 +357,15 @@ std::string card_text(std::uint64_t capacity_bytes) {
                                            : size_text(capacity_bytes);
 }
 
-std::string what_if_text(const analyzer::rows::Report& report) {
+std::string what_if_text(const Report& report) {
   std::string text;
+  bool has_table = false;
   for (const WhatIf& device : *report.what_if) {
     if (device.rows.empty()) continue;
-    text += (text.empty() ? "" : "\n") + device_text(device);
+    text += (text.empty() ? "" : "\n") + device_text(report, device);
+    has_table = has_table || !is_of_jax(report, device);
   }
+  if (!has_table) return text;
   return text +
          "\nreserved: the most that PyTorch takes from the driver; try: times that its cache\n"
          "was flushed for a request; calls: segments taken and given back; here: every\n"
