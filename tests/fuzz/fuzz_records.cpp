@@ -160,7 +160,7 @@ void read_everything(const std::filesystem::path& trace, std::uint64_t seed) {
     analyzer::Follower follower({trace}, {{false, {}, {}, false}, {}, false});
     analyzer::JobNow now = follower.look();
     now.report = tools::printable(std::move(now.report));
-    for (const std::string& line : tools::live_lines(tools::live_state_of(now), 80, 100)) {
+    for (const std::string& line : tools::live_lines(tools::live_state_of(now, {}), 80, 100)) {
       require_printable(line, "live");
     }
   } catch (const trace::TraceError&) {
