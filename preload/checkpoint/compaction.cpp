@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "trace/order.hpp"
@@ -223,8 +224,9 @@ void Compaction::apply(const trace::Set& call) noexcept {
   add_transfer(call.call, like, call.bytes, true);
 }
 
-// As long as no graph has memory of its own, graphs change nothing that is counted. Once one has,
-// every call about graphs stays; the sums here do not follow what launches allocate.
+// As long as no graph has memory of its own, graphs change nothing that is counted but their
+// number. Once one has, every call about graphs stays; the sums here do not follow what launches
+// allocate.
 void Compaction::apply(const trace::Graph& call) noexcept {
   using trace::GraphOperation;
   const trace::RecordHeader& record = call.call.record;
@@ -236,6 +238,8 @@ void Compaction::apply(const trace::Graph& call) noexcept {
     retain(record);
     return;
   }
+  if (call.operation == GraphOperation::kInstantiate) return instantiate(call);
+  if (call.operation == GraphOperation::kDestroyExecutable) destroy_executable(call);
   if (call.operation == GraphOperation::kBeginCapture && open_capture_ == 0) {
     open_capture_ = retain(record);
     return;
@@ -245,6 +249,52 @@ void Compaction::apply(const trace::Graph& call) noexcept {
     open_capture_ = 0;
   }
   count_gone(record);
+}
+
+Compaction::GraphCount* Compaction::graph_count(std::int32_t device) noexcept {
+  for (GraphCount& count : graph_counts_) {
+    if (count.device == device) return &count;
+  }
+  if (!graph_counts_.push({device, 0, 0})) {
+    failed_ = true;
+    return nullptr;
+  }
+  return &graph_counts_[graph_counts_.size() - 1];
+}
+
+// The call stays as long as its graph is alive: what the driver took for it is told at its line.
+void Compaction::instantiate(const trace::Graph& call) noexcept {
+  trace::Totals like = totals_like(call.call);
+  like.location = contexts_.device_of(call.call.context);
+  const std::uint32_t group = sums_.group_of(like);
+  GraphCount* const count = graph_count(like.location);
+  if (group == kNoIndex32 || count == nullptr) return;
+  const trace::RecordHeader& record = call.call.record;
+  if (record.result != trace::kCudaSuccess || call.executable == 0) {
+    ++sums_.group(group).totals.failed;
+    return count_gone(record);
+  }
+  LiveGraph graph;
+  if (executables_.erase(call.executable, graph)) end_graph(graph);  // its end was not seen
+  graph = {call.executable, group, retain(record)};
+  if (executables_.insert(graph) == nullptr) failed_ = true;
+  count->most_live = std::max(count->most_live, ++count->live);
+}
+
+void Compaction::destroy_executable(const trace::Graph& call) noexcept {
+  LiveGraph graph;
+  const std::uint64_t handle = call.graph != 0 ? call.graph : call.executable;
+  const bool is_known =
+      call.call.record.result == trace::kCudaSuccess && executables_.erase(handle, graph);
+  if (is_known) end_graph(graph);
+}
+
+void Compaction::end_graph(const LiveGraph& graph) noexcept {
+  drop(graph.record);
+  trace::Totals& totals = sums_.group(graph.group).totals;
+  ++totals.count;
+  GraphCount* const count = graph_count(totals.location);
+  if (count != nullptr && count->live != 0) --count->live;
 }
 
 void Compaction::apply(const trace::Import& call) noexcept {
@@ -261,21 +311,27 @@ void Compaction::apply(const trace::Import& call) noexcept {
   retain(record);
 }
 
+// Of each source the first, the last and the highest stay: of NVML's numbers for processes the one
+// at which this process had most, of the others the one at which most of the card was in use.
 void Compaction::apply(const trace::MemorySample& sample) noexcept {
   const std::uint64_t used = sample.total_bytes - sample.reserved_bytes - sample.free_bytes;
   const std::uint64_t height =
       sample.source == trace::SampleSource::kNvmlProcess ? sample.process_bytes : used;
-  // One that says nothing of the device does not stand for those that do.
-  const bool is_empty = sample.source == trace::SampleSource::kNone;
-  retain_sample(sample.record, source_of(is_empty ? 1 : 0, sample.device), height);
+  const auto source = static_cast<std::uint64_t>(sample.source);
+  retain_sample(sample.record, source_of(source, sample.device), height);
   Physical* device = sums_.physical(sample.device);
   if (device == nullptr) return;
   device->add_sample(sample, now_, physical_bytes(*device), device->peak.time != 0);
 }
 
+// Those beyond the first so many are kept as one.
 void Compaction::apply(const trace::ProcessSample& sample) noexcept {
+  constexpr std::size_t kMostProcesses = 64;
   const std::uint64_t height = sample.bytes == trace::kBytesNotTold ? 0 : sample.bytes;
-  retain_sample(sample.record, source_of(sample.process_id, sample.device), height);
+  const std::uint64_t source = source_of(sample.process_id, sample.device);
+  const bool has_room = samples_.count_of(sample.record.kind) < kMostProcesses;
+  const bool is_kept = has_room || samples_.has(sample.record.kind, source);
+  retain_sample(sample.record, is_kept ? source : source_of(0, sample.device), height);
 }
 
 }  // namespace gpumemtrace::preload

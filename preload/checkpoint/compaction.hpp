@@ -93,6 +93,18 @@ class Compaction {
     std::uint32_t group = 0;
     Pair pair;
   };
+  // An executable graph.
+  struct LiveGraph {
+    std::uint64_t handle = 0;
+    std::uint32_t group = 0;
+    RecordId record = 0;  // that instantiated it
+  };
+  // The executable graphs of a device, which are as many as were alive at once at most.
+  struct GraphCount {
+    std::int32_t device = ledger::kUnknownDevice;
+    std::uint64_t live = 0;
+    std::uint64_t most_live = 0;
+  };
   // The group of the last block that came from the stack.
   struct BlockGroup {
     trace::StackId stack = trace::StackId::kNone;
@@ -155,6 +167,10 @@ class Compaction {
   void add_transfer(const trace::CallHeader& call, const trace::Totals& like, std::uint64_t bytes,
                     bool has_time) noexcept;
   void apply(const trace::Graph& call) noexcept;
+  void instantiate(const trace::Graph& call) noexcept;
+  void destroy_executable(const trace::Graph& call) noexcept;
+  void end_graph(const LiveGraph& graph) noexcept;
+  GraphCount* graph_count(std::int32_t device) noexcept;
   void apply(const trace::Import& call) noexcept;
   void apply(const trace::MemorySample& sample) noexcept;
   void apply(const trace::ProcessSample& sample) noexcept;
@@ -240,6 +256,8 @@ class Compaction {
   MappedArray<Wait> waits_;  // those that go on
   MappedArray<Shadow> shadows_;
   ledger::RefusedFrees refused_frees_;
+  ledger::FlatMap<LiveGraph, &LiveGraph::handle, MappedArray> executables_;
+  MappedArray<GraphCount> graph_counts_;
 
   std::uint64_t now_ = 0;    // model time (trace/order.hpp)
   std::uint64_t ticks_ = 0;  // of the present record

@@ -44,6 +44,10 @@ void Compaction::apply(const trace::Totals& totals) noexcept {
   sums.largest_bytes = std::max(sums.largest_bytes, totals.largest_bytes);
   sums.last_time = std::max(sums.last_time, totals.last_time);
   group.freed.merge(ledger::Releases::of(totals));
+  if (totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kGraph)) {
+    GraphCount* const count = graph_count(totals.location);
+    if (count != nullptr) count->most_live = std::max(count->most_live, totals.largest_bytes);
+  }
 }
 
 void Compaction::apply(const trace::RecentFree& recent) noexcept {
@@ -172,6 +176,10 @@ void Compaction::write_totals(Output& out) noexcept {
     if (group.totals.count == 0 && group.totals.failed == 0) continue;
     trace::Totals totals = group.totals;
     group.freed.store(totals);
+    if (totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kGraph)) {
+      const GraphCount* const count = graph_count(totals.location);
+      totals.largest_bytes = count == nullptr ? 0 : count->most_live;
+    }
     out.put(totals);
     for (; next != recent.end() && next->group <= i; ++next) {
       trace::RecentFree free;

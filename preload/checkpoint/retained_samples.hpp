@@ -3,6 +3,7 @@
 // highest.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "preload/checkpoint/retained_records.hpp"
@@ -33,6 +34,16 @@ class RetainedSamples {
     const bool is_over = older_highest != 0 && older_highest != roles->highest;
     if (is_over && !is_same) records.drop(older_highest);
     return true;
+  }
+
+  [[nodiscard]] bool has(trace::RecordKind kind, std::uint64_t source) noexcept {
+    return find(kind, source) != nullptr;
+  }
+  // How many sources there are of the kind.
+  [[nodiscard]] std::size_t count_of(trace::RecordKind kind) const noexcept {
+    std::size_t count = 0;
+    for (const Roles& roles : roles_) count += roles.kind == kind ? 1 : 0;
+    return count;
   }
 
  private:

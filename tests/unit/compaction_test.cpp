@@ -737,3 +737,43 @@ TEST_CASE("a checkpoint keeps one wait of a thread, however many there were", "[
   }
   CHECK(waits == 1);
 }
+
+namespace {
+
+void instantiate(TraceBuilder& trace, std::uint64_t executable) {
+  trace::Graph record;
+  record.operation = trace::GraphOperation::kInstantiate;
+  record.graph = 0x10;
+  record.executable = executable;
+  trace.add_call(record, {.caller = 0x7f0000000040});
+}
+
+}  // namespace
+
+TEST_CASE("how many graphs there were and are alive is known behind a cut", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace;
+  trace.device(0, 0x1234, 1024 * kMiB);
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  const auto graphs = [&] {
+    compacted.add(trace);
+    compacted.pack();
+    return report_of(compacted).at("driver_memory")[0].at("graphs");
+  };
+  // Four at once at the most, and one to the end.
+  for (std::uint64_t executable = 1; executable <= 4; ++executable) instantiate(trace, executable);
+  for (std::uint64_t executable = 2; executable <= 4; ++executable) {
+    trace.graph(trace::GraphOperation::kDestroyExecutable, executable);
+  }
+  const Json before = graphs();
+  CHECK(before.at("live_peak") == 4);
+  for (int time = 0; time < 2; ++time) {
+    REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+    trace.allocate(0x10000000, kMiB);  // something behind the cut
+    trace.free(0x10000000);
+    CHECK(graphs() == before);
+  }
+  instantiate(trace, 5);
+  trace.graph(trace::GraphOperation::kDestroyExecutable, 1);
+  CHECK(graphs() == Json{{"instantiated", 5}, {"destroyed", 4}, {"live_peak", 4}});
+}

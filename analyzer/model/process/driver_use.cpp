@@ -14,13 +14,26 @@ void DriverUse::add_call(std::int32_t device, DriverCause cause, const ledger::C
 
 void DriverUse::instantiate(std::int32_t device, std::uint64_t executable,
                             const ledger::CallSite& site) {
+  restore_live(device, executable, site);
+  add_call(device, DriverCause::kGraphs, site);
+}
+
+void DriverUse::restore_live(std::int32_t device, std::uint64_t executable,
+                             const ledger::CallSite& site) {
   if (executables_.contains(executable)) destroy_executable(executable);  // its end was not seen
   executables_[executable] = device;
   GraphUse& graphs = devices_[device].graphs;
   ++graphs.instantiated;
   ++graphs.instantiated_at[site];
   graphs.live_peak = std::max(graphs.live_peak, graphs.live());
-  add_call(device, DriverCause::kGraphs, site);
+}
+
+void DriverUse::restore_destroyed(const trace::Totals& totals) {
+  GraphUse& graphs = devices_[totals.location].graphs;
+  graphs.instantiated += totals.count;
+  graphs.destroyed += totals.count;
+  if (totals.count != 0) graphs.instantiated_at[ledger::site_of(totals)] += totals.count;
+  graphs.live_peak = std::max(graphs.live_peak, totals.largest_bytes);
 }
 
 void DriverUse::launch(std::uint64_t executable) {

@@ -54,6 +54,9 @@ class DriverUse {
  public:
   void add_call(std::int32_t device, DriverCause cause, const ledger::CallSite& site);
   void instantiate(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
+  // What a checkpoint says of graphs: one that is alive at its cut, and those destroyed before it.
+  void restore_live(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
+  void restore_destroyed(const trace::Totals& totals);
   void launch(std::uint64_t executable);
   void destroy_executable(std::uint64_t executable);
   // Each thread that can run on the device has so much, in each context.

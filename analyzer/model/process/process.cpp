@@ -144,9 +144,12 @@ void ProcessModel::apply(const trace::Graph& call) {
   }
   graph_calls_.apply(call);
   switch (call.operation) {
-    case trace::GraphOperation::kInstantiate:
-      return driver_use_.instantiate(memory_.contexts.device_of(call.call.context), call.executable,
-                                     present_.site_of(call.call));
+    case trace::GraphOperation::kInstantiate: {
+      const std::int32_t device = memory_.contexts.device_of(call.call.context);
+      const CallSite site = present_.site_of(call.call);
+      return present_.in_checkpoint ? driver_use_.restore_live(device, call.executable, site)
+                                    : driver_use_.instantiate(device, call.executable, site);
+    }
     case trace::GraphOperation::kLaunch:
       return driver_use_.launch(call.graph);
     case trace::GraphOperation::kDestroyExecutable:
@@ -282,6 +285,11 @@ void ProcessModel::begin_to_leave_cards() {
 
 void ProcessModel::leave_cards() {
   memory_.devices.for_each([](DeviceState& device) { device.total().curves.end(device.member); });
+}
+
+void ProcessModel::apply(const trace::Totals& totals) {
+  const bool is_of_graphs = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kGraph);
+  is_of_graphs ? driver_use_.restore_destroyed(totals) : checkpoint_.apply(totals);
 }
 
 void ProcessModel::apply(const trace::Mark& mark) {

@@ -106,6 +106,7 @@ class ProcessModel final {
   void apply(const trace::ContextLimits& limits);
   void apply(const trace::ContextCall& call);
   void apply(const trace::OtherCall& call);
+  void apply(const trace::Totals& totals);
   void apply(const trace::Mark& mark);
   void apply(const trace::Device& device);
   void apply(const trace::WaitingStack& wait) { program_.add_wait(wait); }
