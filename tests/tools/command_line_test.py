@@ -490,7 +490,16 @@ class Run(CommandLine):
         result = self.call("run", "--", "env")
         names = {line.split("=")[0] for line in result.stdout.splitlines()}
         ours = {name for name in names if name.startswith("GPUMEMTRACE_")}
-        self.assertEqual(ours, {name for name in os.environ if name.startswith("GPUMEMTRACE_")})
+        self.assertEqual(ours - {"GPUMEMTRACE_RUN_ID"},
+                         {name for name in os.environ if name.startswith("GPUMEMTRACE_")})
+
+    def test_each_run_has_an_id_that_a_run_within_it_keeps(self):
+        ids = [re.findall(r"GPUMEMTRACE_RUN_ID=(\S+)", self.call("run", *inner, "--", "env").stdout)
+               for inner in ([], [], ["--", PROGRAM, "run"])]
+        self.assertEqual([len(found) for found in ids], [1, 1, 1])
+        self.assertNotEqual(ids[0], ids[1])
+        outer = self.call("run", "--", "env", variables={"GPUMEMTRACE_RUN_ID": "mine"}).stdout
+        self.assertIn("GPUMEMTRACE_RUN_ID=mine\n", outer)
 
     def test_traces_are_listed_with_the_next_command(self):
         result = self.run_python(WRITE_TRACE, "-o", "out/%e.%p.gmt", arguments=["out/a.1.gmt"])
