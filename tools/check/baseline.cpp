@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kFormat = "gpumemtrace-baseline";
 constexpr int kVersion = 1;
-constexpr std::size_t kMostHolders = 10;  // that are kept of a peak
+constexpr std::size_t kMaxHoldersKept = 10;  // of a peak
 
 namespace rows = analyzer::rows;
 using analyzer::Direction;
@@ -158,7 +158,7 @@ BaselineEntry baseline_of(const rows::Report& report) {
   }
   for (const auto& [level, bytes] : entry.peak_bytes) {
     std::vector<HeldBytes> holders = holders_of_level(report, level);
-    if (holders.size() > kMostHolders) holders.resize(kMostHolders);
+    if (holders.size() > kMaxHoldersKept) holders.resize(kMaxHoldersKept);
     entry.holders[level] = std::move(holders);
   }
   entry.transfer_bytes = transfer_bytes_of(report);

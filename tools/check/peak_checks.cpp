@@ -14,12 +14,12 @@ namespace {
 namespace rows = analyzer::rows;
 using rows::PeakOf;
 
-constexpr std::size_t kMostHolders = 5;
+constexpr std::size_t kMaxHoldersNamed = 5;
 constexpr const char* kPhysical = "physical";
 
 void name_largest(PolicyCheck& check, std::vector<HeldBytes> holders, std::string title) {
   if (check.holds) return;
-  if (holders.size() > kMostHolders) holders.resize(kMostHolders);
+  if (holders.size() > kMaxHoldersNamed) holders.resize(kMaxHoldersNamed);
   check.holders_title = std::move(title);
   check.holders = std::move(holders);
 }
