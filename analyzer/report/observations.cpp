@@ -291,6 +291,7 @@ void observe_instantiated(const ReportContext& context, const ReportProcess& pro
     row.destroyed = graphs.destroyed;
     row.live_peak = graphs.live_peak;
     row.launches = graphs.launches;
+    row.since_cut = graphs.since_cut;
     const DriverShare& share = use.at_peak.of_cause[static_cast<std::size_t>(DriverCause::kGraphs)];
     row.sampled = share.calls;
     row.sampled_bytes = share.bytes;

@@ -68,7 +68,8 @@ struct InstantiatedGraphs : Observed {
   std::uint64_t at_origin = 0;  // of them
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
-  std::uint64_t launches = 0;
+  std::uint64_t launches = 0;   // behind a checkpoint's cut, like the next
+  std::uint64_t since_cut = 0;  // of the instantiated ones
   // Between samples that only instantiations lie between.
   std::uint64_t sampled = 0;
   std::uint64_t sampled_bytes = 0;

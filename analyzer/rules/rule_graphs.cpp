@@ -117,7 +117,7 @@ rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t b
 void find_piled_graphs(const RuleInput& input, Findings& findings) {
   for (const rows::InstantiatedGraphs& row : input.seen.instantiated) {
     if (row.live_peak < input.thresholds.count(Threshold::kPiledGraphsCount)) continue;
-    if (row.launches >= kFewLaunches * row.instantiated) continue;
+    if (row.launches >= kFewLaunches * row.since_cut) continue;
     const rows::DriverMemory* const memory = driver_memory_of(input.report, row);
     if (memory == nullptr) continue;
     const std::uint64_t bytes = bytes_of_graphs(row, *memory);

@@ -15,6 +15,7 @@ void DriverUse::add_call(std::int32_t device, DriverCause cause, const ledger::C
 void DriverUse::instantiate(std::int32_t device, std::uint64_t executable,
                             const ledger::CallSite& site) {
   restore_live(device, executable, site);
+  ++devices_[device].graphs.since_cut;
   add_call(device, DriverCause::kGraphs, site);
 }
 

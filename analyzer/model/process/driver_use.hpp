@@ -35,6 +35,7 @@ struct GraphUse {
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;
+  std::uint64_t since_cut = 0;  // of the instantiated ones, those behind a checkpoint's cut
   std::map<ledger::CallSite, std::uint64_t> instantiated_at;
 
   [[nodiscard]] std::uint64_t live() const { return instantiated - destroyed; }
