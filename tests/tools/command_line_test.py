@@ -454,6 +454,25 @@ class Run(CommandLine):
             result = self.call("run", "--", "sh", "-c", f"exit {code}")
             self.assertEqual(result.returncode, code)
 
+    def test_it_is_passed_through_whatever_becomes_of_our_own_output(self):
+        nobody_reads, writing = os.pipe()
+        os.close(nobody_reads)
+        self.addCleanup(os.close, writing)
+        full = os.open("/dev/full", os.O_WRONLY)
+        self.addCleanup(os.close, full)
+        closed = {"preexec_fn": lambda: os.closerange(1, 3)}
+        for output in ({"stderr": writing}, {"stdout": full, "stderr": full}, closed):
+            for code in (0, 7):
+                result = subprocess.run(
+                    [PROGRAM, "run", "--", "sh", "-c", f"exit {code}"], cwd=self.folder,
+                    env={**os.environ, "GPUMEMTRACE_LIBRARY": LIBRARY}, timeout=60, **output)
+                self.assertEqual(result.returncode, code, output)
+
+    def test_the_folder_may_be_gone(self):
+        result = self.call("run", "--", "sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && "
+                           f"exec '{PROGRAM}' run -o trace.gmt -- sh -c 'exit 7'")
+        self.assertEqual(result.returncode, 7, result.stderr)
+
     def test_a_signal_that_ends_the_command_becomes_128_more(self):
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
             result = self.call("run", "--", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")

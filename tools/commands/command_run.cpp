@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -76,10 +77,17 @@ bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view
   return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
+// Empty where somebody has removed it.
+std::string current_folder() {
+  std::error_code error;
+  return std::filesystem::current_path(error).string();
+}
+
 // The program may change its folder before it writes. The folder's own percent signs are no fields.
 std::string absolute_pattern(const std::string& pattern) {
-  if (pattern.starts_with("/")) return pattern;
-  return replaced(std::filesystem::current_path().string(), {{'%', "%%"}}) + "/" + pattern;
+  const std::string folder = current_folder();
+  if (pattern.starts_with("/") || folder.empty()) return pattern;
+  return replaced(folder, {{'%', "%%"}}) + "/" + pattern;
 }
 
 std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {
@@ -108,7 +116,7 @@ std::uint64_t realtime_ns() {
 
 // As short as it can be typed from here.
 std::string display_path(const std::filesystem::path& path) {
-  const std::string relative = path.lexically_proximate(std::filesystem::current_path()).string();
+  const std::string relative = path.lexically_proximate(current_folder()).string();
   return relative.starts_with("..") ? path.string() : relative;
 }
 
@@ -192,12 +200,17 @@ std::string why_nothing(const RunOptions& options,
   return options.simulate ? why + "; --simulate " + kSimulated : why;
 }
 
-int run(const RunOptions& options, const std::vector<std::string>& command) {
-  const std::vector<EnvironmentVariable> environment = child_environment(options);
-  const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
-  if (options.checks()) require_sense(request);  // before the run and not after hours
-  const std::uint64_t started_ns = realtime_ns();
-  const ChildEnd end = run_child(command, environment);
+// The command has ended, and its exit code is ours, whatever becomes of what we say about it.
+void keep_own_output_from_ending_us() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+// Says what the command left; the exit code of the verdict on it.
+int tell_of_run(const RunOptions& options, const CheckRequest& request,
+                const std::vector<EnvironmentVariable>& environment,
+                const std::vector<std::string>& command, std::uint64_t started_ns,
+                const ChildEnd& end) {
   const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
   if (end.signal != 0 && !quiet) {
     say(format_text("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
@@ -213,9 +226,28 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
     if (end.exit_code != 0 && !options.checks()) tell_failure(traces);
     say(format_text("next: gpumemtrace summary {}", next_input(traces)));
   }
-  if (!options.checks()) return end.exit_code;
-  const int verdict = check_traces(request, traces);
-  return end.exit_code != 0 ? end.exit_code : verdict;
+  return options.checks() ? check_traces(request, traces) : to_int(ExitCode::kSuccess);
+}
+
+int run(const RunOptions& options, const std::vector<std::string>& command) {
+  const std::vector<EnvironmentVariable> environment = child_environment(options);
+  const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
+  if (options.checks()) require_sense(request);  // before the run and not after hours
+  const std::uint64_t started_ns = realtime_ns();
+  const ChildEnd end = run_child(command, environment);
+  keep_own_output_from_ending_us();
+  int exit_code = to_int(ExitCode::kSuccess);
+  try {
+    exit_code = tell_of_run(options, request, environment, command, started_ns, end);
+  } catch (const Failure& failure) {
+    report_failure(failure.what());
+    exit_code = to_int(failure.exit_code());
+  } catch (const std::exception& unexpected) {
+    report_failure(unexpected.what());
+    exit_code = to_int(ExitCode::kFailure);
+  }
+  if (end.exit_code != 0) return end.exit_code;
+  return options.checks() ? exit_code : to_int(ExitCode::kSuccess);
 }
 
 }  // namespace
