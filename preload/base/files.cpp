@@ -9,17 +9,20 @@
 
 #include "preload/base/file_thread.hpp"
 #include "preload/base/libc_compat.hpp"
+#include "preload/base/start_code.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 // By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
 // older sandboxes forbid.
-bool describe(int folder, const char* path, int flags, struct stat& status) noexcept {
+[[GPUMEMTRACE_START_CODE]] bool describe(int folder, const char* path, int flags,
+                                         struct stat& status) noexcept {
   return syscall(SYS_newfstatat, folder, path, &status, flags) == 0;
 }
 
-bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
+[[GPUMEMTRACE_START_CODE]] bool identify_at(int folder, const char* path, int flags,
+                                            FileIdentity& identity) noexcept {
   struct stat status;
   if (!describe(folder, path, flags, status)) return false;
   identity.device = status.st_dev;
@@ -80,7 +83,7 @@ void make_folders(const char* path) noexcept {
   }
 }
 
-bool identify(int descriptor, FileIdentity& identity) noexcept {
+[[GPUMEMTRACE_START_CODE]] bool identify(int descriptor, FileIdentity& identity) noexcept {
   return identify_at(descriptor, "", AT_EMPTY_PATH, identity);
 }
 

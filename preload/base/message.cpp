@@ -15,6 +15,7 @@
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/files.hpp"
 #include "preload/base/signals_blocked.hpp"
+#include "preload/base/start_code.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -94,7 +95,7 @@ Line& Line::operator<<(std::uint64_t number) noexcept {
   return *this;
 }
 
-void remember_standard_error() noexcept {
+[[GPUMEMTRACE_START_CODE]] void remember_standard_error() noexcept {
   had_standard_error = identify(2, standard_error) || errno != EBADF;
 }
 

@@ -3,6 +3,7 @@
 
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/futex.hpp"
+#include "preload/base/start_code.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -17,7 +18,9 @@ constinit AttachThread* installed_attach = attach_nothing;
 constinit Control control;
 constinit BackgroundWake background_wake;
 
-void install_attach_thread(AttachThread* attach) noexcept { installed_attach = attach; }
+[[GPUMEMTRACE_START_CODE]] void install_attach_thread(AttachThread* attach) noexcept {
+  installed_attach = attach;
+}
 bool attach_thread(bool may_start) noexcept { return installed_attach(may_start); }
 
 // In this order: where it takes back the announcement of a later pause, it ends that one, too.

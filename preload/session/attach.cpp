@@ -9,6 +9,7 @@
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
 #include "preload/base/signals_blocked.hpp"
+#include "preload/base/start_code.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
@@ -22,10 +23,12 @@ namespace gpumemtrace::preload {
 namespace {
 
 constinit bool control_is_wiped_on_fork = false;
+constinit bool has_started = false;  // a session of this process, or of one that forked it
 constinit std::atomic<RequestedState> requested = RequestedState::kNone;
 
 // The one thread that won the exchange comes here; others wait in attach().
 void start() noexcept {
+  has_started = true;
   tracking::reset_if_forked();
   // Whoever requests something after this was read finds kStarting, waits, and acts on the session.
   const RequestedState wanted = requested.load();
@@ -43,13 +46,6 @@ bool start_once() noexcept {
   const bool is_first = control.session.compare_exchange_strong(not_started, kStarting);
   if (is_first) start();
   return is_first;
-}
-
-// Calls that were not recorded; of which class is not known here.
-void count_unrecorded(std::uint32_t calls) noexcept {
-  const auto index = static_cast<std::size_t>(trace::DropClass::kOther);
-  // Relaxed: a counter, nothing is ordered by it.
-  the_session().ring.header().dropped[index].fetch_add(calls, std::memory_order_relaxed);
 }
 
 bool attach(bool may_start) noexcept {
@@ -86,18 +82,12 @@ bool attach(bool may_start) noexcept {
       page == &control && madvise(page, sizeof control, MADV_WIPEONFORK) == 0;
 }
 
-[[gnu::destructor]] void library_destructor() { library_ends(); }
+// Processes that never use CUDA touch nothing more of the library.
+[[gnu::destructor, GPUMEMTRACE_START_CODE]] void library_destructor() {
+  if (has_started) library_ends();
+}
 
 }  // namespace
-
-void start_ends(bool has_session) noexcept {
-  if (!has_session) return control.session.store(kOff);
-  const Session& session = the_session();
-  if (const std::uint32_t missed = control.missed.exchange(0); missed != 0) {
-    count_unrecorded(missed);
-  }
-  control.session.store(session.config.start_paused ? kPaused : session.id());
-}
 
 void request_recording(const CallGuard& guard, bool wanted) noexcept {
   requested.store(wanted ? RequestedState::kRecord : RequestedState::kPause);

@@ -7,9 +7,6 @@ namespace gpumemtrace::preload {
 
 class CallGuard;
 
-// A session was made, or there is none: whoever waits for the start goes on. The background thread.
-void start_ends(bool has_session) noexcept;
-
 // The program wants the recording to go on, or to pause. That also decides whether a session that
 // is still to start begins paused.
 void request_recording(const CallGuard& guard, bool wanted) noexcept;

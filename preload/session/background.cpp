@@ -12,13 +12,11 @@
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
 #include "preload/session/activity_reader.hpp"
-#include "preload/session/attach.hpp"
 #include "preload/session/control_mailbox.hpp"
 #include "preload/session/cupti_collection.hpp"
 #include "preload/session/observation.hpp"
 #include "preload/session/round_pause.hpp"
 #include "preload/session/session.hpp"
-#include "preload/session/session_start.hpp"
 #include "preload/session/session_state.hpp"
 #include "preload/session/trace_bound.hpp"
 #include "preload/session/trace_packer.hpp"
@@ -132,9 +130,11 @@ void prepare_allocation() noexcept {
   free(memory);
 }
 
+constinit MakeSession* make_session = nullptr;  // set before the thread starts
+
 void* thread_main(void*) noexcept {
   prctl(PR_SET_NAME, "gpumemtrace", 0, 0, 0);
-  const bool has_session = finish_session();
+  const bool has_session = make_session();
   start_ends(has_session);
   if (!has_session) return nullptr;
   prepare_allocation();
@@ -145,7 +145,8 @@ void* thread_main(void*) noexcept {
 
 }  // namespace
 
-bool start_background_thread() noexcept {
+bool start_background_thread(MakeSession* make) noexcept {
+  make_session = make;
   the_session().pool.is_emptied.store(true);
   return start_own_thread(thread_main);
 }

@@ -54,6 +54,21 @@ std::uint32_t settled_session() noexcept {
   return session;
 }
 
+void count_unrecorded(std::uint32_t calls) noexcept {
+  const auto index = static_cast<std::size_t>(trace::DropClass::kOther);
+  // Relaxed: a counter, nothing is ordered by it.
+  the_session().ring.header().dropped[index].fetch_add(calls, std::memory_order_relaxed);
+}
+
+void start_ends(bool has_session) noexcept {
+  if (!has_session) return control.session.store(kOff);
+  const Session& session = the_session();
+  if (const std::uint32_t missed = control.missed.exchange(0); missed != 0) {
+    count_unrecorded(missed);
+  }
+  control.session.store(session.config.start_paused ? kPaused : session.id());
+}
+
 bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
   trace::Mark record;
   record.mark = kind;

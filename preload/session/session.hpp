@@ -20,6 +20,11 @@ class CallGuard;
 // seconds; after that it is kStarting, at once.
 std::uint32_t settled_session() noexcept;
 
+// A session was made, or there is none: whoever waits for the start goes on. The background thread.
+void start_ends(bool has_session) noexcept;
+// Counts calls that were not recorded; of which class is not known here.
+void count_unrecorded(std::uint32_t calls) noexcept;
+
 // Pauses the recording or goes on with it; false where that changes nothing.
 [[nodiscard]] bool pause_recording(const CallGuard& guard) noexcept;
 [[nodiscard]] bool resume_recording(const CallGuard& guard) noexcept;

@@ -152,6 +152,18 @@ bool make_session(Session& session) noexcept {
   return true;
 }
 
+// The background thread's part.
+bool finish_session() noexcept {
+  const bool is_running = file_thread::wait_until_ready();
+  if (!is_running) say_no_thread();
+  const bool is_made = is_running && make_session(the_session());
+  if (!is_made) {
+    file_thread::stop();
+    the_session().pool.is_emptied.store(false);
+  }
+  return is_made;
+}
+
 }  // namespace
 
 // Not inlined: the line must not lie on the stack of a thread of the program.
@@ -164,22 +176,11 @@ bool start_session(RequestedState requested) noexcept {
   file_thread::prepare();
   if (!prepare_session(*session, requested)) return false;
   if (start_own_thread(file_thread::main)) {
-    if (start_background_thread()) return true;
+    if (start_background_thread(finish_session)) return true;
     file_thread::stop();
   }
   say_no_thread();
   return false;
-}
-
-bool finish_session() noexcept {
-  const bool is_running = file_thread::wait_until_ready();
-  if (!is_running) say_no_thread();
-  const bool is_made = is_running && make_session(the_session());
-  if (!is_made) {
-    file_thread::stop();
-    the_session().pool.is_emptied.store(false);
-  }
-  return is_made;
 }
 
 }  // namespace gpumemtrace::preload

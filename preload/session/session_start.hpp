@@ -8,11 +8,9 @@ namespace gpumemtrace::preload {
 enum class RequestedState { kNone, kRecord, kPause };
 
 // On the one thread of the program that may: begins what calls for that thread, and has the
-// background thread do the rest, which ends in start_ends(). False: there will be no session, and
-// this has said why.
+// background thread do the rest, for which files are needed and which ends in start_ends(). False:
+// there will be no session, and this has said why.
 [[nodiscard]] bool start_session(RequestedState requested) noexcept;
-// The background thread's part, all that files are needed for. False likewise.
-[[nodiscard]] bool finish_session() noexcept;
 
 // Says why nothing is recorded.
 void say_not_recording(const char* reason) noexcept;

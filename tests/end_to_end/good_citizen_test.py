@@ -36,6 +36,18 @@ class WithoutCuda(support.EndToEnd):
     def test_a_cpp_program_has_no_thread_and_no_descriptor_of_ours(self):
         self.assert_leaves_nothing(VICTIMS / "without_cuda")
 
+    def test_it_takes_few_page_faults_more(self):
+        def faults(environment):
+            process = subprocess.Popen(["/bin/true"], env=environment)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = status  # waited for
+            return usage.ru_minflt
+
+        def fewest(**variables):
+            return min(faults(support.base_environment(**variables)) for _ in range(10))
+
+        self.assertLessEqual(fewest(LD_PRELOAD=support.LIBRARY) - fewest(), 32)
+
     def test_a_hundred_programs_one_after_the_other_leave_nothing(self):
         self.assert_leaves_nothing(
             "bash", "-c", "for i in $(seq 100); do /bin/true; done; echo done")

@@ -108,7 +108,7 @@ add_session_mutant(two_starts preload/session/attach.cpp
   "control.session.store(kStarting);\n  const bool is_first = not_started == kNotStarted;")
 add_session_mutant(start_not_awaited preload/session/session.cpp
   "return control.session.load() != kStarting ||" "return true ||")
-add_session_mutant(start_without_release preload/session/attach.cpp
+add_session_mutant(start_without_release preload/session/session.cpp
   "control.session.store(session.config.start_paused ? kPaused : session.id())"
   "control.session.store(session.config.start_paused ? kPaused : session.id(), std::memory_order_relaxed)")
 add_session_mutant(failure_not_told preload/session/attach.cpp
