@@ -206,7 +206,7 @@ TEST_CASE("the largest is chosen over everything in the peak", "[unit]") {
     job["bytes"] = job["low_bytes"] = job["high_bytes"] = bytes + (4u << 20);
   };
   set_part("driver", nullptr, 70ull << 30);
-  CHECK(has(summary_text(report, 120), "the driver's own (contexts, code), 100 % of the peak"));
+  CHECK(has(summary_text(report, 120), "CUDA contexts, code, 100 % of the peak"));
   set_part("allocated", "cublas", 70ull << 30);
   CHECK(has(summary_text(report, 120), "cublas, 100 % of the peak"));
   // Where the line is known, it is named, with no more than it held.

@@ -45,7 +45,7 @@ std::string part_name(const rows::CardPart& part) {
     case CardPartKind::kRounding:
       return "rounding by the driver";
     case CardPartKind::kDriver:
-      return "the driver's own (contexts, code)";
+      return "CUDA contexts, code";
     case CardPartKind::kOtherProcesses:
       return "other processes";
     case CardPartKind::kNoProcess:

@@ -172,22 +172,12 @@ std::string amount_of(const std::string& bytes, const rows::Device* device) {
   return format_text("{} of {}", bytes, size_text(*device->total_bytes));
 }
 
-// The step in which a time is, of the first process that has one there.
-rows::OptionalNumber step_at(const Report& report, const rows::OptionalNumber& time_ns) {
-  for (const rows::Step& step : report.steps) {
-    const bool has_begun = time_ns && step.start_ns && *step.start_ns <= *time_ns;
-    if (has_begun && step.end_ns.value_or(UINT64_MAX) > *time_ns) return step.index;
-  }
-  return std::nullopt;
-}
-
 std::optional<Fact> peak_fact(const Report& report) {
   const DevicePeaks peaks = fullest_device(report);
   if (peaks.job != nullptr) {
     Fact fact{"PEAK", amount_of(peak_text(*peaks.job), peaks.device), {}};
     fact.text = "this job on " + peaks.device->id;
     if (peaks.device->name) fact.text += format_text(" ({})", *peaks.device->name);
-    fact.text += at_step(step_at(report, peaks.job->time_ns));
     return fact;
   }
   const std::optional<CardState> card = fullest_card(report);

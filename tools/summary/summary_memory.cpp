@@ -39,8 +39,8 @@ std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
 
 Lines card_lines(const Report& report, const CardState& card, std::size_t width) {
   std::string title = format_text("Card {}", card.device);
-  if (const std::string process = name_in_job(report, card.process); !process.empty()) {
-    title += format_text(", {},", process);
+  if (!card.process.empty() && report.processes.size() > 1) {
+    title += format_text(", {},", process_name(report, card.process));
   }
   title += card.has_failed ? " when memory ran out: " : " at its peak: ";
   title += card.row != nullptr ? peak_text(*card.row) : size_text(card.bytes);
@@ -340,6 +340,7 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     }
     const std::size_t number = shown.size() - 1;
     for (Block& block : more) {
+      if (number != 0) block.what = {};  // whose rest is counted is clear of the first alone
       if (block.rank == kGoesFirst) continue;
       block.rank = number < kMostDevices ? block.rank + static_cast<int>(number) * rank::kNextDevice
                                          : kGoesFirst;

@@ -68,7 +68,7 @@ function partLabel(report: Report, part: CardPart): string {
     allocated: words(part.owner ?? "owner not known"),
     managed: "managed memory",
     rounding: "rounding by the driver",
-    driver: "driver's own: contexts, code",
+    driver: "CUDA contexts, code",
     other_processes: "other processes",
     no_process: "no process",
     not_separable: "contexts and other processes, not separable",
