@@ -80,7 +80,9 @@ void add_escape(std::string& out, std::uint32_t value) {
 // "##teamcity[". Where lines are broken every word may come to stand at the begin.
 bool begins_command(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
-  if (rest.starts_with("##")) return true;
+  for (const std::string_view anywhere : {"##[", "##vso[", "##teamcity["}) {
+    if (rest.starts_with(anywhere)) return true;
+  }
   return rest.starts_with("::") && (at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n');
 }
 

@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 // - each byte that is no UTF-8: `\xe9`, also where it comes as the surrogate by which Python keeps
 //   it;
 // - what would make a build server take the text for a command: the first letter of "::" at the
-//   begin of a word, and of "##".
+//   begin of a word, and of "##[" and the like.
 // What is printable already stays as it is.
 [[nodiscard]] std::string printable(std::string_view text);
 

@@ -78,7 +78,11 @@ void fail_by_signal(int signal) {
 
 // What a terminal, a log or XML gets.
 void require_printable(const std::string& text, const char* what) {
-  if (analyzer::printable_lines(text) != text) fail(std::string(what) + " has unprintable text");
+  const std::string shown = analyzer::printable_lines(text);
+  if (shown == text) return;
+  const auto at = std::ranges::mismatch(text, shown).in2 - shown.begin();
+  fail(std::string(what) + " has unprintable text: " +
+       shown.substr(static_cast<std::size_t>(std::max<std::ptrdiff_t>(at - 40, 0)), 80));
 }
 
 // Runs one reader of a report, which may refuse it in a sentence.

@@ -8,7 +8,7 @@ namespace gpumemtrace::analyzer {
 TEST_CASE("what a reader sees as letters stays as it is", "[unit]") {
   for (const char* const text : {"", "std::vector<int>::push_back(a b)",
                                  "\xc3\xa4 \xe7\xa8\x8b\xe5\xba\x8f \xf0\x9f\x98\x80", "a#b # c",
-                                 "operator()::x", "\\x0a"}) {
+                                 "operator()::x", "### a ##b", "\\x0a"}) {
     CHECK(printable(text) == text);
   }
 }
