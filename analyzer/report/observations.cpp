@@ -331,54 +331,25 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
   }
 }
 
-// Where the memory of a line had risen for good by the end of each stretch: `kept[i]` is live in
-// stretch i and in all later ones.
-std::vector<std::uint64_t> kept_by_stretch(const std::vector<std::uint64_t>& low_bytes) {
-  std::vector<std::uint64_t> kept = low_bytes;
-  for (std::size_t i = kept.size(); i-- > 1;) kept[i - 1] = std::min(kept[i - 1], kept[i]);
-  return kept;
-}
-
-// The least that was live of the request's line in each stretch before the failure.
-std::vector<std::uint64_t> low_bytes_before(const ReportContext& context,
-                                            const ReportProcess& process,
-                                            const OomIncident& failure) {
-  const Accounts& accounts = process.model().accounts();
-  const auto& flow = accounts.history().flow();
-  const auto end = std::ranges::find_if(
-      flow, [&](const History::Flow& stretch) { return stretch.end >= failure.time; });
-  std::vector<std::uint64_t> low(static_cast<std::size_t>(end - flow.begin()));
-  const Identity asked = context.identity_of_site(process, failure.site);
-  if (!asked.has_site || asked.line == 0) return {};
-  for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
-    const GroupKey& key = accounts.group(i).key;
-    if (key.device != failure.device || level_of(key.kind) != failure.level) continue;
-    const Identity identity = context.identity_of(process, {i, false});
-    if (identity.file != asked.file || identity.line != asked.line) continue;
-    const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
-    for (std::size_t at = 0; at < low.size(); ++at) low[at] += stretches[at].low_bytes;
-  }
-  return low;
-}
-
+// A request that failed after its line had asked for more each time, as where results are
+// concatenated.
 void observe_pile_ups(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::PileUp>& list) {
   constexpr std::uint64_t kFewestRises = 3;
   for (const OomRow& failures : process.model().memory().out_of_memory.rows()) {
     if (failures.outcome == OomOutcome::kRecovered) continue;
     const OomIncident& failure = failures.first;
-    const std::vector<std::uint64_t> kept =
-        kept_by_stretch(low_bytes_before(context, process, failure));
-    rows::PileUp row{process.id, context.device_id(process, failure.device),
-                     process.time_ns(failure.time)};
-    for (std::size_t i = 1; i < kept.size(); ++i) {
-      if (kept[i] == kept[i - 1]) continue;
-      ++row.rises;
-      row.risen_bytes += kept[i] - kept[i - 1];
-      row.kept_bytes = kept[i];
+    for (const Group& group : process.model().accounts().groups()) {
+      const bool is_asking = group.key.site.stack == failure.site.stack &&
+                             group.key.device == failure.device &&
+                             level_of(group.key.kind) == failure.level;
+      const RisingSizes& sizes = group.sizes;
+      if (!is_asking || sizes.rises < kFewestRises) continue;
+      if (group.last_time > failure.time || sizes.last_bytes >= failure.requested_bytes) continue;
+      list.push_back({process.id, context.device_id(process, failure.device),
+                      process.time_ns(failure.time), sizes.rises,
+                      sizes.last_bytes - sizes.first_bytes, sizes.last_bytes});
     }
-    const bool is_much = row.kept_bytes >= failure.requested_bytes / 4;
-    if (row.rises >= kFewestRises && is_much) list.push_back(std::move(row));
   }
 }
 

@@ -141,15 +141,14 @@ struct AllocatorToReplay {
   friend auto operator<=>(const AllocatorToReplay&, const AllocatorToReplay&) = default;
 };
 
-// What the line of a failed request had piled up before: how often the memory that it keeps rose,
-// and to how much.
+// How the line of a failed request had asked for more each time before.
 struct PileUp {
   std::string process;
   OptionalText device;
   OptionalNumber time_ns;  // of the failure
   std::uint64_t rises = 0;
   std::uint64_t risen_bytes = 0;
-  std::uint64_t kept_bytes = 0;
+  std::uint64_t last_bytes = 0;  // of the last request that was met
 };
 
 struct Observations {

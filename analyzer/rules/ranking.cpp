@@ -68,7 +68,7 @@ auto place_of(const rows::Report& report, const rows::Finding& finding) {
 
 }  // namespace
 
-void sort_by_savings(const rows::Report& report, Findings& findings) {
+void sort_by_savings(const rows::Report& report, std::vector<rows::Finding>& findings) {
   using Place = decltype(place_of(report, findings.front()));
   std::vector<std::pair<Place, rows::Finding>> placed;
   placed.reserve(findings.size());

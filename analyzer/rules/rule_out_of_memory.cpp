@@ -303,14 +303,13 @@ std::uint64_t bytes_a_rise(const rows::PileUp& pile_up) {
   return pile_up.risen_bytes / pile_up.rises;
 }
 
-// "the memory that train.py:92 (main) keeps rose 6 times before this request, by 238.5 MiB each
-// time on average, to 1.4 GiB".
+// "train.py:92 (main) had asked for more 6 times in a row before this request, by 238.5 MiB on
+// average, up to 1.4 GiB".
 std::string pile_up_text(const Failure& failure) {
   const rows::PileUp& pile_up = *failure.pile_up;
-  return "the memory that " + site_text(failure.row.origin.site) + " keeps rose " +
-         count_text(pile_up.rises, "time", "times") + " before this request, by " +
-         size_text(bytes_a_rise(pile_up)) + " each time on average, to " +
-         size_text(pile_up.kept_bytes);
+  return site_text(failure.row.origin.site) + " had asked for more " +
+         count_text(pile_up.rises, "time", "times") + " in a row before this request, by " +
+         size_text(bytes_a_rise(pile_up)) + " on average, up to " + size_text(pile_up.last_bytes);
 }
 
 // A remedy that meets this request alone comes last, with what it is worth at the recorded rate.
@@ -329,8 +328,7 @@ std::string fix_for_pile_up(const Failure& failure) {
         " of this kind (arithmetic).";
   } else if (const rows::ReplayedSetting* const setting = meeting_setting(failure)) {
     fix += " With " + name_of_setting(*setting) + " this request would have been met " +
-           basis_text(*setting) + "; the memory kept rises by another " + rise +
-           " in the next round.";
+           basis_text(*setting) + "; the next round asks for another " + rise + '.';
   }
   return fix;
 }
@@ -437,7 +435,7 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   add_text(finding, row);
   finding.detail += breakdown_text(failure.breakdown) + holders_text(row);
   if (failure.pile_up != nullptr) {
-    finding.detail += " Before, " + pile_up_text(failure) + '.';
+    finding.detail += ' ' + pile_up_text(failure) + '.';
     finding.evidence.add("rises_before", failure.pile_up->rises);
     finding.evidence.add("risen_bytes_before", failure.pile_up->risen_bytes);
     finding.fix = fix_for_pile_up(failure);

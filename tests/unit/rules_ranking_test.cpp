@@ -25,7 +25,7 @@ rows::Finding finding(Rule rule, rows::Saves saves) {
 }
 
 // A job that peaks at 10 GiB and runs for ten seconds.
-std::vector<Rule> order_of(Findings findings) {
+std::vector<Rule> order_of(std::vector<rows::Finding> findings) {
   rows::Report report;
   report.card_peaks.push_back({.device = "d0", .of = rows::PeakOf::kCard, .bytes = 40 * kGiB});
   report.card_peaks.push_back({.device = "d0", .of = rows::PeakOf::kJob, .bytes = 10 * kGiB});

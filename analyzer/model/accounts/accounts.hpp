@@ -172,6 +172,23 @@ constexpr FlowKind flow_of(Level level) {
                                                           : FlowKind::kRest;
 }
 
+// How the sizes of a group's allocations rose, from one to the next, up to the last one.
+struct RisingSizes {
+  std::uint64_t first_bytes = 0;
+  std::uint64_t last_bytes = 0;
+  std::uint64_t rises = 0;
+
+  void add(std::uint64_t bytes) {
+    if (bytes < last_bytes || last_bytes == 0) {
+      first_bytes = bytes;
+      rises = 0;
+    } else if (bytes > last_bytes) {
+      ++rises;
+    }
+    last_bytes = bytes;
+  }
+};
+
 struct Group {
   GroupKey key;
   std::uint32_t row = 0;
@@ -182,7 +199,8 @@ struct Group {
   std::uint64_t temporaries = 0;  // freed before the next allocation of the same thread
   std::uint64_t temporary_bytes = 0;
   std::uint64_t last_time = 0;  // of its last allocation; 0 = not known
-  bool last_is_gone = false;    // a checkpoint replaced some without telling of the last of them
+  RisingSizes sizes;
+  bool last_is_gone = false;  // a checkpoint replaced some without telling of the last of them
   Releases freed;
 };
 
@@ -251,6 +269,7 @@ class Accounts {
     ++owner.allocations;
     owner.allocated_bytes += bytes;
     owner.last_time = now;
+    owner.sizes.add(bytes);
     UsageRow& row = rows_[owner.row];
     ++row.allocations;
     ++row.count;
