@@ -269,25 +269,26 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
   return peaks;
 }
 
-// Who held PyTorch's blocks when memory ran out; nullptr where that is not known.
-const rows::Oom* failure_of(const Report& report, const CardState& card) {
-  const auto failure = std::ranges::find_if(report.oom, [&](const rows::Oom& row) {
-    return card.composition != nullptr && row.time_ns == card.composition->time_ns &&
-           row.process == card.process && row.device == card.device &&
-           row.level == Level::kFramework && !row.holders.empty();
-  });
-  return card.has_failed && failure != report.oom.end() ? &*failure : nullptr;
-}
-
-Blocks failure_blocks(const rows::Oom& failure, const CardState& card, std::size_t width) {
-  rows::Peak held;
-  held.bytes = card.composition->framework_allocated;
-  held.holders = failure.holders;
-  Blocks blocks = {
-      {wrapped("", "PyTorch allocated when memory ran out: " + size_text(held.bytes), width),
-       rank::kOfPeak}};
-  append(blocks, holder_blocks(held, width));
-  return blocks;
+// PyTorch's blocks when memory ran out, as a peak of their own; nothing where that is not known.
+std::optional<rows::Peak> held_at_failure(const Report& report, const CardState& card) {
+  for (const rows::Oom& row : report.oom) {
+    const bool is_of_card = row.process == card.process && row.device == card.device &&
+                            row.outcome != analyzer::OomOutcome::kRecovered;
+    if (!card.has_failed || !is_of_card || row.holders.empty() || !row.composition) continue;
+    rows::Peak held;
+    held.device = row.device;
+    held.level = Level::kFramework;
+    held.bytes = row.composition->framework_allocated;
+    held.holders = row.holders;
+    BytesByName uses;
+    for (const rows::Holder& holder : row.holders) {
+      const std::string_view name = name_of(holder.category);
+      uses[std::string(name.empty() ? "unknown" : name)] += holder.bytes;
+    }
+    held.categories.emplace(uses.begin(), uses.end());
+    if (held.bytes != 0) return held;
+  }
+  return std::nullopt;
 }
 
 Blocks device_blocks(const Report& report, const rows::Device& device,
@@ -295,8 +296,11 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
   Blocks blocks;
   if (const std::optional<CardState> card = card_state(report, device.id)) {
     blocks.push_back({card_lines(report, *card, detail.width), rank::kCard});
-    if (const rows::Oom* const failure = failure_of(report, *card)) {
-      append(blocks, failure_blocks(*failure, *card, detail.width));
+    if (const std::optional<rows::Peak> held = held_at_failure(report, *card)) {
+      const std::string title = "PyTorch allocated when memory ran out: " + size_text(held->bytes);
+      blocks.push_back({wrapped("", title, detail.width), rank::kOfPeak});
+      append(blocks, category_blocks(report, *held, detail));
+      blocks.push_back({line_lines(*held, detail.width), rank::kByLine});
       return blocks;
     }
   }

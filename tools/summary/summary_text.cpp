@@ -29,9 +29,11 @@ Lines rest_lines(std::string_view what, std::size_t count) {
   return {format_text("  and {} more {}{}", count, what, count == 1 ? "" : "s")};
 }
 
-// The lines of the blocks with a rank below `limit`.
+// The lines of the blocks with a rank below `limit`. How many of a kind are left out is said where
+// one of it is there.
 Lines render(const Blocks& blocks, int limit) {
   Lines lines;
+  std::set<std::string_view> shown;
   std::string_view what;
   std::size_t left_out = 0;
   const auto say_rest = [&] { append(lines, rest_lines(what, std::exchange(left_out, 0))); };
@@ -39,7 +41,8 @@ Lines render(const Blocks& blocks, int limit) {
     if (block.rank < limit) {
       say_rest();
       append(lines, block.lines);
-    } else if (!block.what.empty()) {
+      shown.insert(block.what);
+    } else if (!block.what.empty() && shown.contains(block.what)) {
       if (block.what != what) say_rest();
       what = block.what;
       ++left_out;
