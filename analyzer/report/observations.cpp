@@ -331,25 +331,42 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
   }
 }
 
-// A request that failed after its line had asked for more each time, as where results are
-// concatenated.
+// The sizes by which a request continues, as where results are concatenated: the largest that rose
+// at its line at least three times in a row, by about as much each time as the request would.
+const RisingSizes* sizes_before(const ReportContext& context, const ReportProcess& process,
+                                const OomIncident& failure) {
+  constexpr std::uint64_t kFewestRises = 3;
+  // A failure is recorded with more of its stack than a block is.
+  const Identity asked = context.identity_of_site(process, failure.site);
+  if (!asked.has_site || asked.line == 0) return nullptr;
+  const Accounts& accounts = process.model().accounts();
+  const RisingSizes* largest = nullptr;
+  for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
+    const Group& group = accounts.group(i);
+    const RisingSizes& sizes = group.sizes;
+    if (group.key.device != failure.device || level_of(group.key.kind) != failure.level) continue;
+    if (sizes.rises < kFewestRises || group.last_time > failure.time) continue;
+    const std::uint64_t rise = (sizes.last_bytes - sizes.first_bytes) / sizes.rises;
+    if (sizes.last_bytes >= failure.requested_bytes ||
+        failure.requested_bytes - sizes.last_bytes > 2 * rise) {
+      continue;
+    }
+    const Identity identity = context.identity_of(process, {i, false});
+    if (identity.file != asked.file || identity.line != asked.line) continue;
+    if (largest == nullptr || sizes.last_bytes > largest->last_bytes) largest = &sizes;
+  }
+  return largest;
+}
+
 void observe_pile_ups(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::PileUp>& list) {
-  constexpr std::uint64_t kFewestRises = 3;
   for (const OomRow& failures : process.model().memory().out_of_memory.rows()) {
     if (failures.outcome == OomOutcome::kRecovered) continue;
-    const OomIncident& failure = failures.first;
-    for (const Group& group : process.model().accounts().groups()) {
-      const bool is_asking = group.key.site.stack == failure.site.stack &&
-                             group.key.device == failure.device &&
-                             level_of(group.key.kind) == failure.level;
-      const RisingSizes& sizes = group.sizes;
-      if (!is_asking || sizes.rises < kFewestRises) continue;
-      if (group.last_time > failure.time || sizes.last_bytes >= failure.requested_bytes) continue;
-      list.push_back({process.id, context.device_id(process, failure.device),
-                      process.time_ns(failure.time), sizes.rises,
-                      sizes.last_bytes - sizes.first_bytes, sizes.last_bytes});
-    }
+    const RisingSizes* const sizes = sizes_before(context, process, failures.first);
+    if (sizes == nullptr) continue;
+    list.push_back({process.id, context.device_id(process, failures.first.device),
+                    process.time_ns(failures.first.time), sizes->rises,
+                    sizes->last_bytes - sizes->first_bytes, sizes->last_bytes});
   }
 }
 
