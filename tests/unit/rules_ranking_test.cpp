@@ -27,8 +27,13 @@ rows::Finding finding(Rule rule, rows::Saves saves) {
 // A job that peaks at 10 GiB and runs for ten seconds.
 std::vector<Rule> order_of(std::vector<rows::Finding> findings) {
   rows::Report report;
-  report.card_peaks.push_back({.device = "d0", .of = rows::PeakOf::kCard, .bytes = 40 * kGiB});
-  report.card_peaks.push_back({.device = "d0", .of = rows::PeakOf::kJob, .bytes = 10 * kGiB});
+  for (const auto& [of, bytes] :
+       {std::pair(rows::PeakOf::kCard, 40 * kGiB), std::pair(rows::PeakOf::kJob, 10 * kGiB)}) {
+    rows::CardPeak& peak = report.card_peaks.emplace_back();
+    peak.device = "d0";
+    peak.of = of;
+    peak.bytes = bytes;
+  }
   rows::Trace& trace = report.traces.emplace_back();
   trace.process = "p1";
   trace.duration_ns = 10 * kSecond;
