@@ -11,10 +11,16 @@
 
 namespace gpumemtrace::preload::effects {
 
-// A call met a context, for the first time where it has an id: the driver may just have made it.
+// A call met a context, for the first time if it has an id: the driver may just have made it.
 inline void announce_context(trace::ContextId new_id) noexcept {
   record_context(new_id);
   if (new_id != trace::ContextId::kNone) driver_memory_changed();
+}
+// A call handed out a context. It takes a tenth of a second on a GPU, and the context may be met
+// meanwhile: then it is new although it has an id.
+inline void announce_handed_out(trace::ContextId new_id) noexcept {
+  record_context(new_id);
+  driver_memory_changed();
 }
 
 // The driver hands out a context: argument 0.
@@ -38,7 +44,7 @@ struct CreatesContext : OutputsContext {
   template <class... A>
   static void track(CUresult result, const A&... a) noexcept {
     if (result != CUDA_SUCCESS || argument<0>(a...) == nullptr) return;
-    announce_context(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
+    announce_handed_out(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
   }
 };
 
@@ -83,7 +89,7 @@ struct RetainsPrimary : OutputsContext {
   }
   static void track(CUresult result, CUcontext* context, CUdevice device) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
-    announce_context(tracking::primary_retained(bits(*context), device));
+    announce_handed_out(tracking::primary_retained(bits(*context), device));
   }
 };
 
