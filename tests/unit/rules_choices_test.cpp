@@ -297,7 +297,7 @@ TEST_CASE("growth that ends in frees names where they stand, unless there were o
 
   const Json between = found_with(true);
   CHECK_FALSE(has(between, "none was freed"));
-  CHECK(has(between, "After that, 40 were freed"));
+  CHECK(has(between, ". After that, "));
   CHECK(has(between, "Free them sooner, or bound"));
 }
 
