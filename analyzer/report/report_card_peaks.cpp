@@ -80,11 +80,15 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   const CardPoint& point = curve.highest();
   const auto& processes = card.context.processes();
   rows::CardPeak row;
+  // The card's curve stands for the job's if that is not known: without what others are known to
+  // hold.
+  const bool is_cards = of == rows::PeakOf::kJob && &curve == &card.curves.of_card();
+  const std::uint64_t others = is_cards && tells_processes ? point.other_bytes : 0;
   row.device = card.id;
   row.of = of;
-  row.bytes = bounds.bytes;
-  row.low_bytes = bounds.low_bytes;
-  row.high_bytes = bounds.high_bytes;
+  row.bytes = bounds.bytes - std::min(bounds.bytes, others);
+  row.low_bytes = bounds.low_bytes - std::min(bounds.low_bytes, others);
+  row.high_bytes = bounds.high_bytes - std::min(bounds.high_bytes, others);
   // Nobody asked the driver: how much it took itself is not known.
   if (!curve.was_sampled()) row.high_bytes = std::max(row.high_bytes, card.total_bytes);
   row.is_exact = bounds.is_exact && !card.is_inexact;
@@ -111,6 +115,31 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   return row;
 }
 
+// NVML counts managed memory on the card for no process: the job holds at least what NVML says.
+void leave_managed_open(const CardCurves::Curve& curve, rows::CardPeak& job) {
+  job.low_bytes = std::min(job.high_bytes, curve.bounds().low_bytes);
+  job.is_exact = job.is_exact && job.low_bytes == job.high_bytes;
+}
+
+// The job holds a part of what is in use on the card. Its own curve can lie above: when NVML was
+// asked, a call was under way whose memory it counted already. That memory went to the driver's
+// part.
+void limit(rows::CardPeak& job, std::uint64_t most_bytes) {
+  job.low_bytes = std::min(job.low_bytes, most_bytes);
+  job.high_bytes = std::min(job.high_bytes, most_bytes);
+  std::uint64_t too_much = job.bytes - std::min(job.bytes, job.high_bytes);
+  job.bytes -= too_much;
+  for (CardPart& part : job.parts) {
+    if (part.what != CardPartKind::kDriver) continue;
+    const std::uint64_t taken = std::min(part.bytes, too_much);
+    part.bytes -= taken;
+    too_much -= taken;
+  }
+  job.bytes += too_much;
+  job.high_bytes = std::max(job.high_bytes, job.bytes);
+  std::erase_if(job.parts, [](const CardPart& part) { return part.bytes == 0; });
+}
+
 }  // namespace
 
 std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
@@ -127,8 +156,14 @@ std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
     }
     const bool tells_processes = curves.of_job().was_sampled();
     list.push_back(peak_row(card, rows::PeakOf::kCard, curves.of_card(), tells_processes));
-    list.push_back(peak_row(card, rows::PeakOf::kJob,
-                            tells_processes ? curves.of_job() : curves.of_card(), tells_processes));
+    const std::uint64_t most_bytes = list.back().high_bytes;
+    rows::CardPeak job =
+        tells_processes && !card.has_managed
+            ? peak_row(card, rows::PeakOf::kJob, curves.of_job(), true)
+            : peak_row(card, rows::PeakOf::kJob, curves.of_card(), tells_processes);
+    if (tells_processes && card.has_managed) leave_managed_open(curves.of_job(), job);
+    limit(job, most_bytes);
+    list.push_back(std::move(job));
   }
   return list;
 }

@@ -270,3 +270,28 @@ TEST_CASE("a process that is over holds nothing when the next one begins", "[uni
   check_range(row_of(report, "card"), 160, 160, true);
   check_range(row_of(report, "job"), 150, 150, true);
 }
+
+TEST_CASE("the job does not hold more than what is in use on the card", "[unit]") {
+  TraceBuilder trace = trace_on_card();
+  trace.allocate(kAddress, 100 * kMiB);
+  ask(trace, 160, 150, 6);
+  // NVML counts an allocation that has not returned yet.
+  ask(trace, 260, 250, 6);
+  trace.allocate(kAddress + 200 * kMiB, 100 * kMiB);
+  ask(trace, 260, 250, 6);
+  const Json report = report_of(trace);
+  const Json card = row_of(report, "card");
+  const Json job = row_of(report, "job");
+  CHECK(job.at("bytes") <= card.at("bytes"));
+  CHECK(job.at("high_bytes") <= card.at("high_bytes"));
+  CHECK(part_of(job, "driver", "p1") <= 160);
+}
+
+TEST_CASE("managed memory leaves open what the job holds", "[unit]") {
+  TraceBuilder trace = trace_on_card();
+  trace.allocate(kAddress, 64 * kMiB, MemoryKind::kManaged);
+  ask(trace, 130, 60, 0);  // NVML counts the memory for no process
+  const Json job = row_of(report_of(trace), "job");
+  check_range(job, 60, 130, false);
+  CHECK(part_of(job, "not_separable") == 70);
+}
