@@ -67,7 +67,7 @@ EXPECTED = {
     # tests/zoo/rank_that_grows.py on four simulated devices of 1 GiB.
     "rank_that_grows": (
         "1 warning", "4 ranks", "436.0 MiB of 1.0 GiB this job on d2",
-        "GROWTH 1.0 MiB a step rank 2, rank_that_grows.py:18 (features_of)",
+        "GROWTH 1.0 MiB a repetition rank 2, rank_that_grows.py:18 (features_of)",
         "Where this line or its callers store them (append, a dict, an attribute), store .cpu()"),
     # JAX.
     "jax_train": (

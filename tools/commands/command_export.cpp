@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
@@ -22,6 +23,7 @@
 #include "tools/export/selection.hpp"
 #include "tools/export/sqlite_database.hpp"
 #include "tools/report_view/report_input.hpp"
+#include "tools/report_view/report_scope.hpp"
 #include "tools/report_view/step_moment.hpp"
 
 namespace gpumemtrace::tools {
@@ -55,7 +57,7 @@ Examples:
   gpumemtrace export job.gmt --format memory_viz -o job.pickle
   gpumemtrace export job.gmt --format sqlite -o job.db
   gpumemtrace export traces/ --format parquet -o tables
-  gpumemtrace export report.json --format speedscope --cost copied -o copies.json
+  gpumemtrace export report.json --format speedscope --cost copied -o c.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -312,12 +314,15 @@ int export_job(ExportOptions& options) {
   options.times.resolve(options.input.inputs, options.input.load_options());
   const auto* const measure = std::ranges::find(kCostMeasures, options.cost, &CostMeasure::name);
   const std::optional<TimeSpan> span = span_of(options);
-  Report report = load_rows(options.input.inputs, load_options(options, *format, span));
+  LoadOptions load = load_options(options, *format, span);
+  const ReportScope scope = std::exchange(load.scope, {});  // times begin with the whole job
+  Report report = load_rows(options.input.inputs, load);
   ExportRequest what = {{*measure, options.level, options.by == "module"},
                         start_of_job(report),
                         text_of_selection(options),
                         span ? span->to_ns : TimeSpan().to_ns};
   if (report.blocks) what.stacks.measure.name = "live";
+  narrow(report, scope);
   select(report, options, *format, span);
   if (format->write == nullptr) {
     write_parquet_folder(report, what.selection, options.output.output);

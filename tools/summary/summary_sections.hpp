@@ -102,7 +102,8 @@ void append(std::string& text, const std::string& more);
 
 inline constexpr std::size_t kAllLines = SIZE_MAX;
 
-// Words in lines of at most `width`, the first behind `head` and the others behind as many spaces.
+// Words in lines of at most `width`, the first behind `head` and the others behind as many spaces,
+// or, where that leaves no room, behind few.
 [[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width);
 // The same of parts, which are not broken where a line has room for them, with `separator` between.
 // How many parts `most_lines` do not hold stands at their end.

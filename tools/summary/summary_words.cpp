@@ -62,6 +62,8 @@ std::string named_amount(const std::string& name, const std::string& amount, std
 
 namespace {
 
+constexpr std::size_t kNarrowIndent = 12;
+
 // What a line of its own has no room for goes on in the next one, not inside of a letter of several
 // bytes.
 void add_long(Lines& lines, std::string line, std::size_t indent, std::size_t width) {
@@ -83,7 +85,9 @@ std::pair<Lines, std::size_t> fill_lines(std::string_view head,
   const bool is_list = separator.starts_with(',') || separator.starts_with(';');
   const std::string sign(
       separator.substr(std::min(separator.find_first_not_of(' '), separator.size())));
-  std::string indent(head.size(), ' ');
+  // Behind a head that fills most of a line there is no column for the rest.
+  const bool is_wide = head.size() > width * 2 / 3;
+  std::string indent(is_wide ? std::min(kNarrowIndent, width / 3) : head.size(), ' ');
   if (!is_list)
     indent = indent.substr(0, indent.size() - std::min(indent.size(), sign.size())) + sign;
   Lines lines;
@@ -94,7 +98,7 @@ std::pair<Lines, std::size_t> fill_lines(std::string_view head,
     const std::size_t more = (is_empty ? 0 : separator.size()) + part.size() + (is_list ? 1 : 0);
     if (!is_empty && line.size() + more > width) {
       if (lines.size() + 1 >= most_lines) break;
-      add_long(lines, is_list ? line + separator.front() : line, head.size(), width);
+      add_long(lines, is_list ? line + separator.front() : line, indent.size(), width);
       line = indent;
       is_empty = true;
     }
@@ -102,7 +106,7 @@ std::pair<Lines, std::size_t> fill_lines(std::string_view head,
     is_empty = false;
     ++count;
   }
-  if (!is_empty) add_long(lines, line, std::min(head.size(), width / 2), width);
+  if (!is_empty) add_long(lines, line, std::min(indent.size(), width / 2), width);
   return {std::move(lines), count};
 }
 
