@@ -96,9 +96,11 @@ std::pair<Lines, std::size_t> fill_lines(std::string_view head,
   bool is_empty = true;
   for (const std::string& part : parts) {
     const std::size_t more = (is_empty ? 0 : separator.size()) + part.size() + (is_list ? 1 : 0);
-    if (!is_empty && line.size() + more > width) {
+    const bool can_break = !is_empty || line.size() > indent.size();
+    if (can_break && line.size() + more > width) {
       if (lines.size() + 1 >= most_lines) break;
-      add_long(lines, is_list ? line + separator.front() : line, indent.size(), width);
+      line.erase(line.find_last_not_of(' ') + 1);
+      add_long(lines, is_list && !is_empty ? line + separator.front() : line, indent.size(), width);
       line = indent;
       is_empty = true;
     }
