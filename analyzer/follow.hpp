@@ -23,9 +23,9 @@ struct FollowOptions {
 
 // What a job is at a look.
 struct JobNow {
-  // traces[], processes[], devices[], usage[], peak[] without holders, steps[], leaks.growth[] and
-  // ranks[], as analyze() has them of the same records, and blocks[] of what is live: a row for
-  // what has one place and use.
+  // traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[], steps[],
+  // leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of what is
+  // live: a row for what has one place and use.
   rows::Report report;
   // What is known to be missing or guessed, by process; of CUPTI's records only what was dropped.
   std::map<std::string, std::vector<rows::Loss>> losses;
