@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pools of the framework's allocator and of the driver: pools[].
 #include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "analyzer/report/sections.hpp"
 
@@ -108,23 +110,29 @@ std::uint64_t most_allocated(const Accounts& accounts, std::uint32_t pool) {
   return most;
 }
 
+// Each device's default pool first, then those that the program made, in that order.
 void add_driver_pools(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::PoolRow>& list) {
   const auto& pools = process.model().memory().pools.pools();
-  std::size_t made = 0;
+  std::map<std::tuple<std::int32_t, bool, std::uint64_t, std::uint32_t>, std::uint64_t> allocated;
   for (std::uint32_t i = 1; i < pools.size(); ++i) {
     const PoolState& pool = pools[i];
-    const std::string name = pool.is_default ? "default" : "pool" + std::to_string(++made);
-    const std::uint64_t allocated = most_allocated(process.model().accounts(), i);
-    const bool is_used = allocated != 0 || pool.reserved_peak_bytes != 0;
+    const std::uint64_t most = most_allocated(process.model().accounts(), i);
+    const bool is_used = most != 0 || pool.reserved_peak_bytes != 0;
     if (pool.is_imported || pool.device < 0 || !is_used) continue;
+    allocated[{pool.device, !pool.is_default, pool.created_time, i}] = most;
+  }
+  std::size_t made = 0;
+  for (const auto& [key, most] : allocated) {
+    const PoolState& pool = pools[std::get<3>(key)];
+    const std::string name = pool.is_default ? "default" : "pool" + std::to_string(++made);
     rows::PoolRow row = row_of(context, process, pool.device, "driver:" + name);
     row.kind = rows::PoolKind::kDriver;
     // Unless the driver was asked, it holds at least what was allocated.
     row.basis = pool.sampled ? rows::RowBasis::kExact : rows::RowBasis::kInferred;
     set_origin(context, process, pool.created_at, row);
-    row.reserved_peak_bytes = std::max(pool.reserved_peak_bytes, allocated);
-    row.allocated_peak_bytes = allocated;
+    row.reserved_peak_bytes = std::max(pool.reserved_peak_bytes, most);
+    row.allocated_peak_bytes = most;
     row.time_ns = process.time_ns(pool.created_time);
     list.push_back(std::move(row));
   }

@@ -106,6 +106,9 @@ std::vector<std::string> notes_on(const ReportProcess& process) {
   if (dictionary.text(trace::TextKey::kCommandLine).size() >= trace::kMaxCommandLineBytes) {
     notes.push_back("The command line is longer than 64 KiB; its end was not recorded.");
   }
+  if (const std::string& reason = process.model().statistics().stopped_because; !reason.empty()) {
+    notes.push_back("Recording stopped before the process ended: " + reason + ".");
+  }
   const int signal = process.process->file().ended_by_signal();
   if (process.end == rows::TraceEnd::kSignal) {
     notes.push_back("The process was ended by signal " + std::to_string(signal) + " (" +
@@ -113,9 +116,6 @@ std::vector<std::string> notes_on(const ReportProcess& process) {
   } else if (process.end == rows::TraceEnd::kUnknown && process.process->file().has_ring()) {
     notes.push_back(
         "How the process ended is not known. Start it with `gpumemtrace run` to see it.");
-  }
-  if (const std::string& reason = process.model().statistics().stopped_because; !reason.empty()) {
-    notes.push_back("Recording stopped before the process ended: " + reason + ".");
   }
   return notes;
 }

@@ -112,7 +112,7 @@ class Callbacks(support.EndToEnd):
                 text = output(program)
                 self.assertTrue(text.startswith(line + "Verdict: "), text)
                 self.assertIn("the program is still running", text)
-                self.assertIn(", 4 steps of ", " ".join(text.split()))
+                self.assertIn(", 5 steps of ", " ".join(text.split()))
                 text = output(program, GPUMEMTRACE_PROGRAM="/nowhere/gpumemtrace", PATH="/nowhere")
                 self.assertTrue(text.startswith(line + "gpumemtrace: no summary: "), text)
 

@@ -56,7 +56,10 @@ Json report_of_workers(std::uint64_t workers, std::uint64_t bytes_of_each,
     }
     trace.allocate(kAddress, bytes, MemoryKind::kDevice, call_at(0x30));
     trace.wait_until(TraceBuilder::kFirstTick + 10'000 + 10 * i);
-    trace.sample(bytes + kContextMiB * kMiB, 0);
+    const std::uint64_t of_all =
+        200 * kMiB + workers * bytes_of_each + (workers + 1) * kContextMiB * kMiB;
+    const std::uint64_t own = bytes + kContextMiB * kMiB;
+    trace.sample(own, of_all - own);
     trace.wait_until(TraceBuilder::kFirstTick + 20'000);
     trace.free(kAddress);
     trace.write(folder.path());

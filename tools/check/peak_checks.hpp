@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/check/verdict.hpp"
+#include "analyzer/rows/report.hpp"
+#include "tools/check/baseline.hpp"
+#include "tools/check/policy.hpp"
+#include "tools/check/policy_check.hpp"
 
 namespace gpumemtrace::tools {
 

@@ -9,8 +9,8 @@
 #include "analyzer/rows/report.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/check/baseline.hpp"
-#include "tools/check/peak_holders.hpp"
 #include "tools/check/policy.hpp"
+#include "tools/check/policy_check.hpp"
 #include "tools/check/suppressions.hpp"
 
 namespace gpumemtrace::tools {
@@ -32,17 +32,6 @@ struct OutcomeInfo {
 };
 
 [[nodiscard]] const OutcomeInfo& describe(Outcome outcome);
-
-// One question of the policy and its answer.
-struct PolicyCheck {
-  std::string name;     // as the option is called
-  std::string subject;  // the device, the level or the rule; may be empty
-  std::string message;
-  bool holds = true;
-  bool baseline_can_accept = false;     // where it does not hold
-  std::string holders_title = {};       // likewise: what the holders are
-  std::vector<HeldBytes> holders = {};  // likewise: who held a peak, or grew
-};
 
 enum class FindingStatus {
   kFails,       // a check counts it

@@ -45,7 +45,7 @@ class CurvePeak {
   // True where this sample made the peak higher by what it showed, so that point best() is to be
   // divided as it is now.
   template <class Take>
-  bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {
+  [[nodiscard]] bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {
     const Beyond before = was_sampled_ ? beyond_ : Beyond{};
     const std::uint64_t most =
         candidate_.called_bytes + positive(std::max(before.high, beyond.high));

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A question of a policy with its answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/check/peak_holders.hpp"
+
+namespace gpumemtrace::tools {
+
+// One question of the policy and its answer.
+struct PolicyCheck {
+  std::string name;     // as the option is called
+  std::string subject;  // the device, the level or the rule; may be empty
+  std::string message;
+  bool holds = true;
+  bool baseline_can_accept = false;     // where it does not hold
+  std::string holders_title = {};       // likewise: what the holders are
+  std::vector<HeldBytes> holders = {};  // likewise: who held a peak, or grew
+};
+
+}  // namespace gpumemtrace::tools
