@@ -2,10 +2,10 @@
 #include "analyzer/stacks/module_map.hpp"
 
 #include <algorithm>
-#include <compare>
 #include <cstring>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,78 +32,85 @@ namespace modules_by_time {
 struct Candidate {
   int misfit = 0;
   std::uint64_t distance = 0;
-  std::size_t from_last = 0;  // counted from the module that begins last
+  std::uint64_t before_end = 0;  // how far its begin lies before the last address
   const LoadedModule* module = nullptr;
+};
 
-  friend auto operator<=>(const Candidate&, const Candidate&) = default;
+Candidate candidate_of(std::uint64_t begin, const LoadedModule& module, std::uint64_t time) {
+  if (module.loaded > time) return {1, module.loaded - time, ~begin, &module};
+  if (module.unloaded <= time) return {2, time - module.unloaded, ~begin, &module};
+  return {0, time - module.loaded, ~begin, &module};
+}
+
+void take_better(Candidate& best, const Candidate& other) {
+  const auto place = [](const Candidate& candidate) {
+    return std::tuple(candidate.misfit, candidate.distance, candidate.before_end);
+  };
+  if (best.module == nullptr || place(other) < place(best)) best = other;
+}
+
+struct Unloaded {
+  std::uint64_t begin = 0;
+  const LoadedModule* module = nullptr;
 };
 
 // Of modules around the same addresses the one that fits a time best.
 class Times {
  public:
-  void add(const LoadedModule* module, std::size_t from_last) {
-    by_loaded_.push_back({module->loaded, from_last, module});
-    if (module->unloaded == LoadedModule::kStillLoaded) return;
-    by_unloaded_.push_back({module->unloaded, from_last, module});
-  }
+  void add(const Unloaded& module) { by_loaded_.push_back({module.module->loaded, module}); }
   void sort() {
+    for (const Moment& moment : by_loaded_) {
+      by_unloaded_.push_back({moment.entry.module->unloaded, moment.entry});
+    }
     std::ranges::sort(by_loaded_, {}, &Times::in_order);
     std::ranges::sort(by_unloaded_, {}, &Times::in_order);
     find_present();
   }
-  // Puts into `best` what is better.
   void find(std::uint64_t time, Candidate& best) const {
+    const auto consider = [&](const Moment& moment) {
+      if (moment.entry.module == nullptr) return;
+      take_better(best, candidate_of(moment.entry.begin, *moment.entry.module, time));
+    };
     const auto later = std::ranges::upper_bound(by_loaded_, time, {}, &Moment::time);
-    if (later != by_loaded_.end())
-      take(best, {1, later->time - time, later->from_last, later->module});
+    if (later != by_loaded_.end()) consider(*later);
     const auto gone = std::ranges::upper_bound(by_unloaded_, time, {}, &Moment::time);
     if (gone != by_unloaded_.begin()) {
       // Of those that went at the same time the one that begins last.
-      const std::uint64_t last = std::prev(gone)->time;
-      const Moment& moment = *std::ranges::lower_bound(by_unloaded_, last, {}, &Moment::time);
-      take(best, {2, time - last, moment.from_last, moment.module});
+      consider(*std::ranges::lower_bound(by_unloaded_, std::prev(gone)->time, {}, &Moment::time));
     }
     const auto present = std::ranges::upper_bound(present_, time, {}, &Moment::time);
-    if (present == present_.begin() || std::prev(present)->module == nullptr) return;
-    const Moment& there = *std::prev(present);
-    take(best, {0, time - there.module->loaded, there.from_last, there.module});
+    if (present != present_.begin()) consider(*std::prev(present));
   }
 
  private:
   struct Moment {
     std::uint64_t time = 0;
-    std::size_t from_last = 0;
-    const LoadedModule* module = nullptr;
+    Unloaded entry;
   };
-  static std::pair<std::uint64_t, std::size_t> in_order(const Moment& moment) {
-    return {moment.time, moment.from_last};
-  }
-  static void take(Candidate& best, const Candidate& other) {
-    if (best.module == nullptr || other < best) best = other;
+  static std::pair<std::uint64_t, std::uint64_t> in_order(const Moment& moment) {
+    return {moment.time, ~moment.entry.begin};
   }
 
   // From each moment on at which a module came or went: the newest of those that are there.
   void find_present() {
-    const auto newest_first = [](const Moment& a, const Moment& b) {
-      return a.time != b.time ? a.time > b.time : a.from_last < b.from_last;
+    const auto is_newer = [](const Moment& a, const Moment& b) {
+      return std::tuple(~a.time, ~a.entry.begin, a.entry.module) <
+             std::tuple(~b.time, ~b.entry.begin, b.entry.module);
     };
-    std::set<Moment, decltype(newest_first)> there(newest_first);
-    const auto note = [&](std::uint64_t time) {
-      Moment present = there.empty() ? Moment() : *there.begin();
-      present.time = time;
-      present_.push_back(present);
-    };
+    std::set<Moment, decltype(is_newer)> there(is_newer);
     auto gone = by_unloaded_.begin();
+    const auto note = [&](std::uint64_t time) {
+      present_.push_back({time, there.empty() ? Unloaded() : there.begin()->entry});
+    };
     const auto remove_until = [&](std::uint64_t time) {
       for (; gone != by_unloaded_.end() && gone->time <= time; ++gone) {
-        there.erase({gone->module->loaded, gone->from_last, gone->module});
+        there.erase({gone->entry.module->loaded, gone->entry});
         note(gone->time);
       }
     };
     for (const Moment& moment : by_loaded_) {
       remove_until(moment.time);
-      const bool stays = moment.module->unloaded > moment.time;
-      if (stays) there.insert(moment);
+      if (moment.entry.module->unloaded > moment.time) there.insert(moment);
       note(moment.time);
     }
     remove_until(LoadedModule::kStillLoaded);
@@ -120,29 +127,26 @@ class Times {
 // all of its addresses but not around all of its parent's: at most two a level for each module.
 class ModuleMap::Index {
  public:
-  explicit Index(const Modules& modules) {
-    for (const auto& [begin, module] : modules) {
-      if (module.end <= begin) continue;
+  using Unloaded = modules_by_time::Unloaded;
+
+  explicit Index(std::vector<Unloaded> modules) : modules_(std::move(modules)) {
+    for (const auto& [begin, module] : modules_) {
       bounds_.push_back(begin);
-      bounds_.push_back(module.end);
+      bounds_.push_back(module->end);
     }
     std::ranges::sort(bounds_);
     bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
     nodes_.resize(2 * bounds_.size());
-    std::size_t from_last = modules.size();
-    for (const auto& [begin, module] : modules) {
-      --from_last;
-      if (module.end > begin) add(begin, module, from_last);
-    }
+    for (const Unloaded& module : modules_) add(module);
     for (modules_by_time::Times& times : nodes_) times.sort();
   }
 
-  [[nodiscard]] const LoadedModule* find(std::uint64_t address, std::uint64_t time) const {
+  [[nodiscard]] const std::vector<Unloaded>& modules() const { return modules_; }
+  // Puts into `best` what is better.
+  void find(std::uint64_t address, std::uint64_t time, modules_by_time::Candidate& best) const {
     const auto next = std::ranges::upper_bound(bounds_, address);
-    if (next == bounds_.begin()) return nullptr;
-    modules_by_time::Candidate best;
+    if (next == bounds_.begin()) return;
     for (std::size_t node = leaf_of(next) - 1; node > 0; node /= 2) nodes_[node].find(time, best);
-    return best.module;
   }
 
  private:
@@ -150,15 +154,16 @@ class ModuleMap::Index {
   [[nodiscard]] std::size_t leaf_of(std::vector<std::uint64_t>::const_iterator bound) const {
     return bounds_.size() + static_cast<std::size_t>(bound - bounds_.begin());
   }
-  void add(std::uint64_t begin, const LoadedModule& module, std::size_t from_last) {
-    std::size_t first = leaf_of(std::ranges::lower_bound(bounds_, begin));
-    std::size_t end = leaf_of(std::ranges::lower_bound(bounds_, module.end));
+  void add(const Unloaded& module) {
+    std::size_t first = leaf_of(std::ranges::lower_bound(bounds_, module.begin));
+    std::size_t end = leaf_of(std::ranges::lower_bound(bounds_, module.module->end));
     for (; first < end; first /= 2, end /= 2) {
-      if (first % 2 == 1) nodes_[first++].add(&module, from_last);
-      if (end % 2 == 1) nodes_[--end].add(&module, from_last);
+      if (first % 2 == 1) nodes_[first++].add(module);
+      if (end % 2 == 1) nodes_[--end].add(module);
     }
   }
 
+  std::vector<Unloaded> modules_;
   std::vector<std::uint64_t> bounds_;
   std::vector<modules_by_time::Times>
       nodes_;  // the children of node i are 2i and 2i + 1; the root is 1
@@ -169,13 +174,26 @@ ModuleMap::~ModuleMap() = default;
 ModuleMap::ModuleMap(ModuleMap&& other) noexcept = default;
 ModuleMap& ModuleMap::operator=(ModuleMap&& other) noexcept = default;
 
+// Returns the next one that is still loaded.
+ModuleMap::StillLoaded::iterator ModuleMap::unload(StillLoaded::iterator module,
+                                                   std::uint64_t time) {
+  module->second->unloaded = time;
+  std::vector<Index::Unloaded> together = {{module->first, module->second}};
+  std::size_t level = 0;
+  for (; level < unloaded_.size() && unloaded_[level] != nullptr; ++level) {
+    const std::vector<Index::Unloaded>& more = unloaded_[level]->modules();
+    together.insert(together.end(), more.begin(), more.end());
+    unloaded_[level].reset();
+  }
+  if (level == unloaded_.size()) unloaded_.emplace_back();
+  unloaded_[level] = std::make_unique<const Index>(std::move(together));
+  return still_loaded_.erase(module);
+}
+
 void ModuleMap::add(const trace::Module& record, std::string_view path) {
-  index_.reset();
-  const auto open = still_loaded_.find(record.begin);
+  const auto known = still_loaded_.find(record.begin);
   if (record.unloaded != 0) {
-    if (open == still_loaded_.end()) return;
-    open->second->second.unloaded = record.record.time;
-    still_loaded_.erase(open);
+    if (known != still_loaded_.end()) unload(known, record.record.time);
     return;
   }
   LoadedModule module;
@@ -183,16 +201,26 @@ void ModuleMap::add(const trace::Module& record, std::string_view path) {
   module.base = record.base;
   module.end = record.end;
   module.loaded = record.record.time;
-  if (open != still_loaded_.end()) {
-    if (open->second->second.identity == module.identity) return;  // told again
-    open->second->second.unloaded = module.loaded;
-  }
-  still_loaded_[record.begin] = modules_.emplace(record.begin, std::move(module));
+  if (known != still_loaded_.end() && known->second->identity == module.identity)
+    return;  // told again
+  LoadedModule& added = modules_.emplace(record.begin, std::move(module))->second;
+  if (record.end <= record.begin) return;
+  auto over = still_loaded_.upper_bound(record.begin);
+  if (over != still_loaded_.begin() && std::prev(over)->second->end > record.begin) --over;
+  while (over != still_loaded_.end() && over->first < record.end) over = unload(over, added.loaded);
+  still_loaded_[record.begin] = &added;
 }
 
 const LoadedModule* ModuleMap::find(std::uint64_t address, std::uint64_t time) const {
-  if (index_ == nullptr) index_ = std::make_unique<const Index>(modules_);
-  return index_->find(address, time);
+  modules_by_time::Candidate best;
+  const auto next = still_loaded_.upper_bound(address);
+  if (next != still_loaded_.begin() && address < std::prev(next)->second->end) {
+    best = modules_by_time::candidate_of(std::prev(next)->first, *std::prev(next)->second, time);
+  }
+  for (const auto& index : unloaded_) {
+    if (index != nullptr) index->find(address, time, best);
+  }
+  return best.module;
 }
 
 std::string_view ModuleMap::find_by_name(std::string_view name_prefix) const {

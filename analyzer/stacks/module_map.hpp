@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
 #include "analyzer/symbols/symbol_files.hpp"
 #include "trace/records.hpp"
@@ -27,9 +27,7 @@ struct LoadedModule {
 
 // Takes records in any order that has a module's loading before its unloading. Modules are seen
 // some time after they were loaded and after they were unloaded, so an address that lay in none at
-// its time belongs to the next one that was seen there.
-// The first question after a record sorts all that are known; so questions are best asked when the
-// records are in.
+// its time belongs to the next one that was seen there. What is loaded over a module ends it.
 class ModuleMap {
  public:
   static constexpr std::uint64_t kLatest = LoadedModule::kStillLoaded - 1;
@@ -49,10 +47,15 @@ class ModuleMap {
  private:
   class Index;
   using Modules = std::multimap<std::uint64_t, LoadedModule>;  // by first address
+  using StillLoaded = std::map<std::uint64_t, LoadedModule*>;
+
+  StillLoaded::iterator unload(StillLoaded::iterator module, std::uint64_t time);
 
   Modules modules_;
-  std::unordered_map<std::uint64_t, Modules::iterator> still_loaded_;  // by first address
-  mutable std::unique_ptr<const Index> index_;                         // made when it is asked for
+  StillLoaded still_loaded_;  // by first address; none lies over another
+  // The others: the index at i is of 2^i of them, or there is none. So each is sorted anew as often
+  // as their number doubles.
+  std::vector<std::unique_ptr<const Index>> unloaded_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -86,14 +86,15 @@ TEST_CASE("of files that lie over one another the one that fits the time best is
     std::vector<Known> all;
     for (std::uint64_t i = 0; i < 30; ++i) {
       const std::uint64_t begin = random() % 40;
-      const std::uint64_t time = 10 * i + random() % 30;
+      const std::uint64_t time = 10 * i + random() % 10;
       const bool is_end = random() % 3 == 0;
-      const auto open = std::ranges::find_if(all, [&](const Known& known) {
-        return known.begin == begin && known.unloaded == LoadedModule::kStillLoaded;
-      });
-      if (open != all.end()) open->unloaded = time;
-      const Known next{begin, begin + random() % 20, time, LoadedModule::kStillLoaded,
+      const Known next{begin, begin + 1 + random() % 20, time, LoadedModule::kStillLoaded,
                        std::to_string(i)};
+      for (Known& known : all) {
+        const bool is_over =
+            is_end ? known.begin == begin : known.begin < next.end && known.end > begin;
+        if (is_over && known.unloaded == LoadedModule::kStillLoaded) known.unloaded = time;
+      }
       map.add(module_record(time, begin, next.end, is_end), next.name);
       if (!is_end) all.push_back(next);
     }
@@ -108,7 +109,7 @@ TEST_CASE("of files that lie over one another the one that fits the time best is
       const Known* best = nullptr;
       for (const Known& known : all) {
         if (address < known.begin || address >= known.end) continue;
-        if (best == nullptr || misfit(known) <= misfit(*best)) best = &known;
+        if (best == nullptr || misfit(known) < misfit(*best)) best = &known;
       }
       CHECK(name_at(map, address, time) == (best == nullptr ? "none" : best->name));
     }
