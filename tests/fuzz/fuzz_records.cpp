@@ -158,7 +158,7 @@ void read_everything(const std::filesystem::path& trace, std::uint64_t seed) {
     const Report report = tools::printable(analyzer::report_of_json(json));
     require_printable(tools::summary_text(report), "summary");
     require_printable(tools::what_if_text(report), "whatif");
-    judge(report);
+    try_reader([&] { judge(report); });  // it refuses a suppression of the program's that is none
     compare(report);
     export_all(report);
     analyzer::Follower follower({trace}, {{false, {}, {}, false}, {}, false});
