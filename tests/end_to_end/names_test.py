@@ -4,8 +4,10 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+import sys
 import unittest
 import xml.dom.minidom
 
@@ -22,16 +24,18 @@ ODD_NAMES = {
 }
 
 
-class Names(support.EndToEnd):
-    def tool(self, *words, **options):
-        result = self.run_command([support.TOOL, *words], support.driver_environment(), **options)
-        self.assertIn(result.returncode, (0, 23), result.stderr)
-        return result.stdout
-
+class RawCommands(support.EndToEnd):
     def run_raw(self, command, environment, folder):
         """Like run_command, with words of any bytes."""
         return subprocess.run(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=support.TIMEOUT_S)
+
+
+class Names(RawCommands):
+    def tool(self, *words, **options):
+        result = self.run_command([support.TOOL, *words], support.driver_environment(), **options)
+        self.assertIn(result.returncode, (0, 23), result.stderr)
+        return result.stdout
 
     def assert_outputs_are_whole(self, folder):
         """Every output of a job whose names are odd, for the program that reads it."""
@@ -89,6 +93,59 @@ class Names(support.EndToEnd):
                 self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
                 self.assertIn(b"the name is too long", result.stderr)
                 self.assertEqual(list(folder.iterdir()), [])
+
+
+STEERING = "\n::error file=a.py::forged\n##[error]forged\x1b[2J\r\x07\x9b\u202e\uffff\udcf3"
+# Characters that must not reach who reads text: controls but for line ends, marks of the writing direction,
+# what XML forbids.
+STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+
+
+class Steering(RawCommands):
+    def test_no_name_of_a_program_steers_who_reads_an_output(self):
+        folder = os.path.join(os.fsencode(self.folder), b"job\n::error::folder\x1b[1m")
+        os.mkdir(folder)
+        code = (f"name = {STEERING!r}\n" + """
+import ctypes
+cuda, api = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+context, place = ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuInit(0)
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+cuda.cuCtxSetCurrent(context)
+code = compile("def f(): cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(1 << 20))", "file" + name, "exec")
+exec(code)
+f.__code__ = f.__code__.replace(co_name="function" + name)
+for step in range(20):
+    api.gpumemtrace_step()
+    f()
+""")
+        result = self.run_raw(
+            [os.fsencode(word) for word in (support.TOOL, "run", "-o", "job.gmt", "--", sys.executable, "-c", code,
+                                            "argument" + STEERING)],
+            support.driver_environment(), folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_steers_nothing("run", result.stdout + result.stderr)
+        for command in ("summary job.gmt", "summary job.gmt --step 3", "check job.gmt --max-leak 0",
+                        "check job.gmt --max-leak 0 --junit junit --sarif sarif --json", "check job.gmt --github",
+                        "diff job.gmt job.gmt", "live job.gmt --once", "live job.gmt --once --json", "whatif job.gmt",
+                        "dump job.gmt", "symbolize job.gmt", "analyze job.gmt", "analyze job.gmt -o report.json",
+                        "summary report.json", "check report.json --max-leak 0", "diff report.json job.gmt",
+                        "summary .", "summary missing\x1b.gmt", "export job.gmt --format collapsed --cost leaked",
+                        "export job.gmt --format svg --cost leaked", "export job.gmt --format speedscope"):
+            with self.subTest(command=command):
+                result = self.run_raw([os.fsencode(support.TOOL), *map(os.fsencode, command.split(" "))],
+                                      support.driver_environment(), folder)
+                self.assert_steers_nothing(command, result.stdout + result.stderr)
+        self.assert_steers_nothing("junit", pathlib.Path(os.fsdecode(folder), "junit").read_bytes())
+        xml.dom.minidom.parseString(pathlib.Path(os.fsdecode(folder), "junit").read_bytes())
+
+    def assert_steers_nothing(self, what, output):
+        text = output.decode()  # all of it is UTF-8
+        self.assertNotRegex(text, STEERS, what)
+        self.assertNotIn("##[", text, what)
+        for line in text.splitlines():
+            if line.lstrip().startswith("::"):  # one of ours has a title
+                self.assertRegex(line, "^::(error|warning) ([^:]*,)?title=", what)
 
 
 class LongCommands(support.EndToEnd):
