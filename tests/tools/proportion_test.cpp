@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an input takes is proportional to its size: twice the input takes at most 2.3 times the
+// processor time and the memory, whatever there is more of.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analyzer/analyze.hpp"
+#include "analyzer/json/report_json.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/trace_builder.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/check/verdict_output.hpp"
+#include "tools/diff/difference.hpp"
+#include "tools/export/memory_viz.hpp"
+#include "tools/export/sqlite_database.hpp"
+#include "tools/page/report_page.hpp"
+#include "tools/report_view/report_input.hpp"
+#include "tools/summary/summary_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using tests::TraceBuilder;
+
+constexpr double kMost = 2.3;
+
+struct Taken {
+  double seconds = 0;  // of processor time
+  double kilobytes = 0;
+};
+
+// What a child takes that does the work and ends.
+Taken taken_by(const std::function<void()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      work();
+    } catch (const std::exception&) {
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  struct rusage usage = {};
+  REQUIRE(wait4(child, &status, 0, &usage) == child);
+  REQUIRE(status == 0);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return {seconds(usage.ru_utime) + seconds(usage.ru_stime), static_cast<double>(usage.ru_maxrss)};
+}
+
+Taken operator-(const Taken& a, const Taken& b) {
+  return {a.seconds - b.seconds, a.kilobytes - b.kilobytes};
+}
+Taken least_of(const Taken& a, const Taken& b) {
+  return {std::min(a.seconds, b.seconds), std::min(a.kilobytes, b.kilobytes)};
+}
+
+// Makes inputs of `units`, twice as many, and none, and has all commands read them. Time is the
+// least of a few runs: only other processes make it longer.
+void check_proportion(std::uint64_t units,
+                      const std::function<fs::path(const fs::path&, std::uint64_t)>& make,
+                      const std::function<void(const fs::path&)>& read) {
+  const tests::TemporaryFolder folder(tests::place_in_memory());
+  std::vector<fs::path> inputs;
+  for (const std::uint64_t count : {std::uint64_t{0}, units, 2 * units}) {
+    const fs::path place = folder.path() / std::to_string(count);
+    fs::create_directory(place);
+    inputs.push_back(make(place, count));
+  }
+  constexpr int kAttempts = 6;
+  Taken none{1e9, 1e9};
+  Taken once = none;
+  Taken twice = none;
+  for (int i = 0; i < kAttempts; ++i) {
+    none = least_of(none, taken_by([&] { read(inputs[0]); }));
+    once = least_of(once, taken_by([&] { read(inputs[1]); }));
+    twice = least_of(twice, taken_by([&] { read(inputs[2]); }));
+    if ((twice - none).seconds <= kMost * (once - none).seconds) break;
+  }
+  INFO("seconds: " << none.seconds << ", " << once.seconds << ", " << twice.seconds);
+  INFO("kilobytes: " << none.kilobytes << ", " << once.kilobytes << ", " << twice.kilobytes);
+  CHECK((twice - none).seconds <= kMost * (once - none).seconds);
+  // A megabyte is what the allocator itself may take more or less.
+  CHECK((twice - none).kilobytes <= kMost * (once - none).kilobytes + 1024);
+}
+
+// All that commands make of traces.
+void read_traces(const fs::path& input) {
+  analyzer::Options options;
+  options.symbols.enabled = false;
+  options.what_if.emplace();
+  options.logged_allocations = 1000;
+  const analyzer::rows::Report report = analyzer::analyze({input}, options);
+  (void)report_page(analyzer::to_json(report));
+  (void)summary_text(report);
+  Policy policy;
+  apply_policy_text("max-leak = 0\nfail-on = any\n", "test", policy);
+  const Verdict verdict = judge(report, policy, {}, nullptr);
+  (void)verdict_text(verdict, {input});
+  (void)verdict_sarif(verdict, "/src").dump(2);
+  (void)compare_jobs(report, report);
+  (void)sqlite_database(report, "");
+  (void)memory_viz_snapshot(report, report.processes.front().id, analyzer::Level::kDriver, 0);
+}
+
+fs::path one_trace(const fs::path& place, std::uint64_t units,
+                   const std::function<void(TraceBuilder&, std::uint64_t)>& add) {
+  TraceBuilder trace;
+  trace.allocate(0x10000000, 1 << 20);
+  for (std::uint64_t i = 0; i < units; ++i) add(trace, i);
+  return trace.write(place);
+}
+
+void check_records(std::uint64_t units,
+                   const std::function<void(TraceBuilder&, std::uint64_t)>& add,
+                   const std::function<void(const fs::path&)>& read = read_traces) {
+  check_proportion(
+      units,
+      [&](const fs::path& place, std::uint64_t count) { return one_trace(place, count, add); },
+      read);
+}
+
+}  // namespace
+
+TEST_CASE("what a report takes is proportional to its keys", "[unit]") {
+  check_proportion(
+      20000,
+      [](const fs::path& place, std::uint64_t keys) {
+        std::string text = R"({"format":"gpumemtrace-report","version":1)";
+        for (std::uint64_t i = 0; i < keys; ++i) text += ",\"key" + std::to_string(i) + "\":1";
+        std::ofstream(place / "report.json") << text << "}";
+        return place / "report.json";
+      },
+      [](const fs::path& report) {
+        try {
+          (void)load_rows({report}, {});
+        } catch (const Failure&) {
+          (void)load_report({report}, {});
+        }
+      });
+}
+
+TEST_CASE("what a trace takes is proportional to its devices", "[unit]") {
+  const auto add = [](TraceBuilder& trace, std::uint64_t i) {
+    trace::Allocation allocation;
+    allocation.address = (i + 2) << 32;
+    allocation.bytes = 4096;
+    allocation.memory = trace::MemoryKind::kDevice;
+    allocation.location = static_cast<std::int32_t>(i);
+    trace.add_call(allocation, {});
+  };
+  // More than there can be: the rest has none.
+  check_records(1100, add, [](const fs::path& input) {
+    analyzer::Options options;
+    options.symbols.enabled = false;
+    (void)summary_text(analyzer::analyze({input}, options));
+  });
+}
+
+TEST_CASE("what a trace takes is proportional to its records of devices", "[unit]") {
+  check_records(20000, [](TraceBuilder& trace, std::uint64_t i) {
+    trace.device(static_cast<std::int32_t>(i), i, 1 << 30);
+  });
+}
+
+TEST_CASE("what a folder takes is proportional to its traces", "[unit]") {
+  check_proportion(
+      60,
+      [](const fs::path& place, std::uint64_t count) {
+        for (std::uint64_t i = 0; i <= count; ++i) {
+          TraceBuilder trace(static_cast<std::uint32_t>(100 + i));
+          trace.device(0, 7, 1 << 30);
+          for (std::uint64_t k = 1; k < 50; ++k) trace.allocate(k << 32, 4096 * k);
+          (void)trace.write(place);
+        }
+        return place;
+      },
+      read_traces);
+}
+
+}  // namespace gpumemtrace::tools
