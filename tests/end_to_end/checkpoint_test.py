@@ -53,7 +53,8 @@ class BoundedTrace(support.EndToEnd):
         self.assertIn("detail_replaced_by_checkpoint", support.losses(report))
         self.assertEqual(expected["coverage"]["partial_rules"], [])
         self.assertIn("reference_cycles", report["coverage"]["partial_rules"][0]["rules"])
-        summary = self.run_command([support.TOOL, "summary", bounded], support.base_environment())
+        summary = self.run_command([support.TOOL, "summary", "--full", bounded],
+                                   support.base_environment())
         self.assertIn(b" only sums are left (--max-trace-bytes)", summary.stdout)
         self.assertNotIn("detail_replaced_by_checkpoint", support.losses(expected))
         checkpoints = [line for line in support.dump(bounded) if " s  checkpoint " in line]

@@ -282,7 +282,7 @@ class Pytest(Ci, support.EndToEnd):
         self.assertIn("1 skipped", result.stdout)
         self.assertIn("gpumemtrace: max-leak: 1.0 MiB lost, 0 bytes allowed", result.stdout)
         self.assertRegex(result.stdout, r"FAILED test_memory.py::test_leaks - 1.0 MiB leaked\n")
-        self.assertRegex(result.stdout, r" < test_leaks \(test_memory.py:7\)")
+        self.assertRegex(result.stdout, r"\n    test_leaks \(test_memory.py:7\)\n")
         self.assertIn("test_memory.py:7", result.stdout)
 
     def pytest(self, text, *options, conftest="", **variables):
