@@ -223,7 +223,7 @@ TEST_CASE("growth tells from when to when, how many blocks and how fast", "[unit
   const Json found = growth_with_pauses_of(2'000'000);
   const auto blocks = found.at("bytes").get<std::uint64_t>() / (64 * 1024);
   CHECK(has(found, std::to_string(blocks) + " blocks of 64.0 KiB"));
-  CHECK((has(found, " a second") || has(found, " a step over ")));
+  CHECK((has(found, " a second") || has(found, " a repetition over ")));
   CHECK(has(found, " from "));
 }
 
