@@ -15,7 +15,7 @@ losses = []
 
 
 def loss_of(batch):
-    return model(batch).square().mean()  # fault: growth warning
+    return model(batch).square().mean()  # fault: growth info
 
 
 for step in range(STEPS):

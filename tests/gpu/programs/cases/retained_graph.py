@@ -17,7 +17,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 kept = []
 for step in range(STEPS):
     batch = torch.randn(64, 256, device="cuda")
-    loss = model(batch).square().mean()  # fault: growth warning
+    loss = model(batch).square().mean()  # fault: growth info
     optimizer.zero_grad()
     loss.backward(retain_graph=faulty)
     optimizer.step()
