@@ -63,14 +63,19 @@ DeviceMemory driver_memory(const std::vector<const Allocation*>& rows) {
   return memory;
 }
 
+// A trace can claim memory beyond the last address.
+std::uint64_t end_of(const Allocation& row) {
+  constexpr std::uint64_t kLast = ~std::uint64_t{0};
+  return row.bytes > kLast - row.address ? kLast : row.address + row.bytes;
+}
+
 // Which of the segments live at the moment lie around an address.
 class LiveSegments {
  public:
   // In the order of start_ns.
   void add(const Allocation& segment) {
     // What lies there in the books is gone.
-    live_.erase(live_.lower_bound(segment.address),
-                live_.lower_bound(segment.address + segment.bytes));
+    live_.erase(live_.lower_bound(segment.address), live_.lower_bound(end_of(segment)));
     live_[segment.address] = &segment;
   }
 
@@ -79,11 +84,11 @@ class LiveSegments {
   [[nodiscard]] std::vector<const Allocation*> around(const Allocation& block) {
     std::vector<const Allocation*> pieces;
     std::uint64_t covered = block.address;
-    while (covered < block.address + block.bytes) {
+    while (covered < end_of(block)) {
       const Allocation* piece = find(covered, block.start_ns);
       if (piece == nullptr) return {};
       pieces.push_back(piece);
-      covered = piece->address + piece->bytes;
+      covered = end_of(*piece);
     }
     return pieces;
   }
@@ -94,7 +99,7 @@ class LiveSegments {
     if (after == live_.begin()) return nullptr;
     const Allocation* piece = std::prev(after)->second;
     const bool is_gone = piece->end_ns && *piece->end_ns < now;
-    return is_gone || address >= piece->address + piece->bytes ? nullptr : piece;
+    return is_gone || address >= end_of(*piece) ? nullptr : piece;
   }
 
   std::map<std::uint64_t, const Allocation*> live_;
@@ -108,7 +113,7 @@ class MappedRanges {
     for (const Allocation* row : rows) {
       if (row->kind != Kind::kMapping) continue;
       std::uint64_t& end = ends[row->address];
-      end = std::max(end, row->address + row->bytes);
+      end = std::max(end, end_of(*row));
     }
     for (const auto& [begin, end] : ends) {
       if (ranges_.empty() || ranges_.back().end < begin) ranges_.push_back({begin, end, false});
