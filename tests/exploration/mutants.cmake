@@ -12,7 +12,7 @@ function(add_mutant name file text replacement)
   add_changed_copy(${folder} ${file} "${text}" "${replacement}")
   add_exploration(mutant_${name} ${scenarios} "${folder};${few_buffers}")
   add_test(NAME exploration.finds.${name} COMMAND mutant_${name} --mutant)
-  set_tests_properties(exploration.finds.${name} PROPERTIES LABELS unit TIMEOUT 120)
+  set_tests_properties(exploration.finds.${name} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()
 
 # --- Weaker memory orders.
