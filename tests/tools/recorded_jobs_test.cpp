@@ -34,6 +34,13 @@ class Folder {
     return *this;
   }
 
+  // Says that the last process is this rank of two.
+  Folder& rank(std::uint64_t rank) {
+    report_.processes.back().rank = rank;
+    report_.processes.back().world_size = 2;
+    return *this;
+  }
+
   // A letter a trace: r replaced, j judged.
   [[nodiscard]] std::string replaced() const {
     std::string text;
@@ -70,6 +77,13 @@ TEST_CASE("of a command that was recorded again the newest is judged", "[unit]")
 TEST_CASE("processes that ran at the same time are one job", "[unit]") {
   CHECK(Folder().add("a", 1, 4).add("a", 2, 3).replaced() == "jj");
   CHECK(Folder().add("a", 1, 4, run("x")).add("a", 2, 3, run("y")).replaced() == "jj");
+}
+
+TEST_CASE("ranks of one parent are one job, even one after the other", "[unit]") {
+  Folder folder;
+  folder.add("a", 1, 2).rank(0).add("a", 3, 4).rank(1);
+  CHECK(folder.replaced() == "jj");
+  CHECK(folder.add("a", 5, 6).rank(0).add("a", 7, 8).rank(1).replaced() == "rrjj");
 }
 
 TEST_CASE("everything under one run is judged together or not at all", "[unit]") {

@@ -71,6 +71,13 @@ class Groups {
 
 bool is_known(const Member& member) { return member.process != nullptr && member.begin_ns != 0; }
 
+std::vector<std::size_t> in_order_of_begin(const std::vector<Member>& members) {
+  std::vector<std::size_t> order(members.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return members[i].begin_ns; });
+  return order;
+}
+
 void link_runs(const std::vector<Member>& members, Groups& groups) {
   std::map<std::pair<std::string, std::string>, std::size_t> first;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -114,10 +121,30 @@ void link_siblings(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
+// Ranks that one parent started with the same command, where one can end before the next begins. A
+// rank that comes a second time begins another run.
+void link_ranks(const std::vector<Member>& members, Groups& groups) {
+  using Job = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t, Command,
+                         std::uint64_t, rows::OptionalText>;
+  struct Ranks {
+    std::size_t first = 0;
+    std::set<std::uint64_t> seen;
+  };
+  std::map<Job, Ranks> jobs;
+  for (const std::size_t i : in_order_of_begin(members)) {
+    const rows::Process& process = *members[i].process;
+    if (!process.ppid || !process.rank || !process.world_size) continue;
+    const Job job{process.boot_id, process.host,        *process.ppid,
+                  process.command, *process.world_size, members[i].run.run};
+    Ranks& ranks = jobs[job];
+    if (ranks.seen.empty() || ranks.seen.contains(*process.rank)) ranks = {i, {}};
+    ranks.seen.insert(*process.rank);
+    groups.link(i, ranks.first);
+  }
+}
+
 void link_overlapping(const std::vector<Member>& members, Groups& groups) {
-  std::vector<std::size_t> order(members.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return members[i].begin_ns; });
+  const std::vector<std::size_t> order = in_order_of_begin(members);
   std::size_t latest = order.empty() ? 0 : order.front();  // of those before, the last to end
   for (const std::size_t i : order) {
     if (members[i].begin_ns <= members[latest].end_ns) groups.link(i, latest);
@@ -131,6 +158,7 @@ Groups groups_of(const std::vector<Member>& members) {
   if (std::ranges::all_of(members, is_known)) {
     link_runs(members, groups);
     link_families(members, groups);
+    link_ranks(members, groups);
     link_overlapping(members, groups);
   } else {
     for (std::size_t i = 0; i < members.size(); ++i) groups.link(0, i);
