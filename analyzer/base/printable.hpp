@@ -14,7 +14,7 @@ namespace gpumemtrace::analyzer {
 //   it;
 // - what would make a build server take the text for a command: the first letter of "::" at the
 //   begin of a word, and of "##[" and the like.
-// What is printable already stays as it is.
+// The function leaves printable characters as they are.
 [[nodiscard]] std::string printable(std::string_view text);
 
 // The same of each line.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a clock can say which tick a time after its last calibration is.
+// Tells whether a clock can convert a time after its last calibration to a tick.
 #pragma once
 
 #include <cstdint>

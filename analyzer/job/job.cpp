@@ -13,7 +13,7 @@ namespace {
 
 // Between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
-// What a process holds is given back up to so long after its last record.
+// The driver gives back the memory of a process at most so long after its last record.
 constexpr std::uint64_t kEndTakesNs = 1'000'000'000;
 
 // Sixty years; a header that says more is not to be believed.

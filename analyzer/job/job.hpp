@@ -93,7 +93,7 @@ class Process {
   }
   // All records were taken, and the process is known to be over.
   [[nodiscard]] bool has_ended() const;
-  // What it held of cards goes; then it is gone.
+  // The process begins to give back its memory of cards, and then holds none.
   void begin_to_leave_cards() { model_.begin_to_leave_cards(); }
   void leave_cards() { model_.leave_cards(); }
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};

@@ -30,7 +30,7 @@ void subtract(std::int64_t& from, std::uint64_t bytes) {
   from = static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - bytes);
 }
 
-// What `from` says of its own point of time.
+// Copies the time, the process and what each member held, not the rest of the point.
 void copy(const CardPoint& from, CardPoint& to) {
   to.time = from.time;
   to.process = from.process;
@@ -199,7 +199,7 @@ void CardCurves::finish_round() {
       positive(difference(round.other_bytes, members_bytes) - believable(untraced_bytes_));
   beyond.low += believable(untraced_bytes_);
   beyond.high += believable(untraced_bytes_);
-  // What the driver took for a process that has not asked yet is among the others.
+  // other_bytes_ contains what the driver took for a process that has not asked yet.
   if (some_are_not_told) beyond.high += believable(other_bytes_);
   // The calls may have gone on since the driver was asked.
   const auto take_then = [&](CardPoint& point) {

@@ -16,7 +16,7 @@ namespace gpumemtrace::analyzer {
 
 using ledger::Parts;
 
-// What one process held on the card at one point of time.
+// The memory that one process held on the card at one point of time.
 struct HeldOnCard {
   Parts parts;
   std::uint64_t rounding_bytes = 0;
@@ -54,7 +54,7 @@ struct CardMember {
   bool has_ended = false;
 };
 
-// What a checkpoint tells of a member's highest point, and of the samples before its cut.
+// The highest point of a member as its checkpoint tells it, with the samples before the cut.
 struct GoneOnCard {
   HeldOnCard held;
   std::uint64_t time = 0;
