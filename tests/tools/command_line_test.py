@@ -19,6 +19,9 @@ import unittest
 PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
 STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
+# A program that is built with AddressSanitizer otherwise refuses to run behind a preloaded library,
+# and `run` may start `run`.
+os.environ.setdefault("ASAN_OPTIONS", "verify_asan_link_order=0")
 TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
 # What a recording can be told, and what `run` makes of an option that says so.
@@ -497,9 +500,7 @@ class Run(CommandLine):
     def test_the_library_is_preloaded_and_every_option_is_a_variable(self):
         options = [word for words, _ in SETTINGS.values() for word in words]
         result = self.call(
-            "run", *options, "--", "env",
-            # A build with AddressSanitizer otherwise refuses to run behind another library.
-            variables={"LD_PRELOAD": "libc.so.6", "ASAN_OPTIONS": "verify_asan_link_order=0"})
+            "run", *options, "--", "env", variables={"LD_PRELOAD": "libc.so.6"})
         lines = result.stdout.splitlines()
         self.assertIn(f"LD_PRELOAD={LIBRARY}:libc.so.6", lines)
         for name, (_, value) in SETTINGS.items():
