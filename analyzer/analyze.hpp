@@ -48,7 +48,7 @@ struct Options {
 
 // The report of the job that `inputs` (traces and folders of traces) belong to. The same traces
 // give the same report.
-// Throws InputError where an input is missing, unreadable or no trace, and replay::SettingError for
+// Throws InputError if an input is missing, unreadable or no trace, and replay::SettingError for
 // settings that the recorded version of PyTorch does not take.
 [[nodiscard]] rows::Report analyze(const std::vector<std::filesystem::path>& inputs,
                                    const Options& options);

@@ -44,7 +44,7 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // Throws InputError where no trace can be read.
+  // Throws InputError if no trace can be read.
   [[nodiscard]] JobNow look();
   // The same of a saved job, as it was at a time of its machine's monotonic clock; the times rise.
   [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);

@@ -18,7 +18,7 @@ struct SymbolizeResult {
   std::uint64_t named_places = 0;
 };
 
-// Throws InputError where an input is missing, unreadable or no trace.
+// Throws InputError if an input is missing, unreadable or no trace.
 [[nodiscard]] SymbolizeResult symbolize(const std::vector<std::filesystem::path>& inputs,
                                         const SymbolOptions& options);
 

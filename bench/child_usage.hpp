@@ -12,7 +12,7 @@ struct Usage {
   double peak_mib = 0;
 };
 
-// Runs `work` in a child process. Throws std::runtime_error where that fails.
+// Runs `work` in a child process. Throws std::runtime_error if that fails.
 [[nodiscard]] Usage measure_child(const std::function<void()>& work);
 
 }  // namespace gpumemtrace::bench

@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostLevels = 63;
 void run_below(std::size_t levels, const Work& work);
 
 // How many levels make a stack of so many frames where it is called from. Throws
-// std::runtime_error where the caller's own stack is too deep.
+// std::runtime_error if the caller's own stack is too deep.
 [[nodiscard]] std::size_t levels_for(std::size_t frames);
 
 // The frames from here to the thread's start, as glibc's backtrace() counts them.

@@ -44,7 +44,7 @@ struct CallForms {
   Calls unwrapped;
 };
 
-// Loads the no-op driver and the no-op libc10. Throws std::runtime_error where something is missing
+// Loads the no-op driver and the no-op libc10. Throws std::runtime_error if something is missing
 // or the recorder does not stand before them.
 [[nodiscard]] CallForms load_calls();
 

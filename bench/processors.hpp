@@ -16,7 +16,7 @@ namespace gpumemtrace::bench {
 void run_on(const std::vector<int>& processors);
 
 // Nanoseconds for a cache line to go from one processor to the other and back, the best of many
-// tries; 0 where the two are one. On virtual machines it can change from run to run.
+// tries; 0 if the two are one. On virtual machines it can change from run to run.
 [[nodiscard]] double measure_round_trip_ns(int from, int to);
 
 }  // namespace gpumemtrace::bench

@@ -63,7 +63,7 @@ double measure(const char* ring_path, std::uint32_t rounds, std::int64_t bytes, 
 }  // namespace gpumemtrace::bench
 
 // Nanoseconds of one block that is handed out, or taken back where `frees` is not 0: the median
-// over the rounds or, if `cold`, over single blocks between other work; below 0 where something is
+// over the rounds or, if `cold`, over single blocks between other work; below 0 if something is
 // missing.
 extern "C" [[gnu::visibility("default")]] double bench_blocks(const char* ring_path,
                                                               std::uint32_t rounds,

@@ -109,7 +109,7 @@ Tensors engine_execute(const void* engine, const void*, const void*, bool, bool,
 
 extern "C" {
 
-// First of all. False where this library is not in the global scope.
+// First of all. False if this library is not in the global scope.
 [[gnu::visibility("default")]] bool simulated_begin() {
   using namespace gpumemtrace::bench;
   // The recorder's function, or noop_c10.cpp's, which is linked in.

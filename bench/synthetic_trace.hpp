@@ -23,7 +23,7 @@ struct SyntheticTrace {
   std::uint64_t file_bytes = 0;
 };
 
-// Writes about `events` events (whole steps). Throws std::runtime_error where it cannot.
+// Writes about `events` events (whole steps). Throws std::runtime_error if it cannot.
 [[nodiscard]] SyntheticTrace write_synthetic_trace(const std::filesystem::path& path,
                                                    Pattern pattern, std::uint64_t events);
 

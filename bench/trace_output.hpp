@@ -22,7 +22,7 @@
 
 namespace gpumemtrace::bench {
 
-// One file. Throws std::runtime_error where it cannot be written.
+// One file. Throws std::runtime_error if it cannot be written.
 class TraceOutput {
  public:
   TraceOutput(const std::filesystem::path& path, std::uint64_t ticks_per_second);

@@ -22,10 +22,10 @@ class Buffers {
   // Touched when the range is reserved, so that CUPTI meets no page fault in them.
   static constexpr std::size_t kTouched = 4;
 
-  // Reserves the range; true where there is one. The first call only, one thread.
+  // Reserves the range; true if there is one. The first call only, one thread.
   [[nodiscard]] bool reserve() noexcept;
 
-  // nullptr where CUPTI has them all.
+  // nullptr if CUPTI has them all.
   std::uint8_t* take() noexcept;
 
   [[nodiscard]] bool is_ours(const std::uint8_t* buffer) const noexcept;
@@ -43,7 +43,7 @@ class Buffers {
     std::size_t valid_bytes = 0;
     std::size_t library = 0;
   };
-  // False where there is none that was completed before.
+  // False if there is none that was completed before.
   [[nodiscard]] bool take_filled(Filled& filled) noexcept;
   void release(const Filled& filled) noexcept;
   // A completed buffer is not to be read after all, unless it is being read.

@@ -16,7 +16,7 @@ namespace gpumemtrace::cupti {
 
 class CallTimes {
  public:
-  // One thread, before anything else; false where there is no memory.
+  // One thread, before anything else; false if there is no memory.
   [[nodiscard]] bool reserve() noexcept {
     if (calls_ != nullptr) return true;
     void* memory = mmap(nullptr, kCapacity * sizeof(Call), PROT_READ | PROT_WRITE,

@@ -114,7 +114,7 @@ void Collection::set_small_device_buffers(Library& library) noexcept {
   }
 }
 
-// API records of the functions that copy, and of no others. True where CUPTI took any.
+// API records of the functions that copy, and of no others. True if CUPTI took any.
 bool Collection::select_functions(const Functions& real) noexcept {
   bool any = false;
   for (const CopyFunction& function : kCopyFunctions) {
@@ -126,7 +126,7 @@ bool Collection::select_functions(const Functions& real) noexcept {
   return any;
 }
 
-// kSuccess where copies are collected; what else CUPTI refuses is not.
+// kSuccess if copies are collected; what else CUPTI refuses is not.
 Result Collection::enable_kinds(const Functions& real, const Plan& plan, OwnUse& own) noexcept {
   const auto enable = [&](Kind kind) noexcept {
     const Result result = real.cuptiActivityEnable(kind);

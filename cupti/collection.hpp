@@ -37,7 +37,7 @@ class Collection final : public LibraryObserver {
   void stay_off(const char* reason, const char* path) noexcept;
   // Adds a remark to the state: something that a reader of the trace must know.
   void remark(const char* text, const char* path) noexcept;
-  // The library through which records are collected; nullptr where none are.
+  // The library through which records are collected; nullptr if none are.
   Library* collecting() const noexcept;
 
   // --- What the program does with the library.
@@ -62,7 +62,7 @@ class Collection final : public LibraryObserver {
   // Asks CUPTI for what it has, `forced` also for activities that are not complete. Writes the
   // clock and what was dropped.
   void flush(bool forced, const Recorder& recorder) noexcept;
-  // Reads one completed buffer; without a recorder its content is let go. False where there is
+  // Reads one completed buffer; without a recorder its content is let go. False if there is
   // none.
   [[nodiscard]] bool read_one(const Recorder* recorder) noexcept;
 

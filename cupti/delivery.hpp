@@ -37,7 +37,7 @@ class OpenBuffer {
     buffer_ = {};
     return taken;
   }
-  // False where another one was put there meanwhile.
+  // False if another one was put there meanwhile.
   [[nodiscard]] bool put(const ProgramBuffer& buffer) noexcept {
     const SpinGuard guard(lock_);
     if (buffer_.bytes != nullptr) return false;

@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::cupti {
 
-// nullptr where this version of CUPTI lacks the function.
+// nullptr if this version of CUPTI lacks the function.
 struct Functions {
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) Result(*symbol) parameters = nullptr;
 #include "cupti/functions.def"

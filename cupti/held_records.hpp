@@ -20,7 +20,7 @@ namespace gpumemtrace::cupti {
 
 class HeldRecords {
  public:
-  // One thread, before anything else; false where there is no memory.
+  // One thread, before anything else; false if there is no memory.
   [[nodiscard]] bool reserve() noexcept {
     if (areas_[0].bytes != nullptr) return true;
     void* memory = mmap(nullptr, 2 * kAreaBytes, PROT_READ | PROT_WRITE,
@@ -35,7 +35,7 @@ class HeldRecords {
   // it or to an earlier one.
   std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
-  // False where there is no room.
+  // False if there is no room.
   [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
   // Gives each held record and its round to `decide`, which says whether it is to be held further.

@@ -29,7 +29,7 @@ class History {
     changes_[count_++] = change;
   }
 
-  // The switch that was in force at `time` for the context; one of time 0 where there was none.
+  // The switch that was in force at `time` for the context; one of time 0 if there was none.
   Switch at(std::uint64_t time, std::uint32_t context) const noexcept {
     for (std::size_t i = count_; i > 0; --i) {
       const Switch& change = changes_[i - 1];

@@ -63,7 +63,7 @@ void Library::record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexce
   }
 }
 
-// False where nobody can be served.
+// False if nobody can be served.
 bool Library::get_callbacks(Callbacks& callbacks) noexcept {
   callbacks = client_.callbacks();
   return is_attached() && callbacks.request != nullptr && callbacks.complete != nullptr;

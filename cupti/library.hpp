@@ -48,13 +48,13 @@ class Library {
 
   // --- The collection's.
 
-  // Before our callbacks are registered; false where there is no memory.
+  // Before our callbacks are registered; false if there is no memory.
   [[nodiscard]] bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   [[nodiscard]] bool is_attached() const noexcept { return attached_.load(); }
   // Where there may be a context already: API records of the functions that copy, and of no others.
-  // False where CUPTI refuses.
+  // False if CUPTI refuses.
   [[nodiscard]] bool select_within_kinds() noexcept;
   [[nodiscard]] bool program_has_callbacks() noexcept {
     return client_.callbacks().complete != nullptr;

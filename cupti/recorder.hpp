@@ -10,7 +10,7 @@ namespace gpumemtrace::cupti {
 struct Recorder {
   // The clock of all records. Any thread.
   std::uint64_t (*ticks)() = nullptr;
-  // Writes a record with its tail; false where there is no room. Only from within calls that say
+  // Writes a record with its tail; false if there is no room. Only from within calls that say
   // "the thread that records".
   bool (*write)(const void* record, std::size_t bytes, const char* tail,
                 std::size_t tail_bytes) = nullptr;

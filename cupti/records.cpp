@@ -13,7 +13,7 @@
 namespace gpumemtrace::cupti {
 namespace {
 
-// A member of the record; 0 where the record ends before it.
+// A member of the record; 0 if the record ends before it.
 template <class Value>
 Value member(const RawRecord& record, std::size_t offset) noexcept {
   Value value = 0;

@@ -38,13 +38,13 @@ constexpr trace::ActivityDomain domain_of(Kind kind) noexcept {
 
 // What every record begins with.
 Kind kind_of(const RawRecord& record) noexcept;
-// Of an API record (kDriver, kRuntime); 0 where the record is cut.
+// Of an API record (kDriver, kRuntime); 0 if the record is cut.
 CallbackId function_of(const RawRecord& record) noexcept;
-// When the activity began, by CUPTI's clock; 0 where the record has no such time.
+// When the activity began, by CUPTI's clock; 0 if the record has no such time.
 std::uint64_t start_of(const RawRecord& record) noexcept;
 // The id that an API call and what it made have in common; 0 = none.
 std::uint32_t correlation_of(const RawRecord& record) noexcept;
-// CUPTI's number of the context; kNoContext where the record names none.
+// CUPTI's number of the context; kNoContext if the record names none.
 inline constexpr std::uint32_t kNoContext = ~std::uint32_t{0};
 std::uint32_t context_of(const RawRecord& record) noexcept;
 

@@ -20,7 +20,7 @@ struct Column {
   ColumnForm form = ColumnForm::kEach;
 };
 
-// Takes the next column off the payload; false where what is left is none.
+// Takes the next column off the payload; false if what is left is none.
 [[nodiscard]] inline bool take_column(std::span<const std::byte>& payload, ColumnHeader& header,
                                       Column& column) noexcept {
   if (payload.size() < sizeof header) return false;
@@ -32,7 +32,7 @@ struct Column {
   return true;
 }
 
-// Decodes exactly values.size() varints; false where the column has fewer.
+// Decodes exactly values.size() varints; false if the column has fewer.
 [[nodiscard]] inline bool decode_varints(std::span<const std::byte> column,
                                          std::span<std::uint64_t> values) noexcept {
   return read_varints<JoinBySteps>(column, values.size(),
@@ -87,7 +87,7 @@ template <class Join, Encoding kEncoding>
 }
 
 // Decodes one varint a record into a field, `width` bytes wide, of the records at `offsets`;
-// `field` is where the field of a record at offset 0 is. False where the column has fewer varints.
+// `field` is where the field of a record at offset 0 is. False if the column has fewer varints.
 template <class Join>
 [[nodiscard]] bool decode_field(Encoding encoding, std::span<const std::byte> column,
                                 std::span<const std::uint32_t> offsets, std::byte* field,
@@ -124,7 +124,7 @@ inline constexpr std::size_t kMaxRecordWords = 255;  // what RecordHeader::words
 
 // All records of one kind, `bytes` long without their tails, at `offsets` in the image. They begin
 // as copies of one that has what they have in common. column_of(f) is the column of fields[f], or
-// nothing where that stays 0.
+// nothing if that stays 0.
 template <class Fields, class ColumnOf>
 [[nodiscard]] bool fill_records(std::uint8_t kind, std::size_t bytes, const Fields& fields,
                                 const ColumnOf& column_of, std::span<const std::uint32_t> offsets,

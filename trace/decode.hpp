@@ -25,7 +25,7 @@ struct DecodeScratch {
 };
 
 // `columns` is what pack() of this version made. `image` must have the size of the image that was
-// packed and be 8-byte aligned. False where the columns are damaged. Any thread with its own
+// packed and be 8-byte aligned. False if the columns are damaged. Any thread with its own
 // scratch.
 [[nodiscard]] bool decode(std::span<const std::byte> columns, std::span<std::byte> image,
                           DecodeScratch& scratch) noexcept;

@@ -21,7 +21,7 @@ bool same_use(const ChunkHeader& before, const ChunkHeader& after) {
          before.committed.load() <= after.committed.load();
 }
 
-// Copies one chunk, header and content, in `chunk`; false where it has none or lost it meanwhile.
+// Copies one chunk, header and content, in `chunk`; false if it has none or lost it meanwhile.
 bool read_chunk(const OwnDescriptor& ring, std::uint64_t offset, const ChunkHeader& before,
                 std::vector<std::byte>& chunk) {
   if (!is_in_use(before) || before.committed.load() > before.bytes - sizeof before) return false;

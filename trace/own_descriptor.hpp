@@ -28,7 +28,7 @@ class OwnDescriptor {
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
   int number() const { return number_; }
 
-  // Bytes of the whole file; 0 where it has no size.
+  // Bytes of the whole file; 0 if it has no size.
   std::uint64_t bytes() const {
     struct stat status;
     if (fstat(number_, &status) != 0 || status.st_size < 0) return 0;

@@ -67,7 +67,7 @@ RecordHeader header_at(std::span<const std::byte> image, std::size_t offset) noe
   return header;
 }
 
-// Fills scratch.offset; returns the number of records, or -1 where the image is malformed.
+// Fills scratch.offset; returns the number of records, or -1 if the image is malformed.
 std::ptrdiff_t index_records(std::span<const std::byte> image, PackScratch& scratch) noexcept {
   std::size_t count = 0;
   std::size_t offset = 0;

@@ -57,7 +57,7 @@ struct PackResult {
 [[nodiscard]] PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
                               PackScratch& scratch) noexcept;
 
-// Bytes of the schema payload that describes kKinds; 0 where `out` is too small.
+// Bytes of the schema payload that describes kKinds; 0 if `out` is too small.
 [[nodiscard]] std::size_t write_schema(std::span<std::byte> out) noexcept;
 
 }  // namespace gpumemtrace::trace

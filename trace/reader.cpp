@@ -44,7 +44,7 @@ Workspace& workspace() {
   return of_this_thread;
 }
 
-// Reads and decompresses a payload into workspace().columns; false where it is damaged.
+// Reads and decompresses a payload into workspace().columns; false if it is damaged.
 bool load_payload(const OwnDescriptor& file, std::uint64_t offset, std::uint32_t stored_bytes,
                   std::uint32_t column_bytes, std::uint32_t checksum, Codec codec) {
   Workspace& work = workspace();
@@ -369,7 +369,7 @@ void WriterCursor::look_for(std::initializer_list<RecordKind> kinds) {
   for (const RecordKind kind : kinds) wanted_->set(static_cast<std::size_t>(kind));
 }
 
-// Makes the next piece the one that next() is in; false where the stream is at its end.
+// Makes the next piece the one that next() is in; false if the stream is at its end.
 bool WriterCursor::load_next_piece() {
   if (!read_piece(image_)) return false;
   end_ = image_.data() + image_.bytes;
@@ -432,7 +432,7 @@ bool WriterCursor::next_piece(Image& image) {
   return true;
 }
 
-// What can be read of the next piece, which may be nothing; false where there is none.
+// What can be read of the next piece, which may be nothing; false if there is none.
 bool WriterCursor::read_piece(Image& image) {
   if (next_piece_ == stream_->pieces.size()) return false;
   image.clear();

@@ -106,7 +106,7 @@ class TraceFile {
   // Which file it is, whatever its name: the same as long as only something is appended to it.
   [[nodiscard]] FileIdentity identity() const { return identity_; }
   [[nodiscard]] bool has_ring() const { return ring_.is_open(); }
-  // The ring's own counters; zero where there is no ring.
+  // The ring's own counters; zero if there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
   std::uint64_t calls_taken_for_parts() const { return calls_taken_for_parts_; }
   [[nodiscard]] bool exit_seen() const { return exit_seen_; }
@@ -181,9 +181,9 @@ class WriterCursor {
   // that the cursor began at. False at the end of the stream.
   [[nodiscard]] bool next_piece(Image& image);
   [[nodiscard]] std::size_t passed() const { return passed_; }
-  // The piece that was read last; only where one was.
+  // The piece that was read last; only if one was.
   [[nodiscard]] const ChunkPiece& piece() const { return stream_->pieces[next_piece_ - 1]; }
-  // Behind the record that next() returned last; only where a piece was read.
+  // Behind the record that next() returned last; only if a piece was read.
   [[nodiscard]] StreamPosition position() const;
   [[nodiscard]] bool is_last_piece() const { return next_piece_ == stream_->pieces.size(); }
   // What went wrong, as far as it was read, and what of that before the piece().

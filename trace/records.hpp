@@ -89,7 +89,7 @@ enum class ContextId : std::uint32_t { kNone = 0 };
 
 // A call of the driver API. The slot is committed before the real call with its arguments and
 // completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
-// the process died in, or hangs in. Outputs are meaningful only where `result` is 0.
+// the process died in, or hangs in. Outputs are meaningful only if `result` is 0.
 struct CallHeader {
   RecordHeader record;
   std::uint64_t end = 0;     // ticks
@@ -278,7 +278,7 @@ enum class MarkKind : std::uint32_t {
 };
 
 enum class AnnotationOperation : std::uint32_t {
-  kStep = 1,   // a new step begins; `value` is its number, or ~0 where it has none
+  kStep = 1,   // a new step begins; `value` is its number, or ~0 if it has none
   kMark = 2,   // a moment
   kPush = 3,   // a range of this thread begins
   kPop = 4,    // its innermost range ends

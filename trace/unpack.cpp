@@ -75,7 +75,7 @@ bool is_named(const KindInfo& kind, const Field& ours, std::string_view name_in_
                                        ours.name == "handle_context" && name_in_file == "context");
 }
 
-// Connects a field of the file with the one of the same name in our struct; false where the two
+// Connects a field of the file with the one of the same name in our struct; false if the two
 // cannot be the same thing.
 bool map_field(std::string_view name, const FileSchema::KindMap& kind,
                FileSchema::FieldMap& field) {
@@ -350,7 +350,7 @@ bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image&
 
 namespace {
 
-// Length of the record that begins `raw`; 0 where these bytes are no record of the file's schema.
+// Length of the record that begins `raw`; 0 if these bytes are no record of the file's schema.
 std::size_t raw_record_bytes(const FileSchema& schema, std::span<const std::byte> raw) {
   if (raw.size() < sizeof(RecordHeader)) return 0;
   const FileSchema::KindMap& kind = schema.kind(static_cast<std::uint8_t>(raw[0]));

@@ -40,7 +40,7 @@ class FileSchema {
     std::vector<FieldMap> fields;    // in the file's order
   };
 
-  // nullopt where the payload is malformed.
+  // nullopt if the payload is malformed.
   [[nodiscard]] static std::optional<FileSchema> parse(std::span<const std::byte> payload);
 
   const KindMap& kind(std::uint8_t number) const { return kinds_[number]; }
@@ -56,11 +56,11 @@ struct UnpackScratch {
   std::vector<std::uint64_t> tail_words;  // of each record, grouped by kind
 };
 
-// Whether the columns hold records of any of the kinds; also true where they are malformed, which
+// Whether the columns hold records of any of the kinds; also true if they are malformed, which
 // unpack() then says.
 [[nodiscard]] bool holds_any(const KindSet& kinds, std::span<const std::byte> columns);
 
-// Columns to records. False where the columns are malformed; then `image` is empty.
+// Columns to records. False if the columns are malformed; then `image` is empty.
 // `unknown_records` counts records of kinds that this version does not know; they are left out.
 [[nodiscard]] bool unpack(const FileSchema& schema, std::span<const std::byte> columns,
                           Image& image, UnpackScratch& scratch, std::uint64_t& unknown_records);

@@ -65,7 +65,7 @@ struct JoinAtOnce {
     return false;
 #endif
   }
-  // Only where is_fast().
+  // Only if is_fast().
   static std::uint64_t join(std::uint64_t word, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
     // Not by the compiler's function: what calls that one cannot run on other processors at all.
@@ -78,7 +78,7 @@ struct JoinAtOnce {
   }
 };
 
-// Returns the position after the last byte, or nullptr where the bytes up to `end` are no varint.
+// Returns the position after the last byte, or nullptr if the bytes up to `end` are no varint.
 inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
                                    std::uint64_t& value) noexcept {
   // Lengths in a column change at random, so a loop over bytes would mispredict its end: up to
@@ -122,7 +122,7 @@ inline std::uint64_t ends_of_varints(const std::byte* window) noexcept {
   return ends;
 }
 
-// Calls take(i, value) for the first `count` varints of a column in turn. False where it has fewer.
+// Calls take(i, value) for the first `count` varints of a column in turn. False if it has fewer.
 // - Each begins where the one before ends, which a processor that reads them one by one has to wait
 //   for. Here the varints between the ends of a window are independent of each other.
 // - Always a part of its caller, so that what `take` sums up is kept in registers.

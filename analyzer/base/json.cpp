@@ -141,7 +141,7 @@ struct Json::Object {
     }
     return static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
   }
-  // The member, null where it was missing.
+  // The member, null if it was missing.
   Json& member(std::string_view key) {
     const std::size_t index = index_of(key);
     if (index == keys.size()) {

@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer {
 // The text as one line of UTF-8 that steers nothing that reads it. An escape stands for
 // - each control character, line end, mark of the writing direction, and code point that XML
 //   forbids: `\x0a`, `\x1b`, `\u202e`;
-// - each byte that is no UTF-8: `\xe9`, also where it comes as the surrogate by which Python keeps
+// - each byte that is no UTF-8: `\xe9`, also if it comes as the surrogate by which Python keeps
 //   it;
 // - what would make a build server take the text for a command: the first letter of "::" at the
 //   begin of a word, and of "##[" and the like.

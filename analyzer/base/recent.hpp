@@ -27,7 +27,7 @@ class Recent {
     }
     return values_[place_of(next_++)];
   }
-  // nullptr where it is forgotten, or still to come.
+  // nullptr if it is forgotten, or still to come.
   [[nodiscard]] Value* find(std::uint64_t number) {
     return number - first_ < next_ - first_ ? &values_[place_of(number)] : nullptr;
   }

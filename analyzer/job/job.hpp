@@ -78,7 +78,7 @@ class Process {
   [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
 
   // Opens the trace anew, to go on with what was recorded since then, or could not be taken yet; as
-  // in Looks. False where that cannot be told apart from what was taken, or would have changed it:
+  // in Looks. False if that cannot be told apart from what was taken, or would have changed it:
   // another file has its name, records are gone, or came late. The process is of no use then.
   // Throws trace::TraceError.
   [[nodiscard]] bool go_on(const Until& until);
@@ -137,7 +137,7 @@ struct Job {
 };
 
 // Opens the traces and joins their clocks. One that cannot be read is noted, so that it does not
-// hide the others. Throws trace::TraceError where none can be read.
+// hide the others. Throws trace::TraceError if none can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job);
 // Takes all records of all processes in the order of time.
 void run_job(Job& job, const std::function<void(double)>& progress);
@@ -157,7 +157,7 @@ class FollowedJob {
   // `inputs`: traces and folders of traces.
   explicit FollowedJob(std::vector<std::filesystem::path> inputs) : inputs_(std::move(inputs)) {}
 
-  // Throws trace::TraceError where no trace can be read. The times of looks rise.
+  // Throws trace::TraceError if no trace can be read. The times of looks rise.
   [[nodiscard]] const Job& look(const Until& until);
   // How often the job was read from its begin.
   [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }

@@ -39,7 +39,7 @@ struct Preview {
 // ahead of everything else: of the recorder's own writers, and of others that have few records.
 class PreviewReader {
  public:
-  // Goes on where it was, if the file was read before. False where it is another file, or lacks
+  // Goes on where it was, if the file was read before. False if it is another file, or lacks
   // what was read.
   [[nodiscard]] bool read(const trace::TraceFile& file);
   [[nodiscard]] Preview preview(const trace::TraceFile& file) const;

@@ -19,7 +19,7 @@ namespace gpumemtrace::analyzer {
 // line or a file name may be anything) is replaced.
 [[nodiscard]] std::string to_text(const rows::Report& report);
 
-// Throws InputError where a key is missing or its value is none that a report of this version has.
+// Throws InputError if a key is missing or its value is none that a report of this version has.
 // Keys that came later may be missing; keys that are not known are left out.
 [[nodiscard]] rows::Report report_of_json(const Json& json);
 // The same of a row of stacks[].

@@ -118,7 +118,7 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] std::size_t records_in_reach(Source source) const;
   [[nodiscard]] Place last_place_in_reach(Source source) const;
 
-  // False where the source has no more records.
+  // False if the source has no more records.
   [[nodiscard]] bool refill(Source source);
   void make_window();
   // Wakes the sources that have records in the next window. Returns its end and sets first_key_.

@@ -44,7 +44,7 @@ enum class Extent : std::uint8_t {
 };
 
 // - Keys never fall from a record to the next, whatever the times in them say.
-// - Memory: one decoded piece, more only where look_ahead() goes beyond it.
+// - Memory: one decoded piece, more only if look_ahead() goes beyond it.
 class WriterRecords {
  public:
   // Goes on behind what was taken. `taken` are frees among the rest that have taken effect;
@@ -53,7 +53,7 @@ class WriterRecords {
                 const WriterProgress& from, const TakenFrees& taken);
 
   [[nodiscard]] std::uint32_t writer() const { return writer_; }
-  // False where the file has no such place as the records were to go on from.
+  // False if the file has no such place as the records were to go on from.
   [[nodiscard]] bool found() const { return cursor_.found(); }
 
   // Goes on to the next piece where the present one is through, whose records are gone then. False

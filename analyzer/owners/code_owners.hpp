@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 // - docs/owners.md describes the file of rules.
 class CodeOwners {
  public:
-  // Adds the rules of a file. Throws InputError where it is missing or malformed.
+  // Adds the rules of a file. Throws InputError if it is missing or malformed.
   void read(const std::filesystem::path& path);
 
   // Whose native code it is; empty for code that passes calls on and for code in no known file.

@@ -12,11 +12,11 @@ namespace gpumemtrace::analyzer {
 // `executable` is the path of the process's own program.
 [[nodiscard]] std::string_view owner_of_module(std::string_view path, std::string_view executable);
 
-// The owner that a file's folder tells, for modules and Python files; empty where it tells none.
+// The owner that a file's folder tells, for modules and Python files; empty if it tells none.
 [[nodiscard]] std::string_view owner_of_folder(std::string_view path);
 
 // The owner of a function wherever it is linked into (NCCL in libtorch_cuda, say), by its
-// unqualified or outermost name; empty where the file decides.
+// unqualified or outermost name; empty if the file decides.
 [[nodiscard]] std::string_view owner_of_function(std::string_view function);
 
 // True for the owners that this page's functions give, for `program`, `python_extension`, `other`.
@@ -61,7 +61,7 @@ struct OpaquePool {
   std::string_view setting;  // what opens it to the next trace
 };
 
-// nullptr where the owner has no such pool.
+// nullptr if the owner has no such pool.
 [[nodiscard]] const OpaquePool* find_opaque_pool(std::string_view owner);
 
 // The file's name without its folders.

@@ -71,7 +71,7 @@ struct AllocatorSettings {
   [[nodiscard]] std::uint64_t page_bytes(bool small) const {
     return small ? kSmallSegmentBytes : large_segment_bytes;
   }
-  // How much of a device memory_fraction leaves; 0 where it leaves all, or the device is not known.
+  // How much of a device memory_fraction leaves; 0 if it leaves all, or the device is not known.
   [[nodiscard]] std::uint64_t allowed_bytes(std::uint64_t device_bytes) const {
     if (memory_fraction == 1) return 0;
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
@@ -79,7 +79,7 @@ struct AllocatorSettings {
   // Settings that do the same with requests up to so many bytes: without a limit of splitting that
   // no block reaches, and divisions of no use.
   [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
-  // What is known to go wrong with these settings together; empty where nothing is. `is_limited`:
+  // What is known to go wrong with these settings together; empty if nothing is. `is_limited`:
   // PyTorch keeps to less than the device has, though these settings do not say so.
   [[nodiscard]] std::string warning(bool is_limited = false) const;
 

@@ -22,7 +22,7 @@ using ClassId = std::uint32_t;
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  // The address of new memory; empty where the driver has none.
+  // The address of new memory; empty if the driver has none.
   [[nodiscard]] virtual std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) = 0;
   virtual void release(std::uint64_t address, std::uint64_t bytes) = 0;
   // Address space for an expandable segment, which begins with this page.
@@ -69,7 +69,7 @@ class CachingAllocator {
   // A class whose cache stays when the cache is emptied: the pool of a graph.
   void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
 
-  // 0 where the request is refused: out of memory. kTied, with nothing changed, as
+  // 0 if the request is refused: out of memory. kTied, with nothing changed, as
   // stop_at_first_tie() says.
   [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
   void free(BlockId block);
@@ -90,13 +90,13 @@ class CachingAllocator {
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
 
-  // Where a request would go if it came now; 0 where the driver would be asked.
+  // Where a request would go if it came now; 0 if the driver would be asked.
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
   // How large the block of a request would be if it came now.
   [[nodiscard]] std::uint64_t block_bytes_for(std::uint64_t requested_bytes, ClassId of) const;
   // Whether a request would make segments go back for what is allowed, and not for the driver.
   [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId of) const;
-  // The largest free block of the request's pool that is smaller than this; 0 where none is.
+  // The largest free block of the request's pool that is smaller than this; 0 if none is.
   [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
   // Hands a free part or a whole segment over to another class. `any_block` lies in the segment.
   void move_segment(BlockId any_block, ClassId to);
@@ -111,7 +111,7 @@ class CachingAllocator {
   };
   [[nodiscard]] std::vector<FreeSegment> free_segments() const;
   void release_free_segment(BlockId block);
-  // The free block that begins at the address; 0 where none does.
+  // The free block that begins at the address; 0 if none does.
   [[nodiscard]] BlockId free_block_at(std::uint64_t address, std::uint64_t least_bytes) const;
 
  private:

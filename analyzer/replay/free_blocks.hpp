@@ -61,7 +61,7 @@ class FreeBlocks {
   [[nodiscard]] const Entry& operator[](Place place) const {
     return ranges_[place.range][place.index];
   }
-  // The largest that is smaller than so many bytes; nullptr where none is.
+  // The largest that is smaller than so many bytes; nullptr if none is.
   [[nodiscard]] const Entry* last_below(std::uint64_t bytes) const {
     const Place place = find({bytes, 0, 0});
     if (place.index != 0) return &ranges_[place.range][place.index - 1];

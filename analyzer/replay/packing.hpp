@@ -34,7 +34,7 @@ class Lifetimes final : public EventSink {
   [[nodiscard]] std::uint64_t events() const { return now_; }
   // Those that were refused included.
   [[nodiscard]] std::uint64_t largest_request_bytes() const { return largest_request_; }
-  // Empty where there were more blocks.
+  // Empty if there were more blocks.
   [[nodiscard]] std::optional<std::uint64_t> packed_bytes() const;
 
  private:

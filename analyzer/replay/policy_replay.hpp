@@ -103,7 +103,7 @@ class PolicyReplay final : public EventSink, private SegmentSource {
  private:
   PolicyReplay(const PolicyReplay&) = default;  // whose allocator asks the other's driver
 
-  // False where it stops before the event.
+  // False if it stops before the event.
   [[nodiscard]] bool apply(const Event& event);
   [[nodiscard]] bool apply_request(const Event& event);
   [[nodiscard]] bool apply_refused(const Event& event);

@@ -45,7 +45,7 @@ struct Proof {
   [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
 
-// Which Python frames a recorded stack has; 0 where it has none.
+// Which Python frames a recorded stack has; 0 if it has none.
 class PythonFrames {
  public:
   void add(const trace::Stack& stack);
@@ -102,9 +102,9 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
   // What PyTorch itself allowed the process, by requests that it refused although the driver did
-  // not: somewhere from the most that it met to this; 0 where there was none, or it is known.
+  // not: somewhere from the most that it met to this; 0 if there was none, or it is known.
   [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
-  // Of a limit of its own; 0 where it was another one then.
+  // Of a limit of its own; 0 if it was another one then.
   [[nodiscard]] std::uint64_t least_limit_of_its_own() const {
     const std::uint64_t met = allocator_.counts().asked_peak_bytes;
     return met <= limit_of_its_own_ ? met : 0;
@@ -152,7 +152,7 @@ class RecordedAllocator final : private SegmentSource {
   void unmap(std::uint64_t address, std::uint64_t bytes) override;
 
   [[nodiscard]] bool compares() const { return proof_.mismatches == 0; }
-  // Takes the next call of this kind that the present request made; nullptr where there is none.
+  // Takes the next call of this kind that the present request made; nullptr if there is none.
   [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
   // Memory went back in a call that is not taken yet.
   [[nodiscard]] bool gave_back_more() const;

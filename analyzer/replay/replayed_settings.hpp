@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few settings on a recorded run, for findings: answers only where the run proves the rules.
+// A few settings on a recorded run, for findings: answers only if the run proves the rules.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct SettingOutcome {
   std::uint64_t most_retries = 0;
   bool is_sampled = false;                 // sizes are not known
   bool loses_requests = false;             // that the recorded run was given
-  std::vector<std::optional<bool>> meets;  // by refusal; empty where the replays differ
+  std::vector<std::optional<bool>> meets;  // by refusal; empty if the replays differ
 };
 
 struct DeviceOutcome {

@@ -61,7 +61,7 @@ class SettingReplays final : public EventSink {
   }
   // A request was refused that the recorded run had got.
   [[nodiscard]] bool any_ended() const;
-  // Whether the request that the recorded run was refused as number `index` is met; empty where the
+  // Whether the request that the recorded run was refused as number `index` is met; empty if the
   // replays differ, or one had ended before.
   [[nodiscard]] std::optional<bool> meets_refused(std::size_t index) const;
   // The largest request that would have been met instead in every replay; 0 = none is known.

@@ -31,7 +31,7 @@ struct DeviceFacts {
   std::uint64_t segments_peak = 0;  // bytes
 };
 
-// Why a trace cannot tell all that the allocator was asked; empty where it can.
+// Why a trace cannot tell all that the allocator was asked; empty if it can.
 struct Gaps {
   std::string reason;
   bool is_end_only = false;  // all is told up to where recording ended

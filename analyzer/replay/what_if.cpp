@@ -281,7 +281,7 @@ class DeviceRows {
                                    : Basis::kSampled;
   }
 
-  // Of a trace without gaps; empty where this run proves the rules.
+  // Of a trace without gaps; empty if this run proves the rules.
   [[nodiscard]] std::string why_estimated() const {
     if (answer_.is_native && !answer_.proof.holds()) {
       return "the recorded run could not be replayed: " + answer_.proof.first_mismatch;

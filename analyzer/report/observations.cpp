@@ -234,7 +234,7 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
 }
 
 // The line that called the model, whichever lines inside allocated. Of several, that of the most
-// bytes; nullopt where no stack has one.
+// bytes; nullopt if no stack has one.
 std::optional<rows::Origin> models_caller(const ReportContext& context,
                                           const ReportProcess& process,
                                           const std::map<trace::StackId, std::uint64_t>& by_stack) {

@@ -148,7 +148,7 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
-// No value also where the trace alone made up the steps: their numbers mean nothing to the reader.
+// No value also if the trace alone made up the steps: their numbers mean nothing to the reader.
 rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t model_time) {
   const Steps& steps = process.model().program().steps();
   return steps.source() == StepSource::kPeriod ? std::nullopt : steps.step_at(model_time);

@@ -35,7 +35,7 @@ std::uint64_t block_events(const ProcessModel& model) {
   return 2 * allocations;
 }
 
-// Reckoned, not timed, so that the same trace gives the same report. Empty where even one setting
+// Reckoned, not timed, so that the same trace gives the same report. Empty if even one setting
 // takes too long.
 replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refused) {
   const std::uint64_t events = block_events(process.model());

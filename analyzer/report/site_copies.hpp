@@ -40,7 +40,7 @@ struct GpuView {
   std::optional<double> bytes_per_s;
   std::optional<double> link_bytes_per_s;
 
-  // No value also where the copies were faster than PCI Express: it was another link.
+  // No value also if the copies were faster than PCI Express: it was another link.
   [[nodiscard]] std::optional<double> link_share() const;
   [[nodiscard]] std::optional<double> overlapped_share() const;
 };

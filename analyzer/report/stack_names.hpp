@@ -34,7 +34,7 @@ class StackNames {
   [[nodiscard]] bool has_python_frames(trace::StackId stack) const;
   // Innermost first, native before Python.
   [[nodiscard]] std::vector<StackFrame> frames_of(trace::StackId stack) const;
-  // Whose code asked; empty where the frames do not tell.
+  // Whose code asked; empty if the frames do not tell.
   [[nodiscard]] std::string owner_of(trace::StackId stack) const;
   // The innermost frame that is the user's: of Python, else native.
   [[nodiscard]] std::optional<StackFrame> users_frame(trace::StackId stack) const;
@@ -52,12 +52,12 @@ class StackNames {
   [[nodiscard]] bool waits_for_copy(trace::StackId stack) const;
 
   // The thread whose Python frames stand in for those that the stack has not, or stand behind its
-  // own; nullopt where none do.
+  // own; nullopt if none do.
   [[nodiscard]] std::optional<ThreadName> inferred_from(trace::StackId stack) const;
   [[nodiscard]] ThreadName thread_of(trace::StackId stack) const;
 
  private:
-  // The recorded stacks behind an id, kNone where there is none.
+  // The recorded stacks behind an id, kNone if there is none.
   struct Parts {
     trace::StackId own = trace::StackId::kNone;
     trace::StackId python = trace::StackId::kNone;  // the same, or that of the thread that waited

@@ -4,11 +4,11 @@
 // Every row is a struct in this room: plain data, filled by report/, judged by rules/, turned into
 // JSON and back by json/. Its keys stand once, in the table `fields` at its end, in the order of
 // the JSON. The verbs of such a table:
-//   v("key", value)          always there; null where an optional has no value or a word is empty
+//   v("key", value)          always there; null if an optional has no value or a word is empty
 //   v.added("key", value)    the same, but older reports of this version lack the key
-//   v.only_if_known(...)     there only where the optional has a value
-//   v.or_zero(...)           0 where the optional has no value
-//   v.or_null(...)           null where the text is empty
+//   v.only_if_known(...)     there only if the optional has a value
+//   v.or_zero(...)           0 if the optional has no value
+//   v.or_null(...)           null if the text is empty
 //   v.part("key", optional)  the fields of the optional part, which begin with the key, or nothing
 //   v.exact(is_exact)        "exact": false, or nothing
 #pragma once

@@ -10,7 +10,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// nullptr where nothing is known of the device, and in reports from before these rows.
+// nullptr if nothing is known of the device, and in reports from before these rows.
 [[nodiscard]] inline const CardPeak* find_card_peak(const std::vector<CardPeak>& peaks,
                                                     std::string_view device, PeakOf of) {
   const auto row = std::ranges::find_if(

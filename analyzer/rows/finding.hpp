@@ -55,7 +55,7 @@ class Evidence {
     add(std::move(key), *value);
   }
 
-  // nullptr where there is no such value, or it is of another type.
+  // nullptr if there is no such value, or it is of another type.
   template <class T>
   [[nodiscard]] const T* find(std::string_view key) const {
     for (const auto& [name, value] : values_) {
@@ -101,7 +101,7 @@ struct Finding {
   Origin origin;
   std::string fingerprint;  // the same for the same fault in every run
   // The fingerprint of the finding of the same process (and device, level and site, if this has a
-  // site) that tells of the same fault and how to mend it; nothing where this stands for itself.
+  // site) that tells of the same fault and how to mend it; nothing if this stands for itself.
   OptionalText same_cause;
 
   static void fields(auto& self, auto& v) {

@@ -157,7 +157,7 @@ struct Device {
   }
 };
 
-// nullptr where none has the id.
+// nullptr if none has the id.
 [[nodiscard]] inline const Device* find_device(const std::vector<Device>& devices,
                                                const OptionalText& id) {
   const auto found = std::ranges::find(devices, id, &Device::id);

@@ -236,7 +236,7 @@ struct Oom : OnLevel {
   OptionalNumber time_ns;
   OptionalNumber step;
   OomOutcome outcome = OomOutcome::kUnknown;
-  // The process allocated at this level again and ended by exit; empty where that is not known.
+  // The process allocated at this level again and ended by exit; empty if that is not known.
   std::optional<bool> survived;
   std::uint64_t count = 0;
   std::uint64_t attempts = 0;

@@ -164,7 +164,7 @@ struct Transfers {
   std::vector<CopySite> sites;
   std::vector<Hotspot> hotspots;
   std::vector<Sets> sets;
-  OptionalNumber unjoined;  // none where CUPTI was off
+  OptionalNumber unjoined;  // none if CUPTI was off
   std::vector<Stream> streams;
 
   static void fields(auto& self, auto& v) {

@@ -50,14 +50,14 @@ struct WhatIfRow {
 struct WhatIfRecorded {
   std::string policy;
   std::string options;
-  std::optional<bool> proven;  // null where there was nothing to compare with
+  std::optional<bool> proven;  // null if there was nothing to compare with
   std::uint64_t events = 0;
   std::uint64_t mismatches = 0;
   OptionalText first_mismatch;
   std::uint64_t classes = 0;
   std::string requested_sizes;
   std::uint64_t changes = 0;  // of settings, after the first block
-  // Of the device that PyTorch was allowed; null where it did not tell.
+  // Of the device that PyTorch was allowed; null if it did not tell.
   std::optional<double> memory_fraction;
 
   GPUMEMTRACE_FIELDS(policy, options, proven, events, mismatches, first_mismatch, classes,

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The replay of a device's allocator; nullptr where nothing is proven, or nothing else was tried.
+// The replay of a device's allocator; nullptr if nothing is proven, or nothing else was tried.
 [[nodiscard]] const rows::ReplayedAllocator* replay_of(const rows::Observations& seen,
                                                        const std::string& process,
                                                        const rows::OptionalText& device);
@@ -22,20 +22,20 @@ namespace gpumemtrace::analyzer {
                                   const rows::OptionalText& device);
 
 // The setting that reserves least, where that is worth a change: at least a twentieth less than the
-// recorded one in every replay. nullptr where none does, or a request would fail that was met.
+// recorded one in every replay. nullptr if none does, or a request would fail that was met.
 [[nodiscard]] const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator);
 
-// A setting that may or may not do so, by sizes that are not known; nullptr where none may.
+// A setting that may or may not do so, by sizes that are not known; nullptr if none may.
 [[nodiscard]] const rows::ReplayedSetting* undecided_setting(
     const rows::ReplayedAllocator& allocator);
 
-// The setting with the fewest retries; nullptr where none has fewer than the recorded one in every
+// The setting with the fewest retries; nullptr if none has fewer than the recorded one in every
 // replay.
 [[nodiscard]] const rows::ReplayedSetting* setting_with_fewest_retries(
     const rows::ReplayedAllocator& allocator);
 
 // The setting under which a refused request is met in every replay, the one that reserves least
-// first; nullptr where there is none. `refused` is an index into allocator.refused.
+// first; nullptr if there is none. `refused` is an index into allocator.refused.
 [[nodiscard]] const rows::ReplayedSetting* setting_that_meets(
     const rows::ReplayedAllocator& allocator, std::size_t refused);
 // Whether it reserves less, by an amount that matters, than the recorded settings would have needed

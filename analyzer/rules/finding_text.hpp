@@ -37,7 +37,7 @@ template <class Row>
                                      std::string_view many);
 // "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
 [[nodiscard]] std::string site_text(const std::optional<rows::Site>& site);
-// The same of a row's second place; empty where the row does not know it, or where it knows the
+// The same of a row's second place; empty if the row does not know it, or where it knows the
 // line of its own site and of this one not more than a library.
 [[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
                                         const std::optional<rows::Site>& own = std::nullopt);

@@ -15,7 +15,7 @@ namespace gpumemtrace::analyzer {
     const std::vector<rows::Device>& devices, const rows::Oom& failure);
 
 // " Then: 79.18 GiB total capacity, ...": the breakdown in PyTorch's digits, to be compared with
-// its message; empty where nothing is known.
+// its message; empty if nothing is known.
 [[nodiscard]] std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown);
 
 // PyTorch refused the request by itself (torch.cuda.set_per_process_memory_fraction): it did not
@@ -23,7 +23,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] bool reached_own_limit(const rows::Oom& failure);
 
 // "0 bytes free in PyTorch's cache, 5.1 GiB free on the device": what was free, in `size`'s digits;
-// empty where nothing is known.
+// empty if nothing is known.
 [[nodiscard]] std::string free_memory_text(const rows::Oom& failure,
                                            std::string (*size)(std::uint64_t));
 

@@ -37,7 +37,7 @@ std::string main_device_of(const BytesByDevice& devices) {
 }
 
 // Where most of what the process had on the device at its peak was asked for.
-// nullptr where no line is known.
+// nullptr if no line is known.
 const rows::Origin* largest_holder(const rows::Report& report, const std::string& process,
                                    const std::string& device) {
   for (const rows::Peak& row : report.peak) {
@@ -76,7 +76,7 @@ rows::Finding finding_of(const Stray& stray) {
   return finding;
 }
 
-// What the driver took by itself for the process on the device; 0 where it does not tell processes
+// What the driver took by itself for the process on the device; 0 if it does not tell processes
 // apart.
 std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& process,
                               const std::string& device) {
@@ -121,7 +121,7 @@ struct LocalRanks {
   std::map<std::uint64_t, const rows::Process*> by_rank;
   std::map<std::string, const rows::Process*> owner_of_device;
 
-  // The rank whose device it is; nullptr where it is nobody's, or the process's own.
+  // The rank whose device it is; nullptr if it is nobody's, or the process's own.
   [[nodiscard]] const rows::Process* other_owner(const std::string& device,
                                                  const rows::Process& process) const {
     const auto owner = owner_of_device.find(device);

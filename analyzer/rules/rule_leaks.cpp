@@ -113,7 +113,7 @@ std::string which_text(const Fate& fate) {
 }
 
 // "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
-// at 2.6 ms, was not.": empty where none was, or where that is not known.
+// at 2.6 ms, was not.": empty if none was, or where that is not known.
 std::string fate_text(const Fate& fate) {
   const std::uint64_t back = fate.back.count.value_or(0);
   if (back == 0 || !fate.made_count) return {};
@@ -127,7 +127,7 @@ std::string fate_text(const Fate& fate) {
          (fate.count == 1 ? " was not. " : " were not. ");
 }
 
-// What to do for the rest where others of the same site came back: empty where none did.
+// What to do for the rest where others of the same site came back: empty if none did.
 std::string fix_by_others(const Fate& fate, const std::string& function) {
   const std::string text = fate_text(fate);
   if (text.empty()) return text;

@@ -19,7 +19,7 @@ std::string owner_text(const rows::OptionalText& owner) {
   return owner.value_or("an owner that is not known");
 }
 
-// "77.50 GiB of the program": who holds most outside the framework; empty where that is little.
+// "77.50 GiB of the program": who holds most outside the framework; empty if that is little.
 std::string largest_other(const rows::Oom& row) {
   if (!row.composition || row.level != Level::kFramework) return {};
   const rows::OwnersBytes* largest = nullptr;
@@ -44,7 +44,7 @@ std::string holders_text(const rows::Oom& row) {
   return other.empty() ? text : text + " Outside PyTorch most is held by " + other + '.';
 }
 
-// The largest holder whose site is known; nullptr where none is.
+// The largest holder whose site is known; nullptr if none is.
 const rows::Holder* largest_site(const rows::Oom& row) {
   for (const rows::Holder& holder : row.holders) {
     if (holder.origin.site) return &holder;
@@ -126,7 +126,7 @@ std::optional<std::size_t> find_refused(const rows::ReplayedAllocator& replayed,
   return std::nullopt;
 }
 
-// The setting under which the request is met; nullptr where none is known to.
+// The setting under which the request is met; nullptr if none is known to.
 const rows::ReplayedSetting* meeting_setting(const Failure& failure) {
   return failure.refused ? setting_that_meets(*failure.replayed, *failure.refused) : nullptr;
 }
@@ -138,12 +138,12 @@ bool no_setting_meets(const Failure& failure) {
   });
 }
 
-// The largest request that would have been met instead; 0 where it is not known.
+// The largest request that would have been met instead; 0 if it is not known.
 std::uint64_t largest_met(const Failure& failure) {
   return failure.refused ? failure.replayed->refused[*failure.refused].largest_met_bytes : 0;
 }
 
-// "at most 11.9 GiB (replayed)"; empty where nothing is known.
+// "at most 11.9 GiB (replayed)"; empty if nothing is known.
 std::string at_most_text(const Failure& failure) {
   const std::uint64_t met = largest_met(failure);
   if (met != 0) return "at most " + size_text(met) + " (replayed)";
@@ -151,7 +151,7 @@ std::string at_most_text(const Failure& failure) {
   return available == 0 ? std::string() : "at most " + size_text(available) + " (arithmetic)";
 }
 
-// "Set ...: 0 retries instead of 17 (replayed), with no change of the program. "; empty where no
+// "Set ...: 0 retries instead of 17 (replayed), with no change of the program. "; empty if no
 // setting is known to help.
 std::string setting_against_retries(const Failure& failure) {
   if (failure.replayed == nullptr) return {};
@@ -180,7 +180,7 @@ std::string fix_for_recovered(const Failure& failure, bool framework) {
          names_of_settings(*failure.replayed) + ").";
 }
 
-// What else to do about whose blocks lay between the free ones just then; nothing where most free
+// What else to do about whose blocks lay between the free ones just then; nothing if most free
 // memory lay on its own.
 std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   if (!row.composition) return {};

@@ -85,7 +85,7 @@ std::string what_is_at_stake(const rows::Hotspot& row) {
          " (exact).";
 }
 
-// Which of the two copies can go, by what became of the GPU's memory between them; empty where that
+// Which of the two copies can go, by what became of the GPU's memory between them; empty if that
 // differs or is not known.
 std::string fix_for_round_trips(const rows::Hotspot& row) {
   const std::uint64_t trips = row.returned_count;

@@ -38,7 +38,7 @@ class Dictionary {
   [[nodiscard]] SiteName name_of(const CallSite& site) const;
   // The function that the user's code called: `cudaMalloc` where a CUDA runtime stood in between.
   [[nodiscard]] std::string_view function_of(const CallSite& site) const;
-  // Empty where the process did not tell.
+  // Empty if the process did not tell.
   [[nodiscard]] std::string text(trace::TextKey key) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
   // Of a text whose parts are lines of their own.

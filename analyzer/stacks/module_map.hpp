@@ -39,7 +39,7 @@ class ModuleMap {
 
   void add(const trace::Module& record, std::string_view path);
 
-  // nullptr where no module was ever seen around the address.
+  // nullptr if no module was ever seen around the address.
   [[nodiscard]] const LoadedModule* find(std::uint64_t address, std::uint64_t time) const;
   // A loaded file whose name begins so, or empty.
   [[nodiscard]] std::string_view find_by_name(std::string_view name_prefix) const;

@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// `version` is PY_VERSION_HEX, `instruction` a byte offset into the code. 0 where the table gives
+// `version` is PY_VERSION_HEX, `instruction` a byte offset into the code. 0 if the table gives
 // no line. Never reads past the table, whatever it holds.
 std::uint32_t python_line(std::uint32_t version, std::span<const std::byte> table,
                           std::uint32_t first_line, std::uint32_t instruction);

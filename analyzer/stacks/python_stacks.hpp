@@ -36,10 +36,10 @@ class PythonStacks {
 
   // Innermost first; empty for kNone and for stacks that are not in the trace.
   [[nodiscard]] std::vector<PythonFrame> frames_of(trace::StackId stack) const;
-  // True where both have Python frames, and the same ones.
+  // True if both have Python frames, and the same ones.
   [[nodiscard]] bool are_same(trace::StackId stack, trace::StackId other) const;
   // Blocks were allocated from it while PyTorch's autograd noted what a backward pass needs. False
-  // also where the recorder did not tell.
+  // also if the recorder did not tell.
   [[nodiscard]] bool is_under_autograd(trace::StackId stack) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
   [[nodiscard]] bool has(trace::StackId stack) const { return stacks_.count(stack) != 0; }

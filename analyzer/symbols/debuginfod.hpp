@@ -7,7 +7,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The path of the downloaded file; empty where the library is missing, no server is named or none
+// The path of the downloaded file; empty if the library is missing, no server is named or none
 // has the file. Uses the network.
 [[nodiscard]] std::filesystem::path download_debug_info(const std::string& build_id);
 

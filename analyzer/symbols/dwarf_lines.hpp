@@ -27,7 +27,7 @@ class DwarfLines {
   explicit DwarfLines(Dwarf* dwarf) : dwarf_(dwarf) {}
 
   // The frames of the instruction at the file's virtual address, innermost first: inlined
-  // functions, then the one that they were inlined into. Empty where nothing is known.
+  // functions, then the one that they were inlined into. Empty if nothing is known.
   [[nodiscard]] std::vector<SymbolFrame> frames_at(std::uint64_t address);
 
  private:

@@ -26,26 +26,26 @@ struct ElfFunction {
 // - Only regular files are opened, never pipes or devices.
 class ElfFile {
  public:
-  // nullptr where there is no such file or it is no ELF file.
+  // nullptr if there is no such file or it is no ELF file.
   [[nodiscard]] static std::unique_ptr<ElfFile> open(const std::filesystem::path& path);
   ~ElfFile();
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
-  // The bytes of the build-id note; empty where the file has none.
+  // The bytes of the build-id note; empty if the file has none.
   [[nodiscard]] std::string build_id() const;
   // The name of the file that holds this file's debug information, or empty.
   [[nodiscard]] std::string debug_link() const;
   // Adds the functions of .symtab, .dynsym and of the compressed table in .gnu_debugdata.
   void add_functions(std::vector<ElfFunction>& functions);
-  // nullptr where the file has no DWARF.
+  // nullptr if the file has no DWARF.
   [[nodiscard]] Dwarf* dwarf();
 
  private:
   ElfFile() = default;
   static std::unique_ptr<ElfFile> from_memory(std::string image);
   [[nodiscard]] Elf_Scn* find_section(const char* name) const;
-  // The file inside .gnu_debugdata; nullptr where there is none.
+  // The file inside .gnu_debugdata; nullptr if there is none.
   [[nodiscard]] std::unique_ptr<ElfFile> unpack_mini_debug_info() const;
 
   int file_ = -1;

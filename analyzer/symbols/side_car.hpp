@@ -24,11 +24,11 @@ namespace gpumemtrace::analyzer {
 
 class SideCar {
  public:
-  // Adds what the file holds. Throws InputError where it is missing or no side-car.
+  // Adds what the file holds. Throws InputError if it is missing or no side-car.
   void read(const std::filesystem::path& path);
   [[nodiscard]] Json to_json() const;
 
-  // nullptr where nothing is known about the place. Modules are compared by build-id, and by path
+  // nullptr if nothing is known about the place. Modules are compared by build-id, and by path
   // where they have none.
   [[nodiscard]] const std::vector<SymbolFrame>* find(const ModuleIdentity& module,
                                                      std::uint64_t offset) const;

@@ -23,7 +23,7 @@ class ModuleSymbols {
   [[nodiscard]] std::vector<SymbolFrame> frames_at(std::uint64_t offset);
 
  private:
-  // nullptr where the offset lies in no function that a symbol table names.
+  // nullptr if the offset lies in no function that a symbol table names.
   [[nodiscard]] const ElfFunction* find_function(std::uint64_t offset) const;
 
   std::vector<std::unique_ptr<ElfFile>> files_;
@@ -37,7 +37,7 @@ class Symbolizer {
  public:
   explicit Symbolizer(const SymbolOptions& options);
 
-  // What stands at the module's virtual address, innermost function first; empty where no file of
+  // What stands at the module's virtual address, innermost function first; empty if no file of
   // the same build says it. For a return address, ask for the byte before it.
   [[nodiscard]] const std::vector<SymbolFrame>& frames_at(const ModuleIdentity& module,
                                                           std::uint64_t offset);

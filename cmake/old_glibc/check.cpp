@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Returns 0 where a program that was linked for an old glibc works: constructors, exceptions,
+// Returns 0 if a program that was linked for an old glibc works: constructors, exceptions,
 // threads.
 #include <stdexcept>
 #include <string>

@@ -22,7 +22,7 @@ struct AppendOnce {
     while (i < kMaxEntries && complete[i].load()) ++i;
     return i;
   }
-  // Where the entry is; kMaxEntries where the table is full. One that is there is not added again.
+  // Where the entry is; kMaxEntries if the table is full. One that is there is not added again.
   template <class Equals, class Fill>
   std::size_t add(Equals&& equals, Fill&& fill) noexcept {
     const std::size_t present = count();

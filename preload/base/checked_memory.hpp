@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::preload {
 
-// All: true where everything could be read. One system call; any thread, no lock. Keep errno.
+// All: true if everything could be read. One system call; any thread, no lock. Keep errno.
 [[nodiscard]] bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
 
 // Several ranges, one behind the other into `out`; at most 1024 (IOV_MAX). Of ordinary memory

@@ -25,14 +25,14 @@ struct Config {
   std::uint64_t stack_depth = 64;
 };
 
-// Value of an environment variable, empty where it is not set. The text lives as long as the
+// Value of an environment variable, empty if it is not set. The text lives as long as the
 // environment does.
 std::string_view environment(std::string_view name) noexcept;
 
 // Reads all variables; says so for a value that it cannot understand and keeps the default.
 Config read_config() noexcept;
 
-// "512KiB", "64MB", "1GiB" or bytes; false where the text is no size.
+// "512KiB", "64MB", "1GiB" or bytes; false if the text is no size.
 [[nodiscard]] bool parse_size(std::string_view text, std::uint64_t& bytes) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -89,7 +89,7 @@ void* main(void*) noexcept {
   state.thread_id = static_cast<pid_t>(syscall(SYS_gettid));
   state.has_own_descriptors = leave_descriptors();
   std::uint32_t starts = kStarts;
-  // Fails where nobody waits for it any more.
+  // Fails if nobody waits for it any more.
   if (!state.life.compare_exchange_strong(starts, kRuns)) return nullptr;
   wake_all(state.life);
   work_until_stopped();

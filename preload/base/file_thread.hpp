@@ -23,17 +23,17 @@ namespace gpumemtrace::preload::file_thread {
 using Work = void (*)(void* argument) noexcept;
 
 // The life of the thread: prepare(), then a thread that runs main(), then wait_until_ready(). False
-// where it does not begin; it never does then. A forked child has none until it prepares.
+// if it does not begin; it never does then. A forked child has none until it prepares.
 void prepare() noexcept;
 void* main(void*) noexcept;
 [[nodiscard]] bool wait_until_ready() noexcept;
 // It ends once it has nothing to do; its files are closed then.
 void stop() noexcept;
 
-// False where system or sandbox refuse: its numbers are the process's like any other thread's.
+// False if system or sandbox refuse: its numbers are the process's like any other thread's.
 [[nodiscard]] bool has_own_descriptors() noexcept;
 
-// Processor time that it took so far; 0 where there is no such thread. Any thread.
+// Processor time that it took so far; 0 if there is no such thread. Any thread.
 [[nodiscard]] std::uint64_t processor_ns() noexcept;
 
 // Has it done and waits until it is, without an end where the file system stands still. On the

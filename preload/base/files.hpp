@@ -12,11 +12,11 @@ namespace gpumemtrace::preload {
 // opened: a pipe, a device, a socket. `flags` are added to open()'s.
 [[nodiscard]] int open_regular(const char* path, int flags = 0) noexcept;
 
-// True where a process other than this one holds that lock. Not for a file that this process has
+// True if a process other than this one holds that lock. Not for a file that this process has
 // locked: closing any descriptor of it would give the lock up.
 [[nodiscard]] bool is_locked_by_another(const char* path) noexcept;
 
-// Reads exactly `bytes` at `offset`; 0 or an errno value, EIO where the file ends before.
+// Reads exactly `bytes` at `offset`; 0 or an errno value, EIO if the file ends before.
 [[nodiscard]] int read_at(int descriptor, std::uint64_t offset, void* data,
                           std::size_t bytes) noexcept;
 

@@ -33,7 +33,7 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
 class KeyTable {
  public:
   // Makes the table empty, with room for `slots` keys, a power of two and always the same. False
-  // where there is no memory. While nobody else uses it.
+  // if there is no memory. While nobody else uses it.
   [[nodiscard]] bool map(std::size_t slots) noexcept {
     slots_ = slots;
     keys_ = static_cast<std::atomic<std::uint64_t>*>(
@@ -41,7 +41,7 @@ class KeyTable {
     return keys_ != nullptr;
   }
 
-  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `emitted`: what
+  // 1 + slot of the key; 0 if the neighbourhood is full or there is no table. `emitted`: what
   // the number stands for was emitted before.
   std::uint32_t intern(std::uint64_t key, bool& emitted) noexcept {
     if (keys_ == nullptr) return 0;
@@ -86,7 +86,7 @@ class KeyTable {
     return 0;
   }
 
-  // True where the slot holds the key, now or since before.
+  // True if the slot holds the key, now or since before.
   [[nodiscard]] bool claim(std::size_t slot, std::uint64_t key, bool& emitted) noexcept {
     std::uint64_t present =
         keys_[slot].load(std::memory_order_acquire);  // pairs with mark_emitted()

@@ -28,7 +28,7 @@ class IndexStack {
     count_.fetch_add(1, std::memory_order_relaxed);  // an estimate; nothing is ordered by it
   }
 
-  // kNoIndex where the stack is empty.
+  // kNoIndex if the stack is empty.
   std::uint32_t pop(const std::atomic<std::uint32_t>* links) noexcept {
     std::uint64_t head = head_.load(std::memory_order_acquire);  // pairs with push()
     while (static_cast<std::uint32_t>(head) != 0) {

@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::preload {
 
-// Zeros that come into being as they are touched; nullptr where the system has no room.
+// Zeros that come into being as they are touched; nullptr if the system has no room.
 inline void* map_zeros(std::size_t bytes) noexcept {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

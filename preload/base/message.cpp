@@ -52,7 +52,7 @@ bool can_be_written() noexcept {
   do {
     ready = syscall(SYS_ppoll, &file, 1, &rest, nullptr, sizeof(std::uint64_t));
   } while (ready < 0 && errno == EINTR);
-  return ready != 0;  // also where a sandbox forbids the question
+  return ready != 0;  // also if a sandbox forbids the question
 }
 
 // By system calls: libc's functions are places to cancel a thread at.

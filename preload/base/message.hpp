@@ -17,7 +17,7 @@ constexpr std::string_view slice(std::string_view text, std::size_t begin,
   return {text.data() + begin, count < left ? count : left};
 }
 
-// Puts a code point as UTF-8; how many bytes that were, 0 where there is no room or no such point.
+// Puts a code point as UTF-8; how many bytes that were, 0 if there is no room or no such point.
 inline std::size_t put_utf8(std::uint32_t point, char* out, std::size_t room) noexcept {
   const std::size_t bytes = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
   if (point >= 0x110000 || bytes > room) return 0;

@@ -20,13 +20,13 @@ namespace gpumemtrace::preload {
 class OwnFile {
  public:
   // Makes a new file for reading and writing, mode 0600, closed on exec, at a high number out of
-  // the way of programs that expect low ones. Fails where it exists.
+  // the way of programs that expect low ones. Fails if it exists.
   [[nodiscard]] int create(const char* path) noexcept;
   // Gives the number up. The file stays.
   void close() noexcept;
 
   [[nodiscard]] int write_at(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
-  // EIO where the file ends before.
+  // EIO if the file ends before.
   [[nodiscard]] int read_at(std::uint64_t offset, void* data, std::size_t bytes) const noexcept;
   [[nodiscard]] int truncate(std::uint64_t bytes) noexcept;
   // Makes the bytes real: later stores through a mapping cannot fail for want of space.

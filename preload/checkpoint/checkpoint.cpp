@@ -67,7 +67,7 @@ class CheckpointMaker {
     }
   }
 
-  // The newest blocks stay, as many as fit. False where nothing is older than them.
+  // The newest blocks stay, as many as fit. False if nothing is older than them.
   bool choose_cut() noexcept {
     std::uint64_t compactable_bytes = 0;
     for (const PackedBlock& block : index_.blocks()) {

@@ -294,7 +294,7 @@ void Compaction::mark_segment(std::uint64_t address) noexcept {
   }
 }
 
-// True where the end of the context ended anything. The records of that stay: what a teardown ended
+// True if the end of the context ended anything. The records of that stay: what a teardown ended
 // is reported as never freed.
 bool Compaction::end_context(const trace::ContextCall& call) noexcept {
   bool any = false;

@@ -101,7 +101,7 @@ class GroupSums {
  public:
   // Index of the group of calls like these, whose sums do not matter; kNoIndex32 without memory.
   std::uint32_t group_of(const trace::Totals& like, bool is_restored = false) noexcept;
-  // The group's memory belongs to this account; the pool only where there are several.
+  // The group's memory belongs to this account; the pool only if there are several.
   void bind(std::uint32_t group, Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
 
   void add(std::uint32_t group, const LiveBytes& live, std::uint64_t now) noexcept;

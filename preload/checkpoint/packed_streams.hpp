@@ -68,7 +68,7 @@ class PackedStreams {
   }
   std::uint64_t head_key() const noexcept { return streams_[heap_[0]].key; }
   std::uint32_t head_writer() const noexcept { return writer_of(streams_[heap_[0]]); }
-  // True where the next advance() loads a block, which takes a while.
+  // True if the next advance() loads a block, which takes a while.
   [[nodiscard]] bool is_at_block_end() const noexcept {
     const PackedStream& stream = streams_[heap_[0]];
     return stream.position + head()->words * trace::kWordBytes == stream.image_bytes;

@@ -19,7 +19,7 @@ using RecordId = std::uint32_t;
 // - Pointers to records are valid until the next retain().
 class RetainedRecords {
  public:
-  // 0 where there is no memory.
+  // 0 if there is no memory.
   [[nodiscard]] RecordId retain(const trace::RecordHeader& record) noexcept;
   void drop(RecordId id) noexcept;
   trace::RecordHeader& record(RecordId id) noexcept;

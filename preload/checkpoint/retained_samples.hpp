@@ -14,7 +14,7 @@ namespace gpumemtrace::preload {
 class RetainedSamples {
  public:
   // Retains the record in the roles that it has, and drops who had them. Calls without a height
-  // have no highest. False where there is no memory.
+  // have no highest. False if there is no memory.
   [[nodiscard]] bool add(RetainedRecords& records, const trace::RecordHeader& record,
                          std::uint64_t source, std::uint64_t height = 0) noexcept {
     Roles* roles = find(record.kind, source);

@@ -62,7 +62,7 @@ class RetainedTensors {
     return a.role == b.role && a.name == b.name && a.state == b.state && a.layer == b.layer &&
            a.bytes == b.bytes;
   }
-  // 0 where there is no memory.
+  // 0 if there is no memory.
   [[nodiscard]] std::uint32_t take_link() noexcept {
     if (unused_ == 0) return links_.push({}) ? static_cast<std::uint32_t>(links_.size()) : 0;
     const std::uint32_t taken = unused_;

@@ -17,7 +17,7 @@ enum class Entry {
 
 // What a wrapper calls: the next definition of the symbol in the process for kExported (another
 // preloaded library may stand before the driver), what dlsym on the driver gives for kPointer.
-// nullptr where no driver is loaded or it lacks the function. Any thread; the first call resolves.
+// nullptr if no driver is loaded or it lacks the function. Any thread; the first call resolves.
 void* real(ApiId api, Entry entry) noexcept;
 
 // The real cuGetProcAddress (version 1 or 2).
@@ -25,7 +25,7 @@ void* real_get_proc_address(int version, Entry entry) noexcept;
 
 // Where no driver is loaded: another library's definition of a function whose symbol we export, as
 // a library has it that stands in for CUDA in tests. The caller would have got it without us.
-// nullptr where there is none, and for those who have a pointer. Looks it up each time. Any thread.
+// nullptr if there is none, and for those who have a pointer. Looks it up each time. Any thread.
 void* stand_in(const ApiInfo& api, Entry entry) noexcept;
 
 // The wrapper that stands for `address`, or `address` itself where we wrap no such function.

@@ -204,7 +204,7 @@ void* thread_main(void*) noexcept {
   return nullptr;
 }
 
-// True where there is an answer.
+// True if there is an answer.
 bool has_answered(const char* pci_bus_id, bool is_about_link, std::uint64_t deadline_ns) noexcept {
   const Life life = state.life.load();
   const std::uint32_t before = state.asked.load();

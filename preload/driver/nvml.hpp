@@ -32,7 +32,7 @@ struct Answer {
   Process processes[kMostProcesses + 1];
 };
 
-// What the device and its slot agree on at most; zeros where NVML does not say.
+// What the device and its slot agree on at most; zeros if NVML does not say.
 struct Link {
   std::uint32_t generation = 0;
   std::uint32_t width = 0;
@@ -47,7 +47,7 @@ struct Link {
 // second.
 void open_library() noexcept;
 
-// Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. nullptr where there is no NVML,
+// Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. nullptr if there is no NVML,
 // where the deadline (CLOCK_MONOTONIC) passes first, and while a question is open whose deadline
 // has passed. The answer is valid until the next question.
 [[nodiscard]] const Answer* ask(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;

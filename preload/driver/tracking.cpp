@@ -239,7 +239,7 @@ bool captures_open() noexcept {
 void graph_instantiated() noexcept { state.first_launches.fetch_add(1); }
 
 bool graph_launched() noexcept {
-  // Relaxed: a number of its own. Below 0 where threads launch at once.
+  // Relaxed: a number of its own. Below 0 if threads launch at once.
   return state.first_launches.load(std::memory_order_relaxed) > 0 &&
          state.first_launches.fetch_sub(1) > 0;
 }

@@ -3,7 +3,7 @@
 // those in this folder, a file a family. An effect names its record and fills it in two steps:
 //
 //   before(record, arguments...)  in the slot, before the real call: everything the caller passed
-//   after(record, arguments...)   after it, only where it succeeded: everything the driver returned
+//   after(record, arguments...)   after it, only if it succeeded: everything the driver returned
 //
 // and may have a third, which runs whether or not anything is recorded:
 //
@@ -49,7 +49,7 @@ std::uint64_t input(const Arguments&... arguments) noexcept {
   }
 }
 
-// What the driver stored where the argument points to; 0 where the caller passed no pointer.
+// What the driver stored where the argument points to; 0 if the caller passed no pointer.
 template <int kIndex, class... Arguments>
 std::uint64_t output(const Arguments&... arguments) noexcept {
   const auto& pointer = argument<kIndex>(arguments...);

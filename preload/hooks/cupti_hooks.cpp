@@ -43,7 +43,7 @@ void* wrapper_in(Library& library, std::string_view name) noexcept {
   return nullptr;
 }
 
-// nullptr where the name is not served.
+// nullptr if the name is not served.
 void* wrapper_of(Library& library, std::string_view name) noexcept {
   void* wrapper = nullptr;
   const auto choose = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) noexcept {

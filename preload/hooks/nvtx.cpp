@@ -311,7 +311,7 @@ bool is_preloaded() noexcept {
   return program != nullptr && real_dlsym(program, "gpumemtrace_step") != nullptr;
 }
 
-// True where the other tool is there and wants to run.
+// True if the other tool is there and wants to run.
 bool start_other_tool(GetExportTable get_export_table) noexcept {
   const std::string_view path = environment("GPUMEMTRACE_NVTX_CHAIN");
   if (path.empty()) return false;

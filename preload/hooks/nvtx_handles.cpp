@@ -61,7 +61,7 @@ const Text* store_text(Registry& in, std::string_view text) noexcept {
   return stored;
 }
 
-// The handle's slot; where there is none and `add` is set, a new one. nullptr where it is not there
+// The handle's slot; where there is none and `add` is set, a new one. nullptr if it is not there
 // or finds no room.
 Slot* find_slot(Registry& in, std::uintptr_t handle, bool add) noexcept {
   const std::size_t first = handle * 0x9e3779b97f4a7c15ull >> 20;

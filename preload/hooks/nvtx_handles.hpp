@@ -8,10 +8,10 @@
 namespace gpumemtrace::preload::nvtx {
 
 // Any thread, no lock. `handle` is the one that another tool gave out; where it is nullptr, one of
-// ours is made. Returns the handle for the program; nullptr where there is no room for its text.
+// ours is made. Returns the handle for the program; nullptr if there is no room for its text.
 const void* remember_text(const void* handle, std::string_view text) noexcept;
 
-// Empty where the handle is not known. The text stays where it is.
+// Empty if the handle is not known. The text stays where it is.
 std::string_view text_of_handle(const void* handle) noexcept;
 
 }  // namespace gpumemtrace::preload::nvtx

@@ -94,7 +94,7 @@ bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
   return false;
 }
 
-// True where this is the wanted symbol, defined, and not that of a resolver: which function one
+// True if this is the wanted symbol, defined, and not that of a resolver: which function one
 // chooses only the loader asks.
 template <class Memory>
 bool is_wanted(const ElfLibrary& library, const ElfW(Sym) & found, const char* symbol) noexcept {

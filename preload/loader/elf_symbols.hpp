@@ -33,11 +33,11 @@ template <class Visit>
 }
 
 // The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
-// defines the symbol. False where there is none. Threads of the program, also inside its locks.
+// defines the symbol. False if there is none. Threads of the program, also inside its locks.
 [[nodiscard]] bool find_library(const char* file_name_prefix, const char* symbol,
                                 ElfLibrary& library) noexcept;
 
-// The tables of a loaded file; false where it has none. The file stays loaded meanwhile.
+// The tables of a loaded file; false if it has none. The file stays loaded meanwhile.
 [[nodiscard]] bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
 
 // Neither calls a function of another library.
@@ -59,7 +59,7 @@ void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
   }
 }
 
-// Address of a symbol in a library that stays loaded; nullptr where it defines none. Any thread, no
+// Address of a symbol in a library that stays loaded; nullptr if it defines none. Any thread, no
 // lock.
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
 

@@ -25,7 +25,7 @@ class FunctionBehind {
     }
     return known;
   }
-  // In whichever library it is; nullptr where none defines it, and nobody could have meant it.
+  // In whichever library it is; nullptr if none defines it, and nobody could have meant it.
   [[nodiscard]] void* anywhere(const void* ours) noexcept {
     void* const known = address_.load(std::memory_order_relaxed);
     return known != nullptr ? known : look_up(ours);

@@ -25,7 +25,7 @@ class LazySymbol {
  public:
   constexpr explicit LazySymbol(const char* name) noexcept : name_(name) {}
 
-  // False where the process has none.
+  // False if the process has none.
   explicit operator bool() const noexcept { return get() != nullptr; }
   template <class... Arguments>
   auto operator()(Arguments... arguments) const noexcept {

@@ -29,7 +29,7 @@ struct LoadedModule {
 // nothing is found while a library is being unloaded and until the list is made anew.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
-// Where the module around the address begins; 0 where none is found. Reads nothing of the module,
+// Where the module around the address begins; 0 if none is found. Reads nothing of the module,
 // so it may be unloaded meanwhile.
 [[nodiscard]] std::uint64_t find_module_begin(std::uint64_t address) noexcept;
 
@@ -61,7 +61,7 @@ inline std::uint32_t unload_count() noexcept {
   return unloads.count.load(std::memory_order_relaxed);  // ordered by unload_is_running()
 }
 
-// The program headers of a file in memory, which begins with its ELF header; none where it does not
+// The program headers of a file in memory, which begins with its ELF header; none if it does not
 // have them at hand. The file is loaded and stays so meanwhile.
 struct ProgramHeaders {
   const ElfW(Phdr) * headers = nullptr;

@@ -121,7 +121,7 @@ bool LoaderList::read_segments(Module& module) noexcept {
   return true;
 }
 
-// False where there is no memory.
+// False if there is no memory.
 bool LoaderList::take_segments(Module& module, const void* address, std::size_t count) noexcept {
   module.segment_count = 0;
   if (count > kMaxSegments) return true;

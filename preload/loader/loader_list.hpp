@@ -6,7 +6,7 @@
 // thread would look at the list at a moment that the program cannot know.
 //
 // What is read may change or go away meanwhile, so everything is read through the kernel, and a
-// look counts only where the list was the same before and after it.
+// look counts only if the list was the same before and after it.
 #pragma once
 
 #include <link.h>
@@ -33,7 +33,7 @@ class LoaderList {
   // Finds out where the loader has its list, once before the first refresh(). Takes the loader's
   // lock.
   void find_list() noexcept;
-  // True where the list is another one than the last look found. False also where the loader is
+  // True if the list is another one than the last look found. False also if the loader is
   // changing it: the next look will find it changed. Without a change, two system calls for 32
   // modules.
   [[nodiscard]] bool refresh() noexcept;

@@ -4,7 +4,7 @@
 
 namespace gpumemtrace::preload {
 
-// False where the system refuses. Nobody joins it: that would be to wait by a futex, for which libc
+// False if the system refuses. Nobody joins it: that would be to wait by a futex, for which libc
 // aborts where a sandbox forbids futexes.
 [[nodiscard]] bool start_own_thread(void* (*main)(void*)) noexcept;
 

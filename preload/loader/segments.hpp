@@ -31,7 +31,7 @@ inline AddressRange range_of(const dl_phdr_info& info) noexcept {
   return range;
 }
 
-// The readable segment whose file-backed part has these bytes; nullptr where none has. `address` is
+// The readable segment whose file-backed part has these bytes; nullptr if none has. `address` is
 // the file's own.
 inline const ElfW(Phdr) * segment_with(const ElfW(Phdr) * headers, std::size_t count,
                                        std::uint64_t address, std::uint64_t bytes) noexcept {

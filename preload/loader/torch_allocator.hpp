@@ -7,7 +7,7 @@
 namespace gpumemtrace::preload {
 
 // Its variable c10::cuda::CUDACachingAllocator::allocator, a std::atomic<CUDAAllocator*>; nullptr
-// where that library is not loaded. As find_symbol() of preload/loader/elf_symbols.hpp.
+// if that library is not loaded. As find_symbol() of preload/loader/elf_symbols.hpp.
 [[nodiscard]] inline void* find_torch_allocator() noexcept {
   return find_symbol("libc10_cuda.so", "_ZN3c104cuda20CUDACachingAllocator9allocatorE");
 }

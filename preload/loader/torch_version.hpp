@@ -9,7 +9,7 @@ namespace gpumemtrace::preload {
 
 class LoaderList;
 
-// The bytes of the version ("2.11.0+cu130") put into `out`; 0 where there is no PyTorch or its file
+// The bytes of the version ("2.11.0+cu130") put into `out`; 0 if there is no PyTorch or its file
 // is not like any that is known.
 std::size_t read_torch_version(const LoaderList& modules, char* out, std::size_t capacity) noexcept;
 

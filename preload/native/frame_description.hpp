@@ -25,7 +25,7 @@ struct FrameDescription {
   ByteReader program;
 };
 
-// False where the tables have no entry for the address, are damaged, or use what compilers do not
+// False if the tables have no entry for the address, are damaged, or use what compilers do not
 // emit. Any thread; reads only.
 [[nodiscard]] bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
                                           FrameDescription& out) noexcept;

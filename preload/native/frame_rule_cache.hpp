@@ -61,7 +61,7 @@ constexpr CachedRule unpack(std::uint64_t word) noexcept {
 //   reader        key == K1?            rule (acquire): R2   key == K1? no -> not found
 class RuleCache {
  public:
-  // Makes the table, or empties it. False where there is no memory. While nobody else uses it.
+  // Makes the table, or empties it. False if there is no memory. While nobody else uses it.
   [[nodiscard]] bool reset() noexcept {
     if (buckets_ != nullptr) {
       return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // zeros again
@@ -70,7 +70,7 @@ class RuleCache {
     return buckets_ != nullptr;
   }
 
-  // The packed rule, 0 where there is none.
+  // The packed rule, 0 if there is none.
   std::uint64_t find(std::uint64_t address, std::uint32_t generation) const noexcept {
     const std::uint64_t key = key_of(address, generation);
     for (const Entry& entry : buckets_[bucket_of(address)].entries) {

@@ -47,11 +47,11 @@ struct FrameRules {
   RegisterRule registers[kRegisters];
 };
 
-// False where the program is damaged or uses what compilers do not emit. Any thread.
+// False if the program is damaged or uses what compilers do not emit. Any thread.
 [[nodiscard]] bool rules_at(const FrameDescription& description, std::uint64_t address,
                             FrameRules& out) noexcept;
 
-// The same from a module's tables; false also where it has none, or none for the address.
+// The same from a module's tables; false also if it has none, or none for the address.
 [[nodiscard]] bool find_rules(const UnwindTables& tables, std::uint64_t address,
                               FrameRules& out) noexcept;
 

@@ -30,7 +30,7 @@ std::uint64_t load(std::uint64_t address) noexcept {
 constinit RuleCache table;
 constinit SerialOf serial_of_module = nullptr;
 
-// True where the bytes before the address are a call instruction: e8 and a displacement, or ff /2
+// True if the bytes before the address are a call instruction: e8 and a displacement, or ff /2
 // with its operand (Intel SDM volume 2, CALL).
 bool follows_a_call(std::uint64_t address) noexcept {
   constexpr std::uint64_t kLongestCall = 7;
@@ -47,7 +47,7 @@ bool follows_a_call(std::uint64_t address) noexcept {
   return false;
 }
 
-// The short form of rules; false where they need the general one.
+// The short form of rules; false if they need the general one.
 bool shorten(const FrameRules& rules, CachedRule& out) noexcept {
   const RegisterRule& rbp = rules.registers[kRbp];
   const RegisterRule& return_address = rules.registers[kReturnAddress];
@@ -85,7 +85,7 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   return find_module(address, module) && find_rules(module.unwind, address, rules);
 }
 
-// What is to be kept of an address in a loaded file; 0 where it lies in none.
+// What is to be kept of an address in a loaded file; 0 if it lies in none.
 [[gnu::noinline]] std::uint64_t work_out(std::uint64_t address) noexcept {
   LoadedModule module;
   if (!find_module(address, module)) return 0;
@@ -161,7 +161,7 @@ class Walker {
         capacity_(capacity),
         walk_{out, 0, 0, false} {}
 
-  // For the thread's memory, too. False where more registers are needed.
+  // For the thread's memory, too. False if more registers are needed.
   bool run(UnwindCache& memory) noexcept {
     RememberedWalk fresh;
     std::uint16_t rbp_places[RememberedWalk::kMaxPlaces];
@@ -180,7 +180,7 @@ class Walker {
     return done;
   }
 
-  // False where more registers are needed.
+  // False if more registers are needed.
   bool run(Registers* all) noexcept {
     bool suspicious = false;  // the last step followed a guessed frame pointer
     while (return_address_ < kEndOfUserAddresses) {

@@ -43,11 +43,11 @@ struct Walk {
 };
 
 // Gives a number to the file around an address, the same each time that the same file stands at the
-// same place, at most kMaxModuleSerial; 0 where there is none left. Called when a rule is worked
+// same place, at most kMaxModuleSerial; 0 if there is none left. Called when a rule is worked
 // out, any thread.
 using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 
-// Before the first walk of a process. False where there is no memory for the rules.
+// Before the first walk of a process. False if there is no memory for the rules.
 [[nodiscard]] bool prepare(SerialOf serial_of) noexcept;
 
 class UnwindCache;  // unwind_cache.hpp

@@ -33,10 +33,10 @@ class StackMemory {
     end_ = own.high;
   }
 
-  // True where everything from the stack pointer up to `end` can be read.
+  // True if everything from the stack pointer up to `end` can be read.
   [[nodiscard]] bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
 
-  // Any address; false where it cannot be read. Slow outside of what was reached.
+  // Any address; false if it cannot be read. Slow outside of what was reached.
   [[nodiscard]] bool read(std::uint64_t address, std::uint64_t& out) noexcept;
 
  private:
@@ -49,7 +49,7 @@ class StackMemory {
   bool own_ = false;
 };
 
-// True where the whole of [begin, begin + bytes) can be read. One system call a page.
+// True if the whole of [begin, begin + bytes) can be read. One system call a page.
 [[nodiscard]] bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 }  // namespace gpumemtrace::preload::native

@@ -45,7 +45,7 @@ bool collects_here() noexcept {
   if (load<std::uint32_t>(interpreter, python.collector.collecting) == 0) [[likely]]
     return false;
   if (is_finalizing(python)) return false;
-  // Some thread collects. It had the lock last, also where what it frees is freed without the lock.
+  // Some thread collects. It had the lock last, also if what it frees is freed without the lock.
   const bool own_lock = python.layout->minor >= kFirstWithOwnLock;
   const void* const lock = own_lock
                                ? load<const void*>(interpreter, python.collector.lock)

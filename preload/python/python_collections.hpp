@@ -23,8 +23,8 @@ extern constinit std::atomic<const std::uint32_t*> some_thread_collects
 // to time.
 void watch_collector() noexcept;
 
-// True where a collection of cycles runs on the calling thread. Any thread, no lock, no call of
-// Python that could wait; false where it is not known, and while the interpreter ends.
+// True if a collection of cycles runs on the calling thread. Any thread, no lock, no call of
+// Python that could wait; false if it is not known, and while the interpreter ends.
 [[nodiscard]] inline bool in_collection() noexcept {
   // Relaxed: what it points to has long been there.
   return is_loaded() && *some_thread_collects.load(std::memory_order_relaxed) != 0 &&

@@ -35,12 +35,12 @@ std::uint64_t read_stack(std::size_t capacity, std::uint64_t now, Walk& last) no
 // The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 
-// False where the object does not look like a code object.
+// False if the object does not look like a code object.
 [[nodiscard]] bool read_code(const void* code, Code& out) noexcept;
 
 // Copies the text of a str object as UTF-8, at most `capacity` bytes; returns how many.
 std::size_t copy_text(const void* text, char* out, std::size_t capacity) noexcept;
-// The content of a bytes object; empty where it does not look like one.
+// The content of a bytes object; empty if it does not look like one.
 std::string_view bytes_of(const void* bytes) noexcept;
 
 }  // namespace gpumemtrace::preload::python

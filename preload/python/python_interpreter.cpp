@@ -74,7 +74,7 @@ bool search_first_words(const Interpreters& known, Interpreter& found) noexcept 
   return found.interpreters != nullptr;
 }
 
-// Where the runtime has what is not in the layout. False where it is another one.
+// Where the runtime has what is not in the layout. False if it is another one.
 bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
   if (found.runtime == nullptr || known.main == nullptr) return false;
   const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
@@ -84,7 +84,7 @@ bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
          there.main == known.main;
 }
 
-// Where the file that has the address begins; 0 where none has.
+// Where the file that has the address begins; 0 if none has.
 std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept {
   AddressRange range;
   const bool is_found = modules.visit([&](const dl_phdr_info& info) noexcept {

@@ -50,7 +50,7 @@ std::uint32_t version_hex() noexcept;
 void refresh(LoaderList& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
-// Of one process, as the runtime has them; null where there is none.
+// Of one process, as the runtime has them; null if there is none.
 struct Interpreters {
   const void* newest = nullptr;
   const void* main = nullptr;

@@ -97,7 +97,7 @@ class Checked {
     char content[112] = {};
   };
 
-  // nullptr where there is less to read than a block.
+  // nullptr if there is less to read than a block.
   const Block* block_at(const void* base) noexcept {
     for (const Block& block : blocks_) {
       if (block.base == base) return &block;
@@ -134,7 +134,7 @@ inline TextForm text_form(const Layout& layout, std::uint32_t state) noexcept {
   return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
 }
 
-// The innermost frame of a thread, nullptr where it has none; false: no memory.
+// The innermost frame of a thread, nullptr if it has none; false: no memory.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
                                                           const void* thread_state,
@@ -201,7 +201,7 @@ enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 
 // What tells a code object from one that stood at its place before. Interpreters before 3.12 give
 // it no version; there its first line and where its file's name and its line table are stand for
-// it. Only where all three are the same again, the object is taken for the one before.
+// it. Only if all three are the same again, the object is taken for the one before.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
                                                            const void* code,

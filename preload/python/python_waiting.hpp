@@ -3,7 +3,7 @@
 // frames, and the thread that called backward() waits for them without the GIL, in native code.
 //
 // One thread at a time. The other threads run on meanwhile, so everything is read through the
-// kernel, whole structures at once, and counts only where a second reading gives the same.
+// kernel, whole structures at once, and counts only if a second reading gives the same.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class WaitingLook {
   // earlier look has read is as it was then, so is what that one found. To ask that is one system
   // call, to look is some for each frame.
   void look(std::size_t depth) noexcept;
-  // As of the last look; none where there is no interpreter.
+  // As of the last look; none if there is no interpreter.
   std::span<const WaitingThread> found() const noexcept;
 
  private:

@@ -52,7 +52,7 @@ using AttachThread = bool(bool may_start) noexcept;
 void install_attach_thread(AttachThread* attach) noexcept;
 [[nodiscard]] bool attach_thread(bool may_start) noexcept;
 
-// True where the calling thread may record now.
+// True if the calling thread may record now.
 [[nodiscard]] inline bool recording(bool may_start) noexcept {
   const std::uint32_t session = control.session.load(std::memory_order_relaxed);
   // Relaxed: whatever the session owns is reached through the thread's writer, which

@@ -45,7 +45,7 @@ class Ring {
   trace::ChunkHeader* chunk(std::uint32_t index) const noexcept;
   void recycle(trace::ChunkHeader* chunk) noexcept;
 
-  // Keeps a reserve of free chunks of every size; false where the file cannot grow.
+  // Keeps a reserve of free chunks of every size; false if the file cannot grow.
   [[nodiscard]] bool replenish() noexcept;
   // Half of that reserve is in use: the background thread must not sleep long. Any thread, a hint.
   [[nodiscard]] bool is_reserve_low(std::uint32_t size_class) const noexcept;

@@ -167,7 +167,7 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
     Writer& writer = pool.writers[i];
     std::uint32_t thread_id = writer.thread_id.load();
     if (thread_id == 0 || !thread_is_gone(thread_id)) continue;
-    // Fails where the thread returned the writer in its last moments: it may be another's by now.
+    // Fails if the thread returned the writer in its last moments: it may be another's by now.
     if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;
     abandon_chunk(pool, writer);
     pool.idle.push(i, pool.links);

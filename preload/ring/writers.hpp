@@ -21,7 +21,7 @@ struct WriterPool;
 // The background thread's own. No other thread ever has it.
 inline constexpr std::uint32_t kBackgroundWriter = 0;
 
-// Index of a writer that no thread has; kNoIndex where there is none left.
+// Index of a writer that no thread has; kNoIndex if there is none left.
 std::uint32_t take_writer(WriterPool& pool) noexcept;
 // Gives the thread a writer and tells the trace whose records follow; false for kNoIndex.
 [[nodiscard]] bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept;
@@ -35,7 +35,7 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
 // Slow path; keeps errno.
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
 
-// A copy's record meets a chunk of the ring's reserve. True where the ring has room again; else the
+// A copy's record meets a chunk of the ring's reserve. True if the ring has room again; else the
 // record is counted as dropped.
 [[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
 

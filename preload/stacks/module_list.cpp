@@ -43,7 +43,7 @@ std::uint64_t hash_text(const char* text) noexcept {
   return hash;
 }
 
-// False where the ring had no room.
+// False if the ring had no room.
 bool write_module(const KnownModule& module, const char* path, const BuildId& id,
                   bool unloaded) noexcept {
   trace::Module record;

@@ -56,7 +56,7 @@ struct Settings {
 
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-// These return false where the ring had no room.
+// These return false if the ring had no room.
 bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
@@ -102,7 +102,7 @@ bool write_other_code(std::uint32_t id, const void* object) noexcept {
 }
 
 // The number of a code object; its texts go into the trace the first time. `has_room` becomes false
-// where the ring had none for them.
+// if the ring had none for them.
 std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_room) noexcept {
   bool emitted = false;
   const std::uint32_t id = codes.intern(python::key_of_code(frame), emitted);

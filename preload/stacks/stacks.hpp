@@ -40,7 +40,7 @@ trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& 
 }
 
 // Writes a WaitingStack record with the calling thread's Python stack: it waits for PyTorch's
-// engine from here on. False where it has none, or there was no room.
+// engine from here on. False if it has none, or there was no room.
 [[nodiscard]] bool record_waiting_stack(const CallGuard& guard) noexcept;
 
 // Whether one of the calling thread's nearest callers is code of the loaded file around the
@@ -50,7 +50,7 @@ trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& 
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
 void reset_stacks(const Config& config) noexcept;
 
-// Why Python or native frames are not recorded although the thread may have them; empty where they
+// Why Python or native frames are not recorded although the thread may have them; empty if they
 // are.
 std::string_view python_stacks_off() noexcept;
 std::string_view native_stacks_off() noexcept;

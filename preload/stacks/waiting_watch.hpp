@@ -9,7 +9,7 @@
 // neither.
 //
 // Of PyTorch 2 the thread itself passes through a hook of ours before it waits. Then a look is due
-// only where somebody has run Python since: the analyzer takes an event of the thread's own for the
+// only if somebody has run Python since: the analyzer takes an event of the thread's own for the
 // end of its wait.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace gpumemtrace::preload {
 
-// The calling thread uses memory `now` (ticks()) and has no Python frames. True where a look is
+// The calling thread uses memory `now` (ticks()) and has no Python frames. True if a look is
 // due, at most each 200 us, and no other thread looks: it looks, and then says when the look was
 // over.
 [[nodiscard]] bool begin_waiting_look(std::uint64_t now) noexcept;

@@ -113,7 +113,7 @@ Result play_next_record(std::uint8_t* buffer, std::size_t, std::uint8_t** record
   return kSuccess;
 }
 
-// A buffer as CUPTI gets it; nullptr where it has to drop what it has.
+// A buffer as CUPTI gets it; nullptr if it has to drop what it has.
 std::uint8_t* get_buffer() {
   std::uint8_t* buffer = nullptr;
   std::size_t bytes = 0;

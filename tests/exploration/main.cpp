@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the recorder's protocols in every order of their steps.
-//   exploration               all scenarios; 0 where every promise holds
-//   exploration --mutant      the code was made wrong: 0 where a scenario says so
+//   exploration               all scenarios; 0 if every promise holds
+//   exploration --mutant      the code was made wrong: 0 if a scenario says so
 //   exploration --litmus      the explorer's own test
 //   exploration NAME...       these scenarios
 #include <chrono>

@@ -80,7 +80,7 @@ class MemoryModel {
   };
 
   Place& place_at(std::uintptr_t place, std::uint64_t value);
-  // True where all of it happened before the thread's present step.
+  // True if all of it happened before the thread's present step.
   bool is_known(std::size_t thread, const Clock& accesses) const;
 
   std::unordered_map<std::uintptr_t, Place> places_;

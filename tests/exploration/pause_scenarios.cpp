@@ -29,7 +29,7 @@ class Attached : public World {
     session().pool.is_emptied.store(true);
   }
 
-  // False where the recording is paused.
+  // False if the recording is paused.
   bool use(std::uint32_t number) {
     if (recording(/*may_start=*/false)) {
       call(number);

@@ -36,7 +36,7 @@ class Schedule {
 
   // Before an execution; the first has nothing decided.
   void restart();
-  // The next execution's decisions; false where all were tried.
+  // The next execution's decisions; false if all were tried.
   bool advance();
 
   // The thread that makes the next step, of those that have one to make. kNone: every order that

@@ -82,7 +82,7 @@ class Unbegun : public World {
     beginning.fails = beginning.is_paused_by_environment = beginning.ends_elsewhere = false;
   }
 
-  // False where nothing is to be recorded.
+  // False if nothing is to be recorded.
   bool use(std::uint32_t number) {
     if (!recording(/*may_start=*/true)) return false;
     record(number);

@@ -43,7 +43,7 @@ TraceInput expand_input(std::span<const std::byte> input);
 std::vector<std::byte> make_input(std::uint8_t options, std::span<const std::byte> file,
                                   std::span<const std::byte> ring);
 
-// Throws std::runtime_error where the folder cannot be written to.
+// Throws std::runtime_error if the folder cannot be written to.
 void write_input(const TraceInput& input, const std::filesystem::path& trace);
 
 }  // namespace gpumemtrace::tests

@@ -28,7 +28,7 @@ struct Card {
 // The file's, or this process's own; never null. `path` may be null.
 Card* open_card(const char* path);
 
-// The entry of this process; null where all are taken. Entries of processes that are gone are given
+// The entry of this process; null if all are taken. Entries of processes that are gone are given
 // out again.
 Card::Process* enter_card(Card* card);
 

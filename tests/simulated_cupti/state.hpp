@@ -95,7 +95,7 @@ void append(std::unique_lock<std::mutex>& lock, Buffer& buffer,
 // Hands all buffers to the thread that completes them and waits for it.
 void complete_all(std::unique_lock<std::mutex>& lock);
 
-// Starts to listen to the driver; false where another copy does.
+// Starts to listen to the driver; false if another copy does.
 bool listen_to_driver();
 void stop_listening();
 

@@ -47,7 +47,7 @@ class RecordImage {
   std::vector<std::uint64_t> words_;
 };
 
-// Columns of an image; empty where the packer refuses it.
+// Columns of an image; empty if the packer refuses it.
 inline std::vector<std::byte> pack_image(std::span<const std::byte> image) {
   // Large and the same for every call.
   thread_local trace::PackScratch scratch;

@@ -41,7 +41,7 @@ inline Json report_of(TraceBuilder& trace, Ending ending = Ending::kExit) {
   return report;
 }
 
-// The only row whose keys have these values; null where there is none or more than one.
+// The only row whose keys have these values; null if there is none or more than one.
 inline Json row_where(const Json& rows,
                       std::initializer_list<std::pair<const char*, Json>> wanted) {
   Json found = nullptr;
@@ -59,7 +59,7 @@ inline Json usage_of(const Json& report, const char* kind) {
   return row_where(report.at("usage"), {{"kind", kind}});
 }
 
-// Count of a row of losses, 0 where it is not there.
+// Count of a row of losses, 0 if it is not there.
 inline std::uint64_t loss_of(const Json& report, const char* name) {
   const Json row = row_where(report.at("losses"), {{"name", name}});
   return row.is_null() ? 0 : row.at("count").get<std::uint64_t>();

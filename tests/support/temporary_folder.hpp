@@ -27,7 +27,7 @@ inline std::filesystem::path place_in_memory() {
 
 class TemporaryFolder {
  public:
-  // Throws std::runtime_error where nothing can be made in `parent`.
+  // Throws std::runtime_error if nothing can be made in `parent`.
   explicit TemporaryFolder(
       const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
     std::string name = (parent / "gpumemtrace-XXXXXX").string();

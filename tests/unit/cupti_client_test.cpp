@@ -216,7 +216,7 @@ TEST_CASE("no more is held than there is room for", "[unit]") {
   CHECK(held.hold(copy_record(1, 1, 1).raw()));
 }
 
-// Runs `check` in a forked child that is given a while. False where it failed or did not return.
+// Runs `check` in a forked child that is given a while. False if it failed or did not return.
 template <class Check>
 bool succeeds_in_child(Check&& check) {
   const pid_t child = fork();

@@ -84,7 +84,7 @@ std::vector<std::uint8_t> random_way(std::mt19937& random, std::size_t most) {
   return way;
 }
 
-// 1 where the walk was expected.
+// 1 if the walk was expected.
 int walk_down(Descent& descent, const std::vector<std::uint8_t>& way) {
   descent.functions = way;
   descent.depth = 0;

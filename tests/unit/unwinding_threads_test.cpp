@@ -94,7 +94,7 @@ int count_differences(const std::atomic<bool>& over) {
   return differences;
 }
 
-// Opens, calls and closes the library; how many frames there were in all, 0 where it failed.
+// Opens, calls and closes the library; how many frames there were in all, 0 if it failed.
 std::size_t call_through(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW);
   if (library == nullptr) return 0;

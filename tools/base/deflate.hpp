@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes compressed by zlib. Throws std::runtime_error where there is no memory for it.
+// Bytes compressed by zlib. Throws std::runtime_error if there is no memory for it.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::tools {
 
-// - Writes to stderr, only where that is a terminal and only after kPatience. Its line is gone when
+// - Writes to stderr, only if that is a terminal and only after kPatience. Its line is gone when
 //   the object is, so that messages and results stand alone.
 // - Where it was asked for, it writes from the start and to anything: in logs, one line for every
 //   tenth of the work.

@@ -14,18 +14,18 @@ namespace gpumemtrace::tools {
 using analyzer::duration_text;
 using analyzer::size_text;
 
-// "2GiB", "2GB", "512 KiB", "1.5GiB" or plain bytes. Empty where the text is no size, or one that
+// "2GiB", "2GB", "512 KiB", "1.5GiB" or plain bytes. Empty if the text is no size, or one that
 // does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 
-// What is wrong with a text that is to be a size, and how it is written; empty where nothing is.
+// What is wrong with a text that is to be a size, and how it is written; empty if nothing is.
 [[nodiscard]] std::string complaint_about_size(std::string_view text);
 
 // "12.4s", "350ms", "1.5us", "120ns", "2min", "1h" or plain nanoseconds, as a whole number of
-// nanoseconds. Empty where the text is no such time, or one that does not fit.
+// nanoseconds. Empty if the text is no such time, or one that does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text);
 
-// What is wrong with text that is to be a time; empty where nothing is.
+// What is wrong with text that is to be a time; empty if nothing is.
 [[nodiscard]] std::string complaint_about_time(const std::string& text);
 
 // "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
@@ -34,7 +34,7 @@ using analyzer::size_text;
 // A whole number without sign. Empty for anything else.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
-// Empty where the text is such a number.
+// Empty if the text is such a number.
 [[nodiscard]] std::string complaint_about_number(const std::string& text);
 
 // 73098330112 -> "73,098,330,112".

@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::tools {
 
-// The known name nearest to `written`; empty where none is within two letters, or a third of it.
+// The known name nearest to `written`; empty if none is within two letters, or a third of it.
 [[nodiscard]] std::string nearest_name(std::string_view written,
                                        const std::vector<std::string>& known);
 

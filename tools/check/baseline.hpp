@@ -23,7 +23,7 @@ struct KnownFinding {
   std::string rule;
   std::string where;  // for people
   std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> count;  // of allocations or handles; empty where nobody counted
+  std::optional<std::uint64_t> count;  // of allocations or handles; empty if nobody counted
 };
 
 // What decides how much memory the same program takes.
@@ -63,7 +63,7 @@ class Baseline {
   // Throws Failure for a file that is not there or no baseline.
   static Baseline read(const std::filesystem::path& path);
 
-  // nullptr where the report's environment is not in the file.
+  // nullptr if the report's environment is not in the file.
   [[nodiscard]] const BaselineEntry* find(const analyzer::rows::Report& report) const;
   // Puts the entry in the place of the one of its environment.
   void put(BaselineEntry entry);

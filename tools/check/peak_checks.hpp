@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::tools {
 
-// A check for every peak that the limit is on; empty where the job has no such peak.
+// A check for every peak that the limit is on; empty if the job has no such peak.
 [[nodiscard]] std::vector<PolicyCheck> checks_of_limit(const analyzer::rows::Report& report,
                                                        const PeakLimit& limit);
 

@@ -60,7 +60,7 @@ bool is_of(const rows::Peak& row, const PeakOfJob& peak) {
          (!peak.process || row.process == *peak.process);
 }
 
-// The holders of a level in one process on one device, all or those of one owner. False where the
+// The holders of a level in one process on one device, all or those of one owner. False if the
 // report has none.
 bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
                const std::optional<rows::OptionalText>& owner, Holders& holders) {

@@ -47,7 +47,7 @@ inline constexpr const char* kPeakOfJob = "job";
 [[nodiscard]] std::vector<HeldBytes> grown(std::vector<HeldBytes> holders,
                                            const std::vector<HeldBytes>& known);
 
-// The highest row of card_peaks[], over the devices; nullptr where the report has none.
+// The highest row of card_peaks[], over the devices; nullptr if the report has none.
 [[nodiscard]] const analyzer::rows::CardPeak* highest_card_peak(
     const analyzer::rows::Report& report, analyzer::rows::PeakOf of);
 

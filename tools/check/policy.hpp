@@ -50,7 +50,7 @@ struct Policy {
   std::vector<std::filesystem::path> suppression_files;
   std::filesystem::path baseline;
 
-  // True where nothing was asked: then every exact finding of severity error fails.
+  // True if nothing was asked: then every exact finding of severity error fails.
   [[nodiscard]] bool is_default() const;
 
   // Throws Failure for settings that would be ignored: what is allowed to grow, and no baseline to

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::tools {
 
-// True where `text` contains the pattern. In it `*` stands for any letters, `^` at its start and
+// True if `text` contains the pattern. In it `*` stands for any letters, `^` at its start and
 // `$` at its end for the ends of the text.
 [[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
 
@@ -41,7 +41,7 @@ class Suppressions {
   // once.
   void add_embedded(const analyzer::rows::Report& report);
 
-  // The suppression that hides the finding, counted as used; nullptr where there is none.
+  // The suppression that hides the finding, counted as used; nullptr if there is none.
   const Suppression* use(const analyzer::rows::Finding& finding,
                          const analyzer::rows::Report& report);
 
@@ -51,7 +51,7 @@ class Suppressions {
   std::vector<Suppression> rows_;
 };
 
-// What to write in a suppressions file to hide the finding. Empty where neither its function nor
+// What to write in a suppressions file to hide the finding. Empty if neither its function nor
 // its line is known: a module or an owner would hide everything else of it as well.
 [[nodiscard]] std::string suppression_for(const analyzer::rows::Finding& finding);
 

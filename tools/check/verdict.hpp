@@ -62,7 +62,7 @@ struct Verdict {
   std::filesystem::path baseline;         // that was given; empty: none
 };
 
-// The report must outlive the verdict. `baseline` is nullptr where none was given.
+// The report must outlive the verdict. `baseline` is nullptr if none was given.
 [[nodiscard]] Verdict judge(const analyzer::rows::Report& report, const Policy& policy,
                             Suppressions suppressions, const Baseline* baseline);
 

@@ -33,7 +33,7 @@ inline constexpr std::size_t kMaxFramesOfFinding = 4;
 // A name that people know a check by: "max-peak (driver on d0)".
 [[nodiscard]] std::string title_of(const PolicyCheck& check);
 // Who held a peak that fails, a line each, below a title: "  1.0 GiB  pytorch at train.py:3". Empty
-// where the check names nobody.
+// if the check names nobody.
 [[nodiscard]] std::vector<std::string> holder_lines(const PolicyCheck& check);
 
 }  // namespace gpumemtrace::tools

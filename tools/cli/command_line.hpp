@@ -91,7 +91,7 @@ class Program {
   // The program owns it.
   CommandLine& add_command(const std::string& name, const std::string& summary);
 
-  // The index of the command that was chosen, in the order of add_command(); empty where the words
+  // The index of the command that was chosen, in the order of add_command(); empty if the words
   // asked for help or the version, which then stands on stdout. Throws Failure for bad usage.
   [[nodiscard]] std::optional<std::size_t> parse(std::vector<std::string> words);
 

@@ -150,7 +150,7 @@ std::string of_stacks(const Report& report, const ExportRequest& what) {
   return kWrite(report, what.stacks);
 }
 
-// Why an option has no meaning for a format; nothing where it has one.
+// Why an option has no meaning for a format; nothing if it has one.
 struct Selectable {
   const char* why_no_moment;
   const char* why_no_part;

@@ -101,7 +101,7 @@ class Looks {
         follower_(traces_,
                   {symbol_options(options.naming), options.naming.owners, options.naming.redact}) {}
 
-  // Throws InputError where there is nothing to look at.
+  // Throws InputError if there is nothing to look at.
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
     LiveState state = live_state_of(look_now(), {parse_number(options_.rank), options_.device});

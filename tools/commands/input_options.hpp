@@ -46,7 +46,7 @@ struct InputOptions : AnalysisOptions {
 
   void add_options(CommandLine& line);
 
-  // Loads the report and calls use(report). Failure where a report lacks what use() reads. Returns
+  // Loads the report and calls use(report). Failure if a report lacks what use() reads. Returns
   // what the process does.
   [[nodiscard]] int use_report(const LoadOptions& load,
                                const std::function<void(const Json&)>& use) const;
@@ -76,11 +76,11 @@ struct ReplayOptions {
   std::vector<std::string> capacities;
 
   void add_options(CommandLine& line);
-  // The same for a command that replays only where it is asked to.
+  // The same for a command that replays only if it is asked to.
   void add_optional(CommandLine& line);
   // The usual cards, and those that were named.
   [[nodiscard]] analyzer::replay::Question question() const;
-  // Nothing where none of add_optional() was given.
+  // Nothing if none of add_optional() was given.
   [[nodiscard]] std::optional<analyzer::replay::Question> question_if_asked() const;
 };
 
@@ -92,7 +92,7 @@ struct OutputOptions {
   // `help` says what is written. The option for it is returned.
   Option add_options(CommandLine& line, const std::string& help);
 
-  // Throws Failure where the output may not be written (OutputRules); before the work.
+  // Throws Failure if the output may not be written (OutputRules); before the work.
   void require_writable(const std::vector<std::filesystem::path>& inputs,
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };

@@ -10,7 +10,7 @@
 namespace gpumemtrace::tools {
 
 // One line a stack: frames from the outermost in, joined by semicolons, a space and the bytes
-// (Brendan Gregg's collapsed stacks). Sorted; empty where nothing has that cost.
+// (Brendan Gregg's collapsed stacks). Sorted; empty if nothing has that cost.
 [[nodiscard]] std::string collapsed_stacks(const analyzer::rows::Report& report,
                                            const StackExport& what);
 

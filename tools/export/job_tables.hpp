@@ -29,7 +29,7 @@ struct Table {
 // All tables, in the order in which they are written.
 [[nodiscard]] std::span<const Table> job_tables();
 
-// Nothing where it is not known. Text is valid UTF-8.
+// Nothing if it is not known. Text is valid UTF-8.
 using Value = std::variant<std::monostate, std::uint64_t, std::string>;
 
 // Takes the tables one after the other, each with its rows; rows of one process follow each other

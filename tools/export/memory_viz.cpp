@@ -79,7 +79,7 @@ class LiveSegments {
     live_[segment.address] = &segment;
   }
 
-  // The pieces of memory, without a gap between them, that the block lies in; empty where there are
+  // The pieces of memory, without a gap between them, that the block lies in; empty if there are
   // none.
   [[nodiscard]] std::vector<const Allocation*> around(const Allocation& block) {
     std::vector<const Allocation*> pieces;

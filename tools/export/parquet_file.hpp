@@ -17,7 +17,7 @@ class ThriftWriter;
 
 // - Holds the rows of one row group at a time; a full one is written and forgotten.
 // - Between two row groups the file is closed, so that any number can be written side by side.
-// - Throws Failure where the file cannot be written. Without finish() it is no Parquet file.
+// - Throws Failure if the file cannot be written. Without finish() it is no Parquet file.
 // Columns are optional INT64 and UTF-8 BYTE_ARRAY in plain encoding, a page each, compressed by
 // zstd: what every reader has. An INT64 has no sign bit to spare: addresses are two's complement.
 class ParquetFile {

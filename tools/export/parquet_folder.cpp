@@ -85,7 +85,7 @@ class FolderSink : public TableSink {
   std::string written_;
 };
 
-// What the list in `folder` names; empty where there is none.
+// What the list in `folder` names; empty if there is none.
 std::set<fs::path> files_of_export(const fs::path& folder) {
   std::set<fs::path> files;
   std::ifstream list(folder / kFileList);

@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::tools {
 
-// Throws Failure where `folder` may not be written: it is a file, it holds an export and `force` is
+// Throws Failure if `folder` may not be written: it is a file, it holds an export and `force` is
 // not set, or it holds something that no export made. Asked before the work.
 void require_parquet_folder(const std::filesystem::path& folder, bool force);
 

@@ -45,7 +45,7 @@ struct NamedFrame {
 using NamedStack = std::vector<NamedFrame>;  // outermost first
 using BytesByStack = std::map<NamedStack, std::uint64_t>;
 
-// Of one process. Empty where nothing has that cost.
+// Of one process. Empty if nothing has that cost.
 [[nodiscard]] BytesByStack bytes_by_stack(const analyzer::rows::Report& report,
                                           const StackExport& what, const std::string& process);
 // Of all processes; where there are several, each is a frame around its stacks.

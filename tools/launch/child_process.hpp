@@ -13,13 +13,13 @@ namespace gpumemtrace::tools {
 
 struct ChildEnd {
   int exit_code = 0;  // as a shell would give it: 128 + signal where one ended the child
-  int signal = 0;     // 0 where the child exited by itself
+  int signal = 0;     // 0 if the child exited by itself
   pid_t process_id = 0;
 };
 
 // Runs `command` with `environment` on top of the own one. The child stays in this process group,
 // so Ctrl-C reaches it directly and this process only waits; signals that another process sends to
-// this one alone are passed on. Throws Failure where the program cannot be started.
+// this one alone are passed on. Throws Failure if the program cannot be started.
 [[nodiscard]] ChildEnd run_child(const std::vector<std::string>& command,
                                  const std::vector<EnvironmentVariable>& environment);
 

@@ -7,7 +7,7 @@
 namespace gpumemtrace::tools {
 
 // The recording library: what GPUMEMTRACE_LIBRARY names, else relative to this executable. Throws
-// Failure that says where it looked, and also where LD_PRELOAD could not take the path.
+// Failure that says where it looked, and also if LD_PRELOAD could not take the path.
 [[nodiscard]] std::filesystem::path find_library();
 
 // The folder beside the library with the sitecustomize that --torch-names needs. Throws Failure.

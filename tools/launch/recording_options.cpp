@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kPatternFields = "hpetnrj%";
 
-// The length of the % field at the front of `text`; 0 where there is no such field.
+// The length of the % field at the front of `text`; 0 if there is no such field.
 std::size_t field_length(std::string_view text) {
   if (text.size() < 2) return 0;
   if (kPatternFields.find(text[1]) != std::string_view::npos) return 2;

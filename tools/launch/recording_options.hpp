@@ -96,7 +96,7 @@ class RecordingSettings {
   std::array<Option, kRecordingOptions.size()> options_;
 };
 
-// Throws Failure where `pattern` is empty or has an unknown % field.
+// Throws Failure if `pattern` is empty or has an unknown % field.
 void check_output_pattern(std::string_view pattern);
 
 }  // namespace gpumemtrace::tools

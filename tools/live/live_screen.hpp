@@ -22,7 +22,7 @@ class LiveScreen {
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::size_t height() const;
   void draw(const std::vector<std::string>& lines);
-  // True where the user wants to leave (q, or one of the signals); false after `time`, or when the
+  // True if the user wants to leave (q, or one of the signals); false after `time`, or when the
   // terminal has another size.
   [[nodiscard]] bool wait_for_end(std::chrono::milliseconds time);
 };

@@ -67,7 +67,7 @@ void add_growth(const rows::Report& report, LiveRow& row) {
   }
 }
 
-// False where the process has used no memory of the device.
+// False if the process has used no memory of the device.
 bool add_bytes(const rows::Report& report, LiveRow& row) {
   for (const rows::Usage& usage : report.usage) {
     if (is_of(row, usage) && usage.level == Level::kFramework) row.has_framework = true;

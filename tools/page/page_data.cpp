@@ -202,7 +202,7 @@ Json rows_with(const Json& report, std::size_t most_rows) {
   return rows;
 }
 
-// Of `make(most)` the first that fits, `most` halved each time; null where none does.
+// Of `make(most)` the first that fits, `most` halved each time; null if none does.
 template <class Make>
 std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& make) {
   for (;; most /= 2) {

@@ -13,7 +13,7 @@ namespace gpumemtrace::tools {
 // The process that the page shows first, and its device.
 struct PageFocus {
   Json process;  // null in a report without processes
-  Json device;   // null where no memory of a device was used
+  Json device;   // null if no memory of a device was used
 };
 
 // The one that ran out of memory, else the one that held most of a device.

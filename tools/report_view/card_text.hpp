@@ -17,7 +17,7 @@ namespace gpumemtrace::tools {
 // "PyTorch's free cache"; of memory that calls gave out, its owner.
 [[nodiscard]] std::string part_name(const analyzer::rows::CardPart& part);
 
-// The two peaks of a device: of the job, and of everything on the card. nullptr where the report
+// The two peaks of a device: of the job, and of everything on the card. nullptr if the report
 // has none.
 struct DevicePeaks {
   const analyzer::rows::Device* device = nullptr;

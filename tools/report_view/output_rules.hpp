@@ -15,7 +15,7 @@ namespace gpumemtrace::tools {
 
 // - What the command reads is never written, under whatever name or link. Nor is any trace, or its
 //   ring.
-// - Another file that is there is replaced only where `force` says so, or where the command itself
+// - Another file that is there is replaced only if `force` says so, or where the command itself
 //   wrote it before: then its first bytes hold `own_mark`.
 // - A device, a pipe, an empty file and a link (which goes, not what it names) are no such file.
 class OutputRules {
@@ -28,7 +28,7 @@ class OutputRules {
   void reads(const std::vector<std::filesystem::path>& inputs);
 
   // Throws Failure for an output that may not be written, also for one that was named before.
-  // Nothing where `output` is stdout.
+  // Nothing if `output` is stdout.
   void require_writable(const std::filesystem::path& output, std::string_view own_mark = {});
 
  private:

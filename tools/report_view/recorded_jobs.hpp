@@ -25,7 +25,7 @@ struct RecordedJob {
 // In the order of their begin.
 [[nodiscard]] std::vector<RecordedJob> jobs_of(const analyzer::rows::Report& report);
 
-// "2 unrelated jobs: train.py (4 processes), bench (1 process)"; empty where there is one.
+// "2 unrelated jobs: train.py (4 processes), bench (1 process)"; empty if there is one.
 [[nodiscard]] std::string unrelated_jobs_text(const analyzer::rows::Report& report);
 
 // What a trace says of the run that it is a part of; no value where it does not.

@@ -62,7 +62,7 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
   }
 }
 
-// The report among the inputs, which then is the only one; nullptr where all are traces.
+// The report among the inputs, which then is the only one; nullptr if all are traces.
 const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
   const auto report = std::ranges::find_if(inputs, looks_like_json);
   if (report == inputs.end()) return nullptr;

@@ -35,7 +35,7 @@ struct NamingOptions {
 struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
-  bool tell_progress = false;  // how far a long analysis is also where stderr is no terminal
+  bool tell_progress = false;  // how far a long analysis is also if stderr is no terminal
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
@@ -58,11 +58,11 @@ struct LoadOptions {
 [[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
                                                const LoadOptions& options);
 
-// True where all inputs are folders that can be read and hold no trace; also where there is no
+// True if all inputs are folders that can be read and hold no trace; also if there is no
 // input.
 [[nodiscard]] bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
-// Which events are missing, a sentence each: whose, why, and what to do. Empty where none is; what
+// Which events are missing, a sentence each: whose, why, and what to do. Empty if none is; what
 // a pause that was asked for left out is not missing.
 [[nodiscard]] std::vector<std::string> missing_events(const analyzer::rows::Report& report);
 
@@ -70,15 +70,15 @@ struct LoadOptions {
 [[nodiscard]] std::string missing_in_short(const analyzer::rows::Report& report,
                                            const std::optional<std::string>& process = {});
 
-// True where no trace of the report misses an event.
+// True if no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const Json& report);
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
-// Which traces of its folders the report was made without, a sentence; empty where there are none.
+// Which traces of its folders the report was made without, a sentence; empty if there are none.
 [[nodiscard]] std::string left_out_traces(const analyzer::rows::Report& report);
 // Whether recording was paused in one of the traces.
 [[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 
-// Until when the report has sums alone, so that some rules looked at the rest; empty where it has
+// Until when the report has sums alone, so that some rules looked at the rest; empty if it has
 // every event.
 [[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 

@@ -14,7 +14,7 @@ namespace gpumemtrace::tools {
 
 using analyzer::Json;
 
-// Empty where the value is null or the optional key is missing.
+// Empty if the value is null or the optional key is missing.
 [[nodiscard]] std::optional<std::uint64_t> number_in(const Json& row, const char* key);
 [[nodiscard]] std::optional<std::string> text_in(const Json& row, const char* key);
 

@@ -21,7 +21,7 @@ constexpr bool kIsList = false;
 template <class Row>
 constexpr bool kIsList<std::vector<Row>> = true;
 
-// True where the value is known and not among those that are kept.
+// True if the value is known and not among those that are kept.
 bool is_other(const std::string& value, const std::set<std::string>& kept) {
   return !kept.contains(value);
 }

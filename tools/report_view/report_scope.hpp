@@ -18,7 +18,7 @@ struct ReportScope {
 };
 
 // Leaves out the rows of other processes and devices in every section, and sums leaks again. What
-// is said of a device as a whole stays. Throws Failure where the job has no such rank or device.
+// is said of a device as a whole stays. Throws Failure if the job has no such rank or device.
 void narrow(analyzer::rows::Report& report, const ReportScope& scope);
 
 }  // namespace gpumemtrace::tools

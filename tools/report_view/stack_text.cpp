@@ -15,7 +15,7 @@ using analyzer::rows::Stack;
 
 bool is_python(const Frame& frame) { return frame.language == analyzer::rows::Language::kPython; }
 
-// "(train.py:12)" or "(libops.so)"; empty where neither is known.
+// "(train.py:12)" or "(libops.so)"; empty if neither is known.
 std::string location_of(const Frame& frame) {
   std::string location(analyzer::base_name(frame.file.value_or("")));
   if (!location.empty() && frame.line) location += format_text(":{}", *frame.line);

@@ -20,12 +20,12 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::string name_frame(const analyzer::rows::Frame& frame);
 
 // The innermost native function and the user's frames, at most `most_frames` of them, innermost
-// first and joined by " < ". Empty where there is no such stack or it has no such frames.
+// first and joined by " < ". Empty if there is no such stack or it has no such frames.
 [[nodiscard]] std::string short_stack(const analyzer::rows::Report& report,
                                       const analyzer::rows::OptionalText& stack,
                                       std::size_t most_frames);
 
-// Its readable frames, innermost first, at most twenty; empty where there is no such stack.
+// Its readable frames, innermost first, at most twenty; empty if there is no such stack.
 [[nodiscard]] std::vector<std::string> stack_lines(const analyzer::rows::Report& report,
                                                    const analyzer::rows::OptionalText& stack);
 

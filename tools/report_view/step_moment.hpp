@@ -41,12 +41,12 @@ struct NamedTimes {
 
   [[nodiscard]] bool has_part() const { return !from.empty() || !until.empty(); }
   // Replaces a step, and "peak" and "step:12" of `at`, by times, for which it analyzes the traces.
-  // Throws Failure where they are given twice, where the run has no such step, and where the part
+  // Throws Failure if they are given twice, where the run has no such step, and where the part
   // ends before it begins.
   void resolve(const std::vector<std::filesystem::path>& traces, const LoadOptions& options);
 };
 
-// What is wrong with a value of NamedTimes::at; nothing where it is one.
+// What is wrong with a value of NamedTimes::at; nothing if it is one.
 [[nodiscard]] std::string complaint_about_moment(const std::string& text);
 
 }  // namespace gpumemtrace::tools

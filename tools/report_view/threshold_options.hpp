@@ -16,7 +16,7 @@ struct ThresholdOptions {
 
   // The option writes into this object, which must stay where it is while the words are parsed.
   void add_options(CommandLine& line);
-  // Empty where none was given. Throws Failure for an unknown name or a value that does not fit it.
+  // Empty if none was given. Throws Failure for an unknown name or a value that does not fit it.
   [[nodiscard]] std::optional<analyzer::Thresholds> values() const;
 };
 

@@ -32,7 +32,7 @@ constexpr PartName kParts[] = {
 };
 
 // What no call of the process shows, where the driver does not tell contexts and other processes
-// apart; empty where that is not known.
+// apart; empty if that is not known.
 std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
   if (row.source == "nvml_process") return 0;  // parts of their own
   if (row.outside_calls) return row.outside_calls;

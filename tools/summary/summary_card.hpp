@@ -33,11 +33,11 @@ struct CardState {
 // Of all cards the one that was closest to its end.
 [[nodiscard]] std::optional<CardState> fullest_card(const Report& report);
 
-// nullptr where the report has none of that id.
+// nullptr if the report has none of that id.
 [[nodiscard]] const analyzer::rows::Device* find_device(const Report& report,
                                                         const std::string& device);
 // The largest peak of the framework's blocks, or of the memory below where others hold most of
-// that; of `device` where one is named. nullptr where nothing was allocated.
+// that; of `device` where one is named. nullptr if nothing was allocated.
 [[nodiscard]] const analyzer::rows::Peak* main_peak(const Report& report,
                                                     std::string_view device = {});
 

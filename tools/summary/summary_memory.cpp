@@ -269,7 +269,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
   return peaks;
 }
 
-// PyTorch's blocks when memory ran out, as a peak of their own; nothing where that is not known.
+// PyTorch's blocks when memory ran out, as a peak of their own; nothing if that is not known.
 std::optional<rows::Peak> held_at_failure(const Report& report, const CardState& card) {
   for (const rows::Oom& row : report.oom) {
     const bool is_of_card = row.process == card.process && row.device == card.device &&

@@ -85,7 +85,7 @@ struct SummaryDetail {
 
 void append(Lines& lines, const Lines& more);
 void append(Blocks& blocks, const Blocks& more);
-// With a comma before it; nothing where it is empty.
+// With a comma before it; nothing if it is empty.
 void append(std::string& text, const std::string& more);
 
 // process_name(), or nothing in a job of one process.

@@ -70,7 +70,7 @@ Lines fitting_lines(const Blocks& blocks, const SummaryRequest& request) {
   return lines;
 }
 
-// The setting that opens a pool which this trace cannot see into; empty where there is none.
+// The setting that opens a pool which this trace cannot see into; empty if there is none.
 std::string setting_of_opaque_pool(const Report& report) {
   for (const rows::Usage& row : report.usage) {
     if (row.opaque_pool) return row.opaque_pool->setting;

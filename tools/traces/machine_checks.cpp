@@ -88,7 +88,7 @@ std::string probe_library() {
 
 // The driver's functions that are asked here, once it is initialised.
 struct Driver {
-  std::string trouble;  // empty where it works
+  std::string trouble;  // empty if it works
   int (*get_version)(int*) = nullptr;
   int (*get_count)(int*) = nullptr;
   int (*get_name)(char*, int, int) = nullptr;

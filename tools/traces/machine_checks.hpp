@@ -17,7 +17,7 @@ struct CheckResult {
   CheckState state = CheckState::kOk;
   std::string subject;
   std::string finding;
-  std::string remedy;  // empty where there is nothing to do
+  std::string remedy;  // empty if there is nothing to do
 };
 
 // Every check, in the order in which they are shown. Drivers are loaded in processes of their own.

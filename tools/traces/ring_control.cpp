@@ -31,7 +31,7 @@ constexpr auto kPollInterval = std::chrono::milliseconds(1);
 // A ring file's header page, mapped and locked against other callers; released with the object.
 class MappedRing {
  public:
-  // Throws Failure where the file cannot be opened for writing or is no ring of this version.
+  // Throws Failure if the file cannot be opened for writing or is no ring of this version.
   explicit MappedRing(const std::string& path) : file_(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
     const auto fail = [&](const char* reason) {
       throw Failure(

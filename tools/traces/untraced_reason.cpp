@@ -122,7 +122,7 @@ std::string read_loader_path(std::ifstream& file, const Elf64_Ehdr& header) {
   return {};
 }
 
-// The program that the first line of a script names; empty where `file` is no script.
+// The program that the first line of a script names; empty if `file` is no script.
 std::string script_interpreter(const fs::path& file) {
   const std::string start = read_start(file, 256);
   if (!start.starts_with("#!")) return {};

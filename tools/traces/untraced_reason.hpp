@@ -21,7 +21,7 @@ enum class Preloading {
 
 [[nodiscard]] Preloading examine_executable(const std::filesystem::path& file);
 
-// Why no trace can be written in a folder; empty where that is not to be seen.
+// Why no trace can be written in a folder; empty if that is not to be seen.
 [[nodiscard]] std::string why_unwritable(const std::filesystem::path& folder);
 
 // One sentence: the reason that can be seen from the command, else that no CUDA memory was used.

@@ -82,7 +82,7 @@ struct FitCard {
 // line.
 class BatchFit {
  public:
-  // At least two runs. Throws Failure where the first two have the same batch size, too much of
+  // At least two runs. Throws Failure if the first two have the same batch size, too much of
   // the peak is no line, or nothing of it depends on the batch size.
   explicit BatchFit(std::vector<FitRun> runs);
 
@@ -92,11 +92,11 @@ class BatchFit {
   [[nodiscard]] const std::vector<FitCheck>& checks() const { return checks_; }
   // A check was given and none deviates by more than 5 %.
   [[nodiscard]] bool is_checked() const { return !checks_.empty() && reason_.empty(); }
-  // Why nothing is predicted; empty where something is.
+  // Why nothing is predicted; empty if something is.
   [[nodiscard]] const std::string& reason() const { return reason_; }
   // Beyond that, twice the largest recorded, a batch size is far from what was seen.
   [[nodiscard]] std::uint64_t well_seen_batch() const;
-  // Why cards have no batch size; empty where they have.
+  // Why cards have no batch size; empty if they have.
   [[nodiscard]] std::string reason_of_cards() const;
 
   // The line's value at batch 0, and what each item adds, to the nearest byte.

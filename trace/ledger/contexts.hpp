@@ -67,7 +67,7 @@ class Contexts {
     }
     return &contexts_[index];
   }
-  // False where the record tells nothing new.
+  // False if the record tells nothing new.
   [[nodiscard]] bool announce(const trace::Context& record) {
     Context* const context = find_or_add(record.id);
     if (context == nullptr) return true;
@@ -79,7 +79,7 @@ class Contexts {
     context->is_announced = true;
     return is_new;
   }
-  // True where the call is the first that opened its context; it is remembered as `site`.
+  // True if the call is the first that opened its context; it is remembered as `site`.
   [[nodiscard]] bool open(const trace::ContextCall& call, const CallSite& site) {
     const bool opens = call.operation == trace::ContextOperation::kCreate ||
                        call.operation == trace::ContextOperation::kRetainPrimary;

@@ -87,7 +87,7 @@ class CopyLocations {
     set_slowly(address, bytes, location);
   }
   void forget(std::uint64_t address, std::uint64_t bytes);
-  // kUnknown where nothing is known about the address.
+  // kUnknown if nothing is known about the address.
   [[nodiscard]] Location find(std::uint64_t address) const;
   [[nodiscard]] bool failed() const { return failed_; }
 
@@ -121,7 +121,7 @@ class CopyLocations {
   mutable std::array<std::uint32_t, 256> hints_{};
 };
 
-// One end of a copy. The address decides; what the arguments say counts only where nothing is
+// One end of a copy. The address decides; what the arguments say counts only if nothing is
 // known about the address. `blind`: allocations are missing from the trace, so an address that
 // nobody knows may be anything.
 [[nodiscard]] Location locate(const CopyLocations& map, std::uint64_t address, trace::EndType said,

@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::ledger {
 
-// What a sample shows beyond what calls hold. Less than nothing where the question and the calls
+// What a sample shows beyond what calls hold. Less than nothing if the question and the calls
 // were not one point of time; two numbers where it is not known to the byte.
 struct Beyond {
   std::int64_t low = 0;
@@ -42,7 +42,7 @@ class CurvePeak {
     if (called_bytes > candidate_.called_bytes) set_candidate(called_bytes, false, take);
   }
 
-  // True where this sample made the peak higher by what it showed, so that point best() is to be
+  // True if this sample made the peak higher by what it showed, so that point best() is to be
   // divided as it is now.
   template <class Take>
   [[nodiscard]] bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {

@@ -52,7 +52,7 @@ class FlatMap {
     return added;
   }
 
-  // True where the key was in the map; `erased` then holds what it stood for.
+  // True if the key was in the map; `erased` then holds what it stood for.
   [[nodiscard]] bool erase(std::uint64_t key, Slot& erased) {
     Slot* slot = find(key);
     if (slot == nullptr) return false;

@@ -72,13 +72,13 @@ class LiveMemory {
   [[nodiscard]] Entry* find(Space space, std::uint64_t address) { return map(space).find(address); }
   // A slot for an address that is not live; nullptr without memory.
   [[nodiscard]] Entry* add(Space space, std::uint64_t address) { return map(space).add(address); }
-  // False where nothing is live at the address; else `removed` tells what was.
+  // False if nothing is live at the address; else `removed` tells what was.
   [[nodiscard]] bool remove(Space space, std::uint64_t address, Entry& removed) {
     return map(space).erase(address, removed);
   }
 
   // Ends all that `belongs` says; calls ended(entry, the one that ended earlier at its address or
-  // nullptr) for each when it is not live any more, in the order of addresses. False where there
+  // nullptr) for each when it is not live any more, in the order of addresses. False if there
   // is no memory.
   template <class Belongs, class Visit>
   [[nodiscard]] bool end_all(Belongs&& belongs, const Teardown& teardown, Visit&& visit) {
@@ -100,7 +100,7 @@ class LiveMemory {
     }
     return has_memory;
   }
-  // The program freed what the end of a context had ended before. False where nothing had.
+  // The program freed what the end of a context had ended before. False if nothing had.
   [[nodiscard]] bool forget_ended(std::uint64_t address) {
     Ended ended;
     return ended_.erase(address, ended);

@@ -24,7 +24,7 @@ constexpr trace::PeakScope scope_of(Level level) {
   }
 }
 
-// One level's sums; nullopt where the peak is not that of a level.
+// One level's sums; nullopt if the peak is not that of a level.
 [[nodiscard]] constexpr std::optional<Level> level_of(trace::PeakScope scope) {
   for (const Level level :
        {Level::kDriver, Level::kPool, Level::kManaged, Level::kHost, Level::kFramework}) {

@@ -27,7 +27,7 @@ class RecentFrees {
   void add(const Entry& entry) noexcept {
     if (!entries_.empty()) entries_[slot_of(entry.address)] = entry;
   }
-  // nullptr where the address is not among them.
+  // nullptr if the address is not among them.
   [[nodiscard]] const Entry* find(std::uint64_t address) const noexcept {
     if (entries_.empty() || address == 0) return nullptr;
     const Entry& entry = entries_[slot_of(address)];

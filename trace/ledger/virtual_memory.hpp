@@ -141,7 +141,7 @@ class VirtualMemory {
     return named == nullptr ? nullptr : &physical_[named->physical];
   }
   // One more reference to memory by its handle or, where its handle had been released, by where
-  // it is mapped. nullptr where neither is known.
+  // it is mapped. nullptr if neither is known.
   Physical* retain(std::uint64_t handle, std::uint64_t address) {
     Physical* memory = find(handle);
     if (memory == nullptr) {
@@ -153,7 +153,7 @@ class VirtualMemory {
     ++memory->references;
     return memory;
   }
-  // Drops a reference; nullptr where the handle is not known. end_if_unused() follows.
+  // Drops a reference; nullptr if the handle is not known. end_if_unused() follows.
   [[nodiscard]] Physical* release(std::uint64_t handle) {
     Physical* const memory = find(handle);
     if (memory != nullptr && --memory->references == 0) handles_.erase(handles_.find(handle));
@@ -171,7 +171,7 @@ class VirtualMemory {
     if (reservations_.set({address, bytes, tag}) == nullptr) fail();
   }
   // The reservation that begins at the address; what is mapped there is of no segment any more.
-  // nullopt where there is none.
+  // nullopt if there is none.
   template <class Owner>
   [[nodiscard]] std::optional<Reservation> free_reservation(std::uint64_t address, Owner&& owner) {
     const Reservation* const found = reservations_.find(address);
@@ -193,7 +193,7 @@ class VirtualMemory {
                           [&](Mapping& mapping) { join(mapping, tag, owner); });
   }
 
-  // Maps a part of the memory; false where the address is mapped already.
+  // Maps a part of the memory; false if the address is mapped already.
   template <class Owner>
   [[nodiscard]] bool map(Physical& memory, const Entry& entry, Owner&& owner) {
     if (mappings_.find(entry.address) != nullptr) return false;

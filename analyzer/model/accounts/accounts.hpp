@@ -414,7 +414,7 @@ class Accounts {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(
         static_cast<double>(static_cast<std::int64_t>(ticks)) * ns_per_tick_, kLongestNs)));
   }
-  // Below 0 where it lived outside of the window.
+  // Below 0 if it lived outside of the window.
   [[nodiscard]] double weight_of(const LiveAllocation& entry, std::uint64_t end) const {
     const std::uint64_t from = std::max(entry.born, window_.first);
     const std::uint64_t to = std::min(end, window_.last);

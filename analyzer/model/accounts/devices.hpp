@@ -85,7 +85,7 @@ class Devices {
   DeviceState* last_ = nullptr;
 };
 
-// The process's physical bytes on the device are now `physical`. True where that is a new peak of
+// The process's physical bytes on the device are now `physical`. True if that is a new peak of
 // the process: the caller then fills `at_peak`.
 [[nodiscard]] bool change_physical(DeviceState& device, std::uint64_t physical,
                                    std::uint32_t process, std::uint64_t now);

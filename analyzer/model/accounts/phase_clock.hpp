@@ -39,7 +39,7 @@ struct PhaseClock {
   std::uint64_t phase_began = 0;
   std::uint64_t optimizer_began = 0;
   std::uint64_t former_optimizer_began = 0;
-  // Forward passes: calls of a model, also where several make one forward phase.
+  // Forward passes: calls of a model, also if several make one forward phase.
   std::uint64_t pass_began = 0;
   std::uint64_t former_pass_began = 0;
   std::uint64_t pass_was_over = 0;  // something happened outside of the model

@@ -113,7 +113,7 @@ class Timeline {
 
   // As many as the grid has, once finished.
   [[nodiscard]] std::vector<TimeBucket> buckets(const TimeGrid& grid) const;
-  // The first of them that tells something; later than 0 only where restart() was called.
+  // The first of them that tells something; later than 0 only if restart() was called.
   [[nodiscard]] std::size_t first() const { return first_; }
   // The run up to restart() as one bucket, of which the minimum is not known.
   [[nodiscard]] const std::optional<TimeBucket>& before() const { return before_; }

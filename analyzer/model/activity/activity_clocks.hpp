@@ -21,7 +21,7 @@ struct TickSpan {
 // Each copy of libcupti has a clock of its own, and other clients may exchange it: the time between
 // two exchanges is an epoch. Within an epoch the mapping is piecewise linear between the pairs that
 // the recorder took, and straight on before the first and after the last.
-// - An epoch with one pair alone has a rate only where that pair says what the clock counts: the
+// - An epoch with one pair alone has a rate only if that pair says what the clock counts: the
 //   ticks themselves or, in epoch 0, nanoseconds of CLOCK_REALTIME.
 class ActivityClocks {
  public:
@@ -33,7 +33,7 @@ class ActivityClocks {
   void add(const trace::ActivityClock& pair);
 
   // Where a record stands that was taken over at `taken_over` ticks. It belongs to the epoch under
-  // which it starts latest before that; nullopt where there is none, or the record has no times.
+  // which it starts latest before that; nullopt if there is none, or the record has no times.
   [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
                                               std::uint64_t end, std::uint64_t taken_over) const;
 

@@ -100,7 +100,7 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   (void)match(oldest, true);
 }
 
-// False where the call may still come.
+// False if the call may still come.
 bool ActivityJoin::match(const ApiSpan& api, bool is_last_chance) {
   const std::vector<std::uint32_t>& threads = calls_.threads_of(api.thread_id);
   Match& found = match_;

@@ -37,7 +37,7 @@ static_assert(kUnjoinedReasons == static_cast<std::size_t>(Unjoined::kCount));
 // What a record of CUPTI about a call led to.
 struct ApiCall {
   CallId first = 0;                    // 0 = no call, for this reason:
-  Unjoined reason = Unjoined::kCount;  // kCount where nothing is known
+  Unjoined reason = Unjoined::kCount;  // kCount if nothing is known
 
   [[nodiscard]] bool is_known() const { return reason != Unjoined::kCount; }
 };
@@ -57,7 +57,7 @@ class ApiCalls {
     const std::size_t i = activity % kPageCalls;
     return {page->first[i], page->reason[i]};
   }
-  // False where something is known of it already, which stays.
+  // False if something is known of it already, which stays.
   [[nodiscard]] bool add(std::uint64_t activity, CallId first, Unjoined reason) {
     Page* page = find_page(activity);
     if (page == nullptr) page = &add_page(activity);
@@ -72,7 +72,7 @@ class ApiCalls {
   struct Page {
     std::uint64_t key = 0;
     std::array<CallId, kPageCalls> first;
-    std::array<Unjoined, kPageCalls> reason;  // kCount where nothing is known
+    std::array<Unjoined, kPageCalls> reason;  // kCount if nothing is known
   };
   struct Place {
     std::uint64_t key = 0;

@@ -44,7 +44,7 @@ class ManagedTraffic {
   void allocate(std::uint64_t address, std::uint64_t bytes, std::uint32_t group,
                 std::uint64_t ticks);
   void free(std::uint64_t address);
-  // `time`: nullopt where CUPTI's clock is not known.
+  // `time`: nullopt if CUPTI's clock is not known.
   void apply(const trace::ActivityManaged& record, const std::optional<TickSpan>& time);
   void finish();
 

@@ -34,7 +34,7 @@ constexpr auto names(Disagreement) {
 struct DisagreementKey {
   Disagreement what = Disagreement::kMissingInTrace;
   bool is_release = false;
-  CallSite site;                 // ours, without its stack; empty where CUPTI alone has it
+  CallSite site;                 // ours, without its stack; empty if CUPTI alone has it
   std::uint16_t during = 0;      // then the function that was being called, 0 = none
   std::uint32_t cupti_kind = 0;  // CUpti_ActivityMemoryKind
   std::optional<Kind> kind;      // ours
@@ -54,7 +54,7 @@ class MemoryCheck {
  public:
   static constexpr std::size_t kMaxPending = std::size_t{1} << 19;
 
-  // A successful call of ours. `kind`: nullopt where it is not known what was freed.
+  // A successful call of ours. `kind`: nullopt if it is not known what was freed.
   void add_call(const trace::CallHeader& call, std::uint64_t address, std::uint64_t bytes,
                 std::optional<Kind> kind, bool is_release);
   // Any other call: what CUPTI reports meanwhile may be its doing.

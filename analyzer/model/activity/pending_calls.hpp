@@ -47,7 +47,7 @@ class PendingCalls {
   PendingCall& add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
   [[nodiscard]] CallId last() const { return calls_.last(); }
 
-  // nullptr where it is forgotten, and of 0. Valid until it is forgotten.
+  // nullptr if it is forgotten, and of 0. Valid until it is forgotten.
   [[nodiscard]] PendingCall* find(CallId id) { return calls_.find(id); }
 
   struct InThread {

@@ -38,7 +38,7 @@ class CopyCalls {
                                 std::int32_t context_device) const;
   void add_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                       std::uint64_t host_ticks);
-  // When the block or allocation that begins there was made; 0 where none does.
+  // When the block or allocation that begins there was made; 0 if none does.
   [[nodiscard]] std::uint64_t birth_of(std::uint64_t address);
   void add_pinned_use(std::uint64_t address, std::uint64_t bytes);
   static void add_repetition(const trace::Copy& call, TransferRow& row);

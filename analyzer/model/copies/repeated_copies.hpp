@@ -12,7 +12,7 @@ namespace gpumemtrace::analyzer {
 // - Only recordings that hash what copies send have any.
 class RepeatedCopies {
  public:
-  // True where the last copy in the content's slot had this row, size and content.
+  // True if the last copy in the content's slot had this row, size and content.
   [[nodiscard]] bool comes_again(std::uint32_t row, std::uint64_t bytes, std::uint64_t content) {
     if (slots_.empty()) slots_.resize(std::size_t{1} << kSlotBits);
     const std::uint64_t key = (content ^ (bytes + (std::uint64_t{row} << 40))) * kSpread;

@@ -4,7 +4,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// What the call named as host memory is that, also where nobody knows whether it was pinned.
+// What the call named as host memory is that, also if nobody knows whether it was pinned.
 bool is_host(const Location& end) {
   return end.memory == MemoryClass::kPageable || end.memory == MemoryClass::kPinned ||
          (end.memory == MemoryClass::kUnknown && end.device == kHostDevice);

@@ -127,7 +127,7 @@ struct TransferRow {
 
 class Transfers {
  public:
-  // One copy. `host_ticks` are 0 where the time of the call is another copy's. Returns the row's
+  // One copy. `host_ticks` are 0 if the time of the call is another copy's. Returns the row's
   // index, which stays.
   std::uint32_t count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks) {
     const std::uint32_t index = row_of(key);

@@ -75,9 +75,9 @@ class Framework {
   [[nodiscard]] LiveAllocation* find_block(std::uint64_t address) { return blocks_.find(address); }
   void add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
                  std::uint64_t now);
-  // False where no such block is live.
+  // False if no such block is live.
   [[nodiscard]] bool remove_block(std::uint64_t address, std::uint64_t now);
-  // Compares the framework's own totals with ours. True where they went apart at this event.
+  // Compares the framework's own totals with ours. True if they went apart at this event.
   [[nodiscard]] bool check_totals(const trace::Block& record, std::uint64_t now);
 
   // A checkpoint does not tell how memory lay before its cut: the worst is looked for from here on.
@@ -97,7 +97,7 @@ class Framework {
     if (last_device_ == nullptr || last_device_->device != ordinal) find_device(ordinal);
     return *last_device_;
   }
-  // nullptr where the framework never used the device.
+  // nullptr if the framework never used the device.
   [[nodiscard]] const FrameworkDevice* find(std::int32_t ordinal) const;
   [[nodiscard]] const std::map<std::int32_t, FrameworkDevice>& devices() const { return devices_; }
   [[nodiscard]] const Segment& segment(std::uint32_t id) const { return segments_[id - 1]; }

@@ -6,7 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Nothing where memory of the kind is not behind a handle.
+// Nothing if memory of the kind is not behind a handle.
 std::optional<HandleKind> handle_kind_of(Kind kind) {
   switch (kind) {
     case Kind::kVmm:

@@ -64,7 +64,7 @@ class Memory {
   }
   // The address must not be live.
   void add(Space space, const LiveAllocation& entry);
-  // False where nothing is live at the address; else `removed` tells what was.
+  // False if nothing is live at the address; else `removed` tells what was.
   [[nodiscard]] bool remove(Space space, std::uint64_t address, Accounts::End end,
                             LiveAllocation& removed);
 

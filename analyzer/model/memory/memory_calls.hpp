@@ -12,7 +12,7 @@ class MemoryCalls {
   explicit MemoryCalls(ProcessMemory& memory) : memory_(memory) {}
 
   [[nodiscard]] GroupKey key_of(const trace::Allocation& call);
-  // A call that got no memory. True where it is a shortage of a kind that has no snapshot yet: the
+  // A call that got no memory. True if it is a shortage of a kind that has no snapshot yet: the
   // caller may then pass one to OutOfMemory::set_snapshot().
   [[nodiscard]] bool fail(const trace::Allocation& call, const GroupKey& key);
   // A call that a graph was built from: its launch hands the memory out.

@@ -43,7 +43,7 @@ class NcclMemory {
   // From here on the writer's records are this thread's.
   void set_thread(std::uint32_t writer, std::uint64_t thread_id);
 
-  // False where the process made no communicator so far: nothing is NCCL's then.
+  // False if the process made no communicator so far: nothing is NCCL's then.
   [[nodiscard]] bool is_used() const { return !communicators_.empty(); }
   // NCCL allocates on the device, now.
   void allocate(std::uint32_t writer, const CallSite& site, std::int32_t device,

@@ -42,7 +42,7 @@ struct OomRow {
 // - unknown else: what the program made of the error code, the trace does not show.
 class OutOfMemory {
  public:
-  // True where this failure begins an incident of a kind that has no snapshot yet. The caller may
+  // True if this failure begins an incident of a kind that has no snapshot yet. The caller may
   // then pass one to set_snapshot().
   [[nodiscard]] bool failed(std::uint32_t writer, const OomIncident& failure);
   void set_snapshot(std::uint32_t writer, std::uint32_t snapshot);
@@ -52,7 +52,7 @@ class OutOfMemory {
   void flushed(std::uint32_t writer, std::uint64_t bytes);
   void succeeded(std::uint32_t writer, const CallSite& site, std::int32_t device,
                  std::uint64_t bytes, std::uint64_t end_ticks);
-  // True where the row is new: the caller may pass a snapshot to set_raised_snapshot().
+  // True if the row is new: the caller may pass a snapshot to set_raised_snapshot().
   [[nodiscard]] bool raised(std::uint32_t writer, const OomIncident& failure);
   void set_raised_snapshot(std::uint32_t snapshot) { last_raised_->first.snapshot = snapshot; }
   void finish();

@@ -166,7 +166,7 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
   LiveAllocation* around = live.find(Memory::Space::kAddresses, address);
   VirtualMemory::Reservation* reservation = virtual_memory.reservations().containing(address);
   if (around == nullptr && reservation == nullptr) {
-    // A new segment begins with its first block, so this happens only where something is missing.
+    // A new segment begins with its first block, so this happens only if something is missing.
     if (searched_version_ == live.version()) return 0;
     searched_version_ = live.version();
     around = live.find_containing(address);

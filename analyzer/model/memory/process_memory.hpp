@@ -31,7 +31,7 @@ using ledger::Pools;
 using ledger::PoolState;
 using ledger::PoolSums;
 
-// The segment of the framework that was found in a reservation; 0 where no block was seen there.
+// The segment of the framework that was found in a reservation; 0 if no block was seen there.
 struct SegmentTag {
   std::uint32_t id = 0;
 
@@ -85,7 +85,7 @@ struct ProcessMemory {
 
   // Driver, pool or host memory at an address of its own is live from now on.
   void hand_out(const LiveAllocation& entry, const GroupKey& key);
-  // False where nothing is live at the address. `call` is the free where it is the present record,
+  // False if nothing is live at the address. `call` is the free where it is the present record,
   // `writer` whose free it was.
   [[nodiscard]] bool take_back(Memory::Space space, std::uint64_t address, std::uint32_t writer,
                                const trace::CallHeader* call = nullptr);
@@ -98,7 +98,7 @@ struct ProcessMemory {
   // What belongs to it in other parts, after the entry is gone from `live`.
   void ended(const LiveAllocation& entry);
 
-  // Before the record's free takes effect. `find` says what it frees, nullptr where that is not
+  // Before the record's free takes effect. `find` says what it frees, nullptr if that is not
   // known.
   template <class Find>
   void count_collected(const trace::RecordHeader& record, Find&& find) {
@@ -110,7 +110,7 @@ struct ProcessMemory {
   }
 
   // A block of the framework lies where none was before: the driver memory around it is a segment.
-  // Its id; 0 where no such memory is known. `capture` is the one that asked for the block, or
+  // Its id; 0 if no such memory is known. `capture` is the one that asked for the block, or
   // nullptr.
   std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
   void pools_changed(std::int32_t device);

@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 enum class DriverCause : std::uint8_t { kContext, kModules, kGraphs };
 inline constexpr std::size_t kDriverCauses = 3;
 
-// A part is known only where calls of one cause came between two samples.
+// A part is known only if calls of one cause came between two samples.
 struct DriverShare {
   std::uint64_t bytes = 0;
   std::uint64_t calls = 0;

@@ -30,7 +30,7 @@ namespace gpumemtrace::analyzer {
 class DeviceRegistry {
  public:
   virtual ~DeviceRegistry() = default;
-  // nullptr where the record does not identify a physical device.
+  // nullptr if the record does not identify a physical device.
   [[nodiscard]] virtual SharedDevice* find_or_add(std::uint32_t process,
                                                   const trace::Device& record) = 0;
   // The system's number of the process.

@@ -19,7 +19,7 @@ struct JoinedStack {
   trace::StackId own = trace::StackId::kNone;       // recorded with the event; 0 = none was
   trace::StackId inferred = trace::StackId::kNone;  // of the thread that waited
   std::uint64_t thread_id = 0;                      // its
-  // The recorder saw it wait. Else it is what the thread did last before, which counts only where
+  // The recorder saw it wait. Else it is what the thread did last before, which counts only if
   // that was a backward call.
   bool seen_waiting = false;
 };
@@ -64,7 +64,7 @@ class BackwardStacks {
     return any_python_ && thread_of(writer).role == Role::kPython;
   }
 
-  // nullptr where the id stands for a recorded stack.
+  // nullptr if the id stands for a recorded stack.
   [[nodiscard]] const JoinedStack* find(trace::StackId stack) const {
     const std::size_t index = number_of(stack) - kFirstJoined;
     return number_of(stack) >= kFirstJoined && index < joined_.size() ? &joined_[index] : nullptr;

@@ -39,7 +39,7 @@ class IntervalMeter {
   explicit IntervalMeter(Accounts& accounts) : accounts_(accounts) {}
 
   static constexpr std::size_t kNone = ~std::size_t{0};
-  // The interval's slot until its end; kNone where too many are open.
+  // The interval's slot until its end; kNone if too many are open.
   [[nodiscard]] std::size_t begin(std::uint64_t index, std::uint32_t name, std::uint64_t now);
   // What was measured; `end` is `now`.
   [[nodiscard]] Interval end(std::size_t slot, std::uint64_t now);

@@ -64,7 +64,7 @@ class Program final : public BlockUses {
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
   // After it was judged.
   void block_gone(std::uint64_t address) { workspaces_.note_release(address); }
-  // `find` says which block it is that goes, nullptr where that is not known.
+  // `find` says which block it is that goes, nullptr if that is not known.
   template <class Find>
   void block_released(const trace::Block& block, Find&& find);
   // A copy from the host into the block.

@@ -49,7 +49,7 @@ struct StackRole {
   bool updates = false;              // kUpdate
   bool loads = false;                // kLoading, and nothing around it has a role
   Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
-  std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
+  std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 if that moves nothing
   std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter
   // Classes whose constructors run; frames inside have no role.
   std::vector<const ClassKind*> built;
@@ -98,7 +98,7 @@ class StackRoles {
   const StackRole& find_role(trace::StackId stack);
   CodeRole role_of_code(std::uint32_t code);
   CodeRole find_code_role(std::string_view function, std::string_view file);
-  // The class that a method belongs to; nullptr where its name tells none, as before CPython 3.11.
+  // The class that a method belongs to; nullptr if its name tells none, as before CPython 3.11.
   [[nodiscard]] ClassKind* class_of(std::string_view method, std::string_view file);
   static void learn_classes(const std::vector<CodeRole>& codes);
   void note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,

@@ -52,7 +52,7 @@ class Steps {
   // What was born up to this time is no leak: the program said so. 0 = it did not.
   [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }
 
-  // Nothing where no source tells any step.
+  // Nothing if no source tells any step.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
   [[nodiscard]] std::vector<Interval> steps() const;
   [[nodiscard]] std::vector<Interval> ranges() const { return ranges_.all(); }

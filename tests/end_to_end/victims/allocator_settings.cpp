@@ -55,7 +55,7 @@ torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator pluggable;
 }  // namespace
 
 extern "C" {
-// 0 where the text is not taken.
+// 0 if the text is not taken.
 [[gnu::visibility("default")]] int set_options(const char* text) {
   try {
     config.parseArgs(text);

@@ -47,7 +47,7 @@ extern "C" {
   report(address, -kBytes, 0, 1 << 20, Device{});
 }
 
-// Returns when the file exists. False where nobody listens to blocks. `run_function`, where it is
+// Returns when the file exists. False if nobody listens to blocks. `run_function`, where it is
 // given, is called by the engine's thread before each node. Where `has_host_node`, the calling
 // thread goes through one, too, meanwhile.
 bool has_host_node = false;

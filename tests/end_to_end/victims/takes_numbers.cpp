@@ -2,7 +2,7 @@
 // Closes all descriptors from a number on at once while threads of it use CUDA, as a daemon does,
 // and takes all the numbers for a file of its own. Each of CHILDREN processes does so from another
 // moment on, again and again until its threads have allocated and freed ROUNDS times. FILE must
-// exist; nobody may write to it. Fails where a number was closed behind its back, or read from.
+// exist; nobody may write to it. Fails if a number was closed behind its back, or read from.
 // Prints how often all numbers were taken. With "shared" no thread can have descriptors of its own.
 // Usage: takes_numbers FILE FIRST CHILDREN THREADS ROUNDS own|shared
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that uses the driver only where its symbols are bound. Prints `absent`, or what cuInit
+// A program that uses the driver only if its symbols are bound. Prints `absent`, or what cuInit
 // and cuMemAlloc_v2 return.
 #include <cstdio>
 
