@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that only grows, and has each entry once: what any thread keeps for the background thread
-// to write.
+// A table that only grows and holds each entry once. Any thread adds an entry; the background
+// thread writes the entries to the trace.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::preload {
 
-// - Any thread, no lock, no allocation. What does not fit is left out: add() says so.
+// - Any thread, no lock, no allocation. An entry that does not fit is left out: add() says so.
 // - Entries are claimed in order and each becomes complete on its own; readers stop at the first
 //   that is not.
 template <class Entry, std::size_t kMaxEntries>
@@ -22,7 +22,8 @@ struct AppendOnce {
     while (i < kMaxEntries && complete[i].load()) ++i;
     return i;
   }
-  // Where the entry is; kMaxEntries if the table is full. One that is there is not added again.
+  // The entry's index, or kMaxEntries if the table is full. An entry that is there is not added
+  // again.
   template <class Equals, class Fill>
   std::size_t add(Equals&& equals, Fill&& fill) noexcept {
     const std::size_t present = count();

@@ -34,7 +34,7 @@ class ByteReader {
   void skip(std::uint64_t bytes) noexcept {
     if (require(bytes)) next_ += bytes;
   }
-  // The next `bytes` as a reader of their own.
+  // Returns a reader of the next `bytes` alone.
   ByteReader part(std::uint64_t bytes) noexcept {
     if (!require(bytes)) return {};
     const ByteReader part(next_, next_ + bytes);
@@ -53,7 +53,7 @@ class ByteReader {
     if (negative) value |= ~std::uint64_t{0} << shift;
     return static_cast<std::int64_t>(value);
   }
-  // A pointer in encoding `encoding`; `data_base` is what "relative to data" refers to.
+  // A pointer in encoding `encoding`; `data_base` is the address that "relative to data" refers to.
   std::uint64_t pointer(std::uint8_t encoding, std::uint64_t data_base) noexcept;
 
  private:
@@ -80,7 +80,7 @@ class ByteReader {
 
 inline constexpr std::uint8_t kPointerOmitted = 0xff;
 
-// Sign-extends what stands in a signed format, so that relative values may be negative.
+// Sign-extends values of signed formats, so that relative values may be negative.
 inline std::uint64_t ByteReader::pointer(std::uint8_t encoding, std::uint64_t data_base) noexcept {
   const std::uint64_t here = reinterpret_cast<std::uintptr_t>(next_);
   std::uint64_t value = 0;

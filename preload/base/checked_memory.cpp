@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kTextBlockBytes = 256;  // divides every page size
 
-// Sandboxes that filter system calls often forbid process_vm_readv and process_vm_writev. By system
-// calls: libc's functions are places to cancel a thread at.
+// Sandboxes that filter system calls often forbid process_vm_readv and process_vm_writev. Uses
+// system calls directly, because libc's functions are cancellation points.
 bool read_from_own_file(const iovec* ranges, std::size_t count, void* out) noexcept {
   const long descriptor =
       syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
@@ -50,10 +50,11 @@ bool read_through_kernel(const void* address, void* out, std::size_t bytes) noex
   return is_complete(process_vm_readv(getpid(), &to, 1, &from, 1, 0), &from, 1, bytes, out);
 }
 
-// Written from here to `out`, as if that were another process's: of the other side the kernel looks
-// up each range's pages and pins them, 0.4 us a range; of its own it copies as of any argument,
-// 0.05 us, and notices as well what is not there. The system call itself: what is "written" may be
-// freed memory, for which a sanitizer that stands before libc's function would end the program.
+// Writes from here to `out` with process_vm_writev on the own process. The kernel looks up and pins
+// the pages of the "other" side, 0.4 us a range; it copies the own side like any argument, 0.05 us,
+// and notices there as well if memory is missing. Makes the system call itself: the bytes that it
+// "writes" may be freed memory, for which a sanitizer's wrapper of libc's function would end the
+// program.
 bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept {
   const ErrnoKeeper errno_keeper;
   std::size_t bytes = 0;

@@ -8,11 +8,12 @@
 
 namespace gpumemtrace::preload {
 
-// All: true if everything could be read. One system call; any thread, no lock. Keep errno.
+// All functions: true if everything could be read. One system call; any thread, no lock. They keep
+// errno.
 [[nodiscard]] bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
 
-// Several ranges, one behind the other into `out`; at most 1024 (IOV_MAX). Of ordinary memory
-// alone: where a driver has to fetch what stands there, it does.
+// Reads several ranges, one after the other, into `out`; at most 1024 (IOV_MAX). For ordinary
+// memory only: memory that a driver fetches on access is fetched.
 [[nodiscard]] bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept;
 
 template <class Value>
@@ -20,7 +21,7 @@ template <class Value>
   return read_through_kernel(address, &out, sizeof out);
 }
 
-// A text of less than `capacity` bytes with the zero at its end; some system calls.
+// Reads a text of less than `capacity` bytes with the zero at its end; takes some system calls.
 [[nodiscard]] bool read_text_through_kernel(const char* address, char* out,
                                             std::size_t capacity) noexcept;
 

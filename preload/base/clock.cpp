@@ -29,8 +29,8 @@ bool processor_says_invariant() noexcept {
   return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
 }
 
-// The kernel watches the counter and takes it off this list where it drifts, or differs between
-// processors, whatever the processor says. Where the list is hidden, the processor's word counts.
+// The kernel watches the counter and takes it off this list if it drifts or differs between
+// processors, whatever the processor says. If the list is hidden, the processor's word counts.
 bool kernel_trusts_counter() noexcept {
   char list[256];
   const std::size_t size = read_small_file(
@@ -49,7 +49,7 @@ bool kernel_trusts_counter() noexcept {
 
 void choose_clock() noexcept {
   counter_is_invariant = processor_says_invariant() && kernel_trusts_counter();
-  // How fast the counter is would have to be measured: 1.7 to 5 GHz on processors of our time.
+  // The counter's rate is not measured: processors of our time count at 1.7 to 5 GHz.
   ticks_per_us = counter_is_invariant ? 1700 : 1000;
 }
 #else

@@ -39,7 +39,7 @@ bool is_true(std::string_view value) noexcept {
          !is_word(value, "off");
 }
 
-// Apart from its callers, which would have the line on their stacks without ever saying it.
+// Not inlined: its callers would have the line on their stacks without ever printing it.
 [[gnu::noinline]] void complain(std::string_view name, std::string_view value,
                                 std::string_view remedy) noexcept {
   message(Line() << name << "=" << value << remedy);

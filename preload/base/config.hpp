@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user asked for, from the GPUMEMTRACE_* environment variables, read once at the start of
-// a recording.
+// The user's settings, from the GPUMEMTRACE_* environment variables, read once at the start of a
+// recording.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Config {
 // environment does.
 std::string_view environment(std::string_view name) noexcept;
 
-// Reads all variables; says so for a value that it cannot understand and keeps the default.
+// Reads all variables. Prints a message for a value that it cannot understand and keeps the
+// default.
 Config read_config() noexcept;
 
 // "512KiB", "64MB", "1GiB" or bytes; false if the text is no size.

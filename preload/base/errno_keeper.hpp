@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the program's errno over what is done on its threads.
+// Keeps the program's errno while the recorder works on the program's threads.
 #pragma once
 
 #include <errno.h>

@@ -26,7 +26,7 @@ constexpr std::uint32_t kEnds = 3;
 
 constexpr int kStartTries = 10'000;
 constexpr long kMillisecondNs = 1'000'000;
-constexpr long kPollNs = 50'000;  // of those who wait, where futexes are forbidden
+constexpr long kPollNs = 50'000;  // of waiting threads, if futexes are forbidden
 
 struct State {
   std::atomic<std::uint32_t> life = kNone;
@@ -42,13 +42,13 @@ struct State {
   Work served = nullptr;
   void* served_argument = nullptr;
   bool has_own_descriptors = false;  // written before kRuns
-  pid_t thread_id = 0;               // likewise
+  pid_t thread_id = 0;               // written before kRuns
 };
 constinit State state;
 constinit thread_local bool is_file_thread [[gnu::tls_model("initial-exec")]] = false;
 
-// Nothing inherited stays open, standard error included: whoever waits for the end of a pipe must
-// not wait for this thread. One system call, which copies nothing that it would have to close.
+// Closes all inherited descriptors, standard error included: a program that waits for the end of a
+// pipe must not wait for this thread. It is one system call that copies none of the descriptors.
 bool leave_descriptors() noexcept { return syscall(kCloseRange, 0, ~0u, kUnshare) == 0; }
 
 void wake() noexcept {
@@ -89,7 +89,7 @@ void* main(void*) noexcept {
   state.thread_id = static_cast<pid_t>(syscall(SYS_gettid));
   state.has_own_descriptors = leave_descriptors();
   std::uint32_t starts = kStarts;
-  // Fails if nobody waits for it any more.
+  // Fails if the starting thread has stopped waiting.
   if (!state.life.compare_exchange_strong(starts, kRuns)) return nullptr;
   wake_all(state.life);
   work_until_stopped();

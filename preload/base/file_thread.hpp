@@ -22,24 +22,25 @@ namespace gpumemtrace::preload::file_thread {
 
 using Work = void (*)(void* argument) noexcept;
 
-// The life of the thread: prepare(), then a thread that runs main(), then wait_until_ready(). False
-// if it does not begin; it never does then. A forked child has none until it prepares.
+// Life of the thread: prepare(), then a thread that runs main(), then wait_until_ready(). False if
+// the thread does not start; it never starts later. A forked child has none until it calls
+// prepare().
 void prepare() noexcept;
 void* main(void*) noexcept;
 [[nodiscard]] bool wait_until_ready() noexcept;
-// It ends once it has nothing to do; its files are closed then.
+// The thread ends once it has nothing to do; its files are closed then.
 void stop() noexcept;
 
-// False if system or sandbox refuse: its numbers are the process's like any other thread's.
+// False if system or sandbox refuse: then the thread shares the process's descriptors.
 [[nodiscard]] bool has_own_descriptors() noexcept;
 
-// Processor time that it took so far; 0 if there is no such thread. Any thread.
+// Processor time of the thread so far; 0 if there is no such thread. Any thread.
 [[nodiscard]] std::uint64_t processor_ns() noexcept;
 
-// Has it done and waits until it is, without an end where the file system stands still. On the
-// thread itself: does it.
+// Runs `work` on the file thread and waits until it is done, without an end if the file system
+// stands still. On the file thread itself it just calls `work`.
 void run(Work work, void* argument) noexcept;
-// The same, with what the work returns.
+// The same, and returns the work's result.
 template <class Callable>
 auto run(Callable&& work) noexcept {
   using Type = std::remove_reference_t<Callable>;
@@ -53,10 +54,10 @@ auto run(Callable&& work) noexcept {
   }
 }
 
-// What request() asks for. Called on the thread itself, before anyone requests.
+// Sets the work that request() asks for. Called on the file thread, before anyone requests.
 void serve(Work work, void* argument) noexcept;
 void request() noexcept;
-// Work that takes longer calls it in between.
+// Work that takes longer calls this in between.
 void serve_request() noexcept;
 
 }  // namespace gpumemtrace::preload::file_thread

@@ -14,8 +14,8 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
-// older sandboxes forbid.
+// The system call by its number: fstat's symbol version is newer than the oldest glibc that we run
+// on, and older sandboxes forbid statx.
 [[GPUMEMTRACE_START_CODE]] bool describe(int folder, const char* path, int flags,
                                          struct stat& status) noexcept {
   return syscall(SYS_newfstatat, folder, path, &status, flags) == 0;
@@ -35,7 +35,8 @@ namespace {
 int open_regular(const char* path, int flags) noexcept {
   struct stat status;
   const int follow = (flags & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
-  // Before, as to open a device may do something; after, as another file may have come.
+  // Asked before opening, because opening a device may do something, and after it, because the file
+  // may have been replaced.
   if (!describe(AT_FDCWD, path, follow, status) || !S_ISREG(status.st_mode)) return -1;
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
   if (descriptor < 0) return -1;

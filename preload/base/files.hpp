@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few file operations of the recorder. Errors are errno values; nothing here prints. What opens
-// a file has the file thread do it.
+// The few file operations of the recorder. Errors are errno values; nothing here prints. Callers
+// that open files run on the file thread.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct FileIdentity {
 [[nodiscard]] bool identify(int descriptor, FileIdentity& identity) noexcept;
 [[nodiscard]] bool identify(const char* path, FileIdentity& identity) noexcept;
 
-// What others have done to an open file that had so many bytes.
+// Changes that others have made to an open file that had so many bytes.
 enum class FileState { kWhole, kRemoved, kCut };
 [[nodiscard]] FileState state_of(int descriptor, std::uint64_t bytes) noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where events find what they read of the process. Between two of them a program takes the caches
-// for its own, and each line and page that the next one needs is one more to wait for: so what
-// every event reads and hardly anybody writes lies side by side, whichever room it belongs to.
+// The section for data that every event reads. Between two events a program fills the caches with
+// its own data, and the next event waits for each line and page that it needs: so data that every
+// event reads and hardly anybody writes lies side by side, whichever room it belongs to.
 #pragma once
 
 #define GPUMEMTRACE_HOT_DATA gnu::section("gpumemtrace_hot")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for keys of 64 bits, in mapped memory: what was seen before has its number at the cost of
-// one look-up.
+// Numbers for keys of 64 bits, in mapped memory: a key that was seen before gets its number by one
+// look-up.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,9 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
 // Keys by open addressing, in memory of fixed size; a slot is claimed once. Any thread interns,
 // signal handlers too; no lock.
 //
-// What a number stands for must be emitted into the trace. Until somebody has done so, everybody
-// who meets the key is asked to: whoever was asked first may be slow, find no room, or never come
-// back.
+// The meaning of a number must be emitted into the trace. Until it has been, every thread that
+// meets the key is asked to emit it: the thread that was asked first may be slow, find no room, or
+// never come back.
 //
 //   thread 1  intern -> number, not emitted         writes it, mark_emitted
 //   thread 2        intern -> the same number, not emitted       writes it once more
@@ -32,8 +32,8 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
 // then lie in a few pages, which stay in the processor's caches between two events.
 class KeyTable {
  public:
-  // Makes the table empty, with room for `slots` keys, a power of two and always the same. False
-  // if there is no memory. While nobody else uses it.
+  // Makes the table empty, with room for `slots` keys, a power of two and always the same. False if
+  // there is no memory. Nobody else may use the table meanwhile.
   [[nodiscard]] bool map(std::size_t slots) noexcept {
     slots_ = slots;
     keys_ = static_cast<std::atomic<std::uint64_t>*>(
@@ -41,8 +41,8 @@ class KeyTable {
     return keys_ != nullptr;
   }
 
-  // 1 + slot of the key; 0 if the neighbourhood is full or there is no table. `emitted`: what
-  // the number stands for was emitted before.
+  // 1 + slot of the key; 0 if the neighbourhood is full or there is no table. `emitted`: the
+  // meaning of the number was emitted before.
   std::uint32_t intern(std::uint64_t key, bool& emitted) noexcept {
     if (keys_ == nullptr) return 0;
     key |= 3;  // with or without kEmitted, it is no empty slot
@@ -57,9 +57,9 @@ class KeyTable {
     return find_or_claim(key, spread, emitted);
   }
 
-  // What the number stands for stands in the trace.
+  // States that the trace has the meaning of the number.
   void mark_emitted(std::uint32_t number) noexcept {
-    // Release: pairs with intern(): what names the number comes into the trace after this.
+    // Release: pairs with intern(): records that use the number enter the trace after this.
     keys_[number - 1].fetch_or(kEmitted, std::memory_order_release);
   }
 
@@ -86,11 +86,11 @@ class KeyTable {
     return 0;
   }
 
-  // True if the slot holds the key, now or since before.
+  // True if the slot holds the key, claimed now or before.
   [[nodiscard]] bool claim(std::size_t slot, std::uint64_t key, bool& emitted) noexcept {
     std::uint64_t present =
         keys_[slot].load(std::memory_order_acquire);  // pairs with mark_emitted()
-    // Acquire: somebody may just have claimed it and emitted what it stands for.
+    // Acquire: another thread may just have claimed the slot and emitted the number's meaning.
     if (present == 0 &&
         keys_[slot].compare_exchange_strong(present, key & ~kEmitted, std::memory_order_acquire)) {
       present = key & ~kEmitted;

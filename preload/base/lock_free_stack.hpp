@@ -21,8 +21,7 @@ class IndexStack {
     do {
       links[index].store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
       desired = (((head >> 32) + 1) << 32) | (index + 1u);
-      // Release: pairs with the acquire of pop(), so it sees the link and what the index stands
-      // for.
+      // Release: pairs with the acquire of pop(), which then sees the link and the entry's content.
     } while (!head_.compare_exchange_weak(head, desired, std::memory_order_release,
                                           std::memory_order_relaxed));
     count_.fetch_add(1, std::memory_order_relaxed);  // an estimate; nothing is ordered by it

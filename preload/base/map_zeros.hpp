@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the system's own, for tables.
+// Memory from the system, for tables.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,14 +8,14 @@
 
 namespace gpumemtrace::preload {
 
-// Zeros that come into being as they are touched; nullptr if the system has no room.
+// Memory of zeros that takes pages as it is touched; nullptr if the system has no room.
 inline void* map_zeros(std::size_t bytes) noexcept {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// What was mapped so before, as zeros again; where nothing was, map_zeros().
+// Fills memory that map_zeros() gave with zeros again; calls map_zeros() if there is none yet.
 inline void* map_zeros_anew(void* before, std::size_t bytes) noexcept {
   if (before == nullptr) return map_zeros(bytes);
   madvise(before, bytes, MADV_DONTNEED);

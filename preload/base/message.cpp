@@ -35,8 +35,8 @@ bool has_place_for_messages() noexcept {
   return flags >= 0 && (flags & O_APPEND) != 0;
 }
 
-// Signals by which the kernel tells a thread that nobody reads what it writes, or that the file is
-// as large as it may be. They would end the program.
+// The kernel sends these to a thread that writes if nobody reads, or if the file is as large as it
+// may be. They would end the program.
 constexpr std::uint64_t kSignalsOfWriting = signal_set(SIGPIPE, SIGXFSZ);
 
 std::uint64_t pending_signals() noexcept {
@@ -44,7 +44,7 @@ std::uint64_t pending_signals() noexcept {
   return syscall(SYS_rt_sigpending, &pending, sizeof pending) == 0 ? pending : ~std::uint64_t{0};
 }
 
-// Whether a pipe has room for a whole message, or will have in a tenth of a second.
+// True if a pipe has room for a whole message, or will have within a tenth of a second.
 bool can_be_written() noexcept {
   pollfd file = {2, POLLOUT, 0};
   timespec rest = {0, 100'000'000};  // the kernel leaves here what is left when a signal came
@@ -55,7 +55,7 @@ bool can_be_written() noexcept {
   return ready != 0;  // also if a sandbox forbids the question
 }
 
-// By system calls: libc's functions are places to cancel a thread at.
+// Uses system calls directly, because libc's functions are cancellation points.
 void write_message(const Line& line) noexcept {
   char prefix[] = "gpumemtrace: ";
   char end[] = "\n";
@@ -67,7 +67,7 @@ void write_message(const Line& line) noexcept {
   const SignalsBlocked signals_blocked(kSignalsOfWriting);
   const std::uint64_t pending_before = pending_signals();
   if (!can_be_written() || syscall(SYS_writev, 2, whole, std::size(whole)) >= 0) return;
-  // The writing raised it, unless it waited before.
+  // This write raised the signal, unless it was pending before.
   const std::uint64_t raised = kSignalsOfWriting & ~pending_before;
   const timespec now = {};
   while (syscall(SYS_rt_sigtimedwait, &raised, nullptr, &now, sizeof raised) > 0) {

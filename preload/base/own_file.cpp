@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kFirstDescriptor = 500;
 
-// To grow a file beyond the limit would raise SIGXFSZ, which ends the program.
+// Growing a file beyond the limit would raise SIGXFSZ, which ends the program.
 bool is_beyond_size_limit(std::uint64_t end) noexcept {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&

@@ -10,32 +10,32 @@
 
 namespace gpumemtrace::preload {
 
-// - Every verb has the file thread do it and waits (file_thread::run()): who does several in a row
-//   has them all done in one run().
-// - Where that thread has no descriptors of its own, it asks the kernel first whether the number is
+// - Every verb runs on the file thread and waits (file_thread::run()): a caller of several in a row
+//   does them all in one run().
+// - If that thread has no descriptors of its own, it asks the kernel first whether the number is
 //   still that of the file; if not, the verb returns EBADF and touches nothing. Question and access
-//   are two system calls: there a program that exchanges the file between them is not protected
+//   are two system calls: a program that exchanges the file between them is not protected
 //   (docs/reliability.md).
 // - All return 0 or an errno value; nothing here prints.
 class OwnFile {
  public:
   // Makes a new file for reading and writing, mode 0600, closed on exec, at a high number out of
-  // the way of programs that expect low ones. Fails if it exists.
+  // the way of programs that expect low ones. Fails if the file exists.
   [[nodiscard]] int create(const char* path) noexcept;
-  // Gives the number up. The file stays.
+  // Closes the number. The file stays.
   void close() noexcept;
 
   [[nodiscard]] int write_at(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
   // EIO if the file ends before.
   [[nodiscard]] int read_at(std::uint64_t offset, void* data, std::size_t bytes) const noexcept;
   [[nodiscard]] int truncate(std::uint64_t bytes) noexcept;
-  // Makes the bytes real: later stores through a mapping cannot fail for want of space.
+  // Allocates the bytes on disk: later stores through a mapping cannot fail for want of space.
   [[nodiscard]] int allocate(std::uint64_t offset, std::uint64_t bytes) noexcept;
-  // Gives the disk space of the bytes back, where the file system can.
+  // Returns the disk space of the bytes, if the file system can.
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
   // Maps the first bytes, shared; they may lie past the file's end. nullptr with `error` set.
   [[nodiscard]] void* map(std::uint64_t bytes, int& error) noexcept;
-  // What others have done to the file, which had so many bytes.
+  // Changes that others have made to the file, which had so many bytes.
   [[nodiscard]] FileState state(std::uint64_t bytes) const noexcept;
   // Takes the lock that tells readers the trace is being written.
   void lock() noexcept;
@@ -43,7 +43,7 @@ class OwnFile {
   const FileIdentity& identity() const noexcept { return identity_; }
 
  private:
-  // On the file thread.
+  // These run on the file thread.
   [[nodiscard]] int create_here(const char* path) noexcept;
   [[nodiscard]] int write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
   [[nodiscard]] int allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept;

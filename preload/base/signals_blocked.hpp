@@ -17,8 +17,8 @@ constexpr std::uint64_t signal_set(Numbers... numbers) noexcept {
 // glibc sends these between the threads of a process: the first cancels a thread, by the second
 // every thread changes its user and groups, and the caller of setuid() and the like waits for all.
 inline constexpr std::uint64_t kSignalsOfLibc = signal_set(32, 33);
-// An instruction or a filter of system calls raises these in the thread itself. Where they are
-// blocked the kernel ends the process instead of calling the program's handler.
+// An instruction or a filter of system calls raises these in the thread itself. If they are blocked
+// the kernel ends the process instead of calling the program's handler.
 inline constexpr std::uint64_t kSignalsOfFaults =
     signal_set(SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS);
 
