@@ -81,8 +81,8 @@ std::uint64_t array_bytes(const Descriptor& array) noexcept {
   return elements * element_bytes(array.Format, array.NumChannels);
 }
 
-// (array*, descriptor); the driver tells no size, so width x height x depth x element stands for
-// it.
+// (array*, descriptor). The driver does not report the size, so width x height x depth x element
+// stands for it.
 struct AllocatesArray : Outputs<&trace::Allocation::address> {
   template <class Array, class Descriptor>
   static void before(Record& record, Array, const Descriptor* descriptor) noexcept {

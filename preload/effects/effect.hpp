@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a driver function means for memory, as types: apis.def binds each exported symbol to one of
-// those in this folder, a file a family. An effect names its record and fills it in two steps:
+// The meaning of a driver function for memory, as types: apis.def binds each exported symbol to one
+// of those in this folder, which has a file for each family. An effect names its record and fills
+// it in two steps:
 //
 //   before(record, arguments...)  in the slot, before the real call: everything the caller passed
 //   after(record, arguments...)   after it, only if it succeeded: everything the driver returned
@@ -49,7 +50,7 @@ std::uint64_t input(const Arguments&... arguments) noexcept {
   }
 }
 
-// What the driver stored where the argument points to; 0 if the caller passed no pointer.
+// The value that the driver stored through the pointer argument; 0 if the caller passed no pointer.
 template <int kIndex, class... Arguments>
 std::uint64_t output(const Arguments&... arguments) noexcept {
   const auto& pointer = argument<kIndex>(arguments...);
@@ -63,8 +64,8 @@ struct OnlyTracked {
   static constexpr bool kRecorded = false;
 };
 
-// A call with elements in arrays, as many as the argument says: one record an element, which
-// Effect::part(record, index, arguments...) fills in. The first one stands for the call itself.
+// A call with elements in arrays, as many as the argument says: one record for each element, which
+// Effect::part(record, index, arguments...) fills in. The first record stands for the call itself.
 template <class Effect, int kCount>
 struct Batch {
   template <class Record, class... A>

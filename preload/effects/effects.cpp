@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the families is not said in a line: structures that arguments point to.
+// Effects that need more than one line: those that read structs passed by pointer.
 #include "preload/effects/allocations.hpp"
 #include "preload/effects/graphs.hpp"
 #include "preload/effects/pools.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events, as far as blocks wait for them.
+// Events, insofar as blocks wait for them.
 #pragma once
 
 #include "preload/effects/effect.hpp"

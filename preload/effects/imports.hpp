@@ -18,7 +18,7 @@ struct OpensImport : Outputs<&trace::Import::address> {
   }
 };
 
-// (address*, handle by value, flags): the driver knows the size, asked for after the call.
+// (address*, handle by value, flags): the driver knows the size and is asked for it after the call.
 struct OpensIpc {
   using Record = trace::Import;
   template <class... A>

@@ -30,7 +30,7 @@ struct TakesDriverMemory : Happens<kArgument> {
 struct Initializes : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, unsigned int) noexcept {
     if (result != CUDA_SUCCESS) return;
-    // In this order: what is registered last runs first at exit, while CUPTI still works, and
+    // In this order: the last handler registered runs first at exit, while CUPTI still works, and
     // before the driver's own exit handlers.
     start_cupti_collection();
     watch_exit();
