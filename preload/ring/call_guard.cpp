@@ -8,10 +8,10 @@
 namespace gpumemtrace::preload {
 
 bool CallGuard::is_left(std::uintptr_t frame) noexcept {
-  // Stacks grow down: what a hook calls has its frame below the hook's.
+  // Stacks grow down: a function that the hook calls has its frame below the hook's.
   const std::uintptr_t marked = thread_state.hook_frame;
   if (frame >= marked) return true;
-  // Relaxed: a session that this thread has not seen begin is not the marked hook's.
+  // Relaxed: the marked hook does not belong to a session that this thread has not seen begin.
   if (control.session.load(std::memory_order_relaxed) == kNotStarted) return true;
   const native::HookState state = native::state_of_hook(marked);
   if (state == native::HookState::kUnknown && session_exists()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a thread is inside one of our hooks.
+// Knows whether a thread is inside one of our hooks.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace gpumemtrace::preload {
 
-// Marks the thread as being inside one of our hooks. Only the outermost guard records: what the
-// driver calls inside a call is that call's business.
+// Marks the thread as being inside one of our hooks. Only the outermost guard records: calls that
+// the driver makes inside a call are part of that call.
 //
 // A longjmp out of a hook, or a thread that is cancelled in one, leaves the mark behind. A guard
-// that finds a mark therefore looks whether that hook is still on the stack.
+// that finds a mark therefore checks whether that hook is still on the stack.
 //
 // - At most one in a function, and none in a function that is inlined into one with a guard.
 class CallGuard {
  public:
-  // Into the function whose frame it is about.
+  // Inlined, so that the frame address is that of the hook.
   [[gnu::always_inline]] CallGuard() noexcept {
     const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     ThreadState& state = thread_state;
@@ -35,8 +35,8 @@ class CallGuard {
   [[nodiscard]] bool outermost() const noexcept { return outermost_; }
 
  private:
-  // Whether the marked hook never returned. `frame` is that of the function that asks. Where the
-  // stack does not tell, the answer is no, and counted.
+  // True if the marked hook never returned. `frame` is that of the function that asks. If the stack
+  // does not show it, the answer is no, and counted.
   [[nodiscard]] static bool is_left(std::uintptr_t frame) noexcept;
 
   bool outermost_;

@@ -8,7 +8,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// Before the library's constructor has run nothing is recorded.
+// Nothing is recorded before the library's constructor has run.
 bool attach_nothing(bool) noexcept { return false; }
 
 constinit AttachThread* installed_attach = attach_nothing;

@@ -31,8 +31,8 @@ inline constexpr std::size_t kControlBytes = 4096;
 #endif
 struct alignas(kControlBytes) Control {
   std::atomic<std::uint32_t> session = kNotStarted;
-  // The start takes so long that nobody waits for it any more, and how many calls were not recorded
-  // for that reason.
+  // The start takes so long that threads no longer wait for it, and the number of calls that were
+  // not recorded for that reason.
   std::atomic<bool> start_is_slow = false;
   std::atomic<std::uint32_t> missed = 0;
 };
@@ -44,10 +44,10 @@ extern constinit Control control [[gnu::visibility("hidden")]];
   return session == kPaused || session >= kFirstSessionId;
 }
 
-// Makes the calling thread ready to record: starts the session where `may_start` and none was
-// started, gives the thread a writer. False: nothing is to be recorded. Slow path; keeps errno.
+// Makes the calling thread ready to record: starts the session if `may_start` and none was started,
+// gives the thread a writer. False: nothing is to be recorded. Slow path; keeps errno.
 //
-// Rooms above this one know how to do that. They say so once, before any thread records.
+// Rooms above this one implement it. They install it once, before any thread records.
 using AttachThread = bool(bool may_start) noexcept;
 void install_attach_thread(AttachThread* attach) noexcept;
 [[nodiscard]] bool attach_thread(bool may_start) noexcept;
@@ -62,31 +62,31 @@ void install_attach_thread(AttachThread* attach) noexcept;
   return attach_thread(may_start);
 }
 
-// What the background thread sleeps on between its rounds. Most work waits for the next round; what
+// The background thread's sleep between its rounds. Most work waits for the next round; work that
 // cannot wait out a pause ends it:
 //
 //   background thread                         any other thread
 //     announces its pause                       leaves work
-//     looks once more whether there is work     wake_if_asleep()
+//     checks once more for work                 wake_if_asleep()
 //     sleep()
 //
-// Whoever comes second sees what the other one did.
+// The thread that comes second sees the other one's store.
 class BackgroundWake {
  public:
   // Ends the pause, also one that is about to begin. Any thread; a system call. Keeps errno.
   void wake() noexcept;
-  // Likewise where a pause has been announced, else a load.
+  // The same if a pause has been announced; otherwise it costs a load.
   void wake_if_asleep() noexcept {
     if (is_announced_.load()) [[unlikely]]
       wake();
   }
 
-  // --- The background thread.
+  // --- For the background thread.
 
   // For sleep(): a wake() after this one ends it.
   std::uint32_t count() const noexcept { return count_.load(); }
   void announce(bool pause) noexcept { is_announced_.store(pause); }
-  // Sleeps `ns`, or not at all where somebody woke the thread since `count`; then it is awake.
+  // Sleeps `ns`, or not at all if a wake() came since `count`; the pause is over afterwards.
   void sleep(std::uint32_t count, long ns) noexcept;
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the ring to the trace file: which bytes of which chunk, and when a chunk is free again.
+// From the ring to the trace file: selects the bytes of each chunk to write, and frees chunks.
 //
 // - All functions are for the background thread.
 // - `append` is called as bool(const Span&) and writes the span to the file. False: it could not,
-//   and the span stays where it is.
+//   and the span stays in its chunk.
 #pragma once
 
 #include <atomic>
@@ -57,7 +57,7 @@ template <class Append>
   return true;
 }
 
-// Sealed chunks to the file, then back to the ring.
+// Writes sealed chunks to the file, then returns them to the ring.
 template <class Append>
 void pack_sealed(Ring& ring, Append&& append) noexcept {
   std::uint32_t index = ring.take_sealed();
@@ -70,7 +70,7 @@ void pack_sealed(Ring& ring, Append&& append) noexcept {
   }
 }
 
-// What is committed and complete in chunks that are still being written.
+// Writes the committed and complete part of chunks that threads are still writing.
 template <class Append>
 void pack_active(Ring& ring, Append&& append) noexcept {
   ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
@@ -78,13 +78,13 @@ void pack_active(Ring& ring, Append&& append) noexcept {
     if (chunk.state.load(std::memory_order_acquire) != trace::ChunkState::kActive) return;
     const std::uint32_t committed =
         chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
-    // What cannot be written stays where it is.
+    // If it cannot be written it stays in the chunk.
     static_cast<void>(pack(chunk, completed_bytes(chunk, chunk.packed, committed), append));
   });
 }
 
-// When the first record that is committed and not packed took effect at the earliest; `ticks` where
-// there is none that old.
+// The earliest time at which the first record that is committed and not packed took effect; `ticks`
+// if there is none that old.
 inline std::uint64_t first_unpacked_ticks(const Ring& ring, std::uint64_t ticks) noexcept {
   ring.for_each_chunk([&](const trace::ChunkHeader& chunk) noexcept {
     // Acquire: pairs with reserve_in_new_chunk().

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hot path: one slot a call.
+// The hot path: one slot for each call.
 //
 //   Slot<Allocation> slot(guard, ...);   reserve room in the thread's chunk, fill in, commit
 //   result = real(...);
@@ -86,7 +86,7 @@ class Slot {
   Record* record_ = nullptr;
 };
 
-// A record that is whole at once. `fill` gets the record with kind, words and time set.
+// Writes a record that is complete at once. `fill` gets the record with kind, words and time set.
 template <class Record, class Fill>
 [[nodiscard]] bool write_event(const CallGuard&, Fill&& fill) noexcept {
   Record* record = reserve<Record>();

@@ -26,12 +26,12 @@ constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
   return static_cast<std::uint32_t>(__builtin_ctz(bytes / kSmallest));
 }
 
-// Free chunks that the background thread keeps ready, by size class: enough for threads that
-// start together, and for what one thread writes between two rounds of the background thread.
+// Free chunks that the background thread keeps ready, by size class: enough for threads that start
+// together, and for the bytes that one thread writes between two rounds of the background thread.
 constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
-// How often and how long a thread waits for a larger ring: a disk that stands still is waited for
-// once.
+// The number and length of a thread's waits for a larger ring. Threads wait only once for a disk
+// that stands still.
 constexpr int kGrowthTries = 20;
 constexpr long kGrowthWaitNs = 1'000'000;
 
@@ -49,7 +49,7 @@ int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capac
   });
 }
 
-// Also the mapping, which would hold the disk space.
+// The mapping goes, too: it would hold the disk space.
 void Ring::discard(const char* path) noexcept {
   if (base_ != nullptr) munmap(base_, capacity_);
   base_ = nullptr;
@@ -70,7 +70,8 @@ int Ring::map_file(const trace::TraceId& id) noexcept {
   header_ = new (base_) trace::RingHeader;
   header_->id = id;
   header_->process_id = static_cast<std::uint32_t>(getpid());
-  // Not inherited by fork, gone with the process: the sign that the trace is still being written.
+  // A lock is not inherited by fork and ends with the process: it shows that the trace is still
+  // being written.
   file_.lock();
   return grow(0) && fill_reserve() ? 0 : growth_error();
 }
@@ -98,8 +99,8 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
     (new (base_ + offset + at) trace::ChunkHeader)->bytes = bytes;
   }
-  // Before anyone has one of them: the reader of a killed process's file looks no further than
-  // this. Release: pairs with for_each_chunk().
+  // Before any thread has one of the chunks: the reader of a killed process's file looks no further
+  // than this. Release: pairs with for_each_chunk().
   header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
     auto* const chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset + at);
@@ -110,15 +111,15 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
 
 void Ring::grow_as_wanted() noexcept {
   for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
-    // growth_error() says why where it could not.
+    // If it could not grow, growth_error() has the reason.
     if (wanted_[size_class].exchange(false)) static_cast<void>(grow(size_class));
   }
   growths_.fetch_add(1);
   wake_all(growths_);
 }
 
-// Only static memory is known to the thread that makes the ring larger: a signal handler may jump
-// out of here.
+// Waits on static memory only, which the thread that grows the ring knows: a signal handler may
+// jump out of here.
 std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
   for (int tries = 0;; ++tries) {
     const std::uint32_t growths = growths_.load();
@@ -135,7 +136,7 @@ std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
 }
 
 bool Ring::is_at_capacity() const noexcept {
-  // Relaxed: it only grows, by the hand of one thread; whoever sees it late asks once more.
+  // Relaxed: it only grows, and one thread writes it; a thread that sees it late asks once more.
   return header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes > capacity_;
 }
 

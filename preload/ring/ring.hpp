@@ -26,14 +26,14 @@ class Ring {
  public:
   static constexpr std::uint32_t kSizeClasses = 7;  // 4 KiB, 8 KiB, ... 256 KiB
 
-  // Makes the file and maps it. 0, or an errno value, and then no file.
+  // Makes the file and maps it. Returns 0, or an errno value if there is no file.
   [[nodiscard]] int create(const char* path, const trace::TraceId& id,
                            std::uint64_t capacity) noexcept;
   // Removes the file that create() has made, before anyone has taken a chunk.
   void discard(const char* path) noexcept;
 
-  // A chunk of the wanted size class, or of another one where there is none. `important` calls may
-  // use the last eighth of the capacity. nullptr: the ring is full.
+  // A chunk of the wanted size class, or of another one if there is none. `important` calls may use
+  // the last eighth of the capacity. nullptr: the ring is full.
   trace::ChunkHeader* take(std::uint32_t size_class, bool important) noexcept;
   void seal(trace::ChunkHeader* chunk) noexcept;
 
@@ -47,24 +47,25 @@ class Ring {
 
   // Keeps a reserve of free chunks of every size; false if the file cannot grow.
   [[nodiscard]] bool replenish() noexcept;
-  // Half of that reserve is in use: the background thread must not sleep long. Any thread, a hint.
+  // True if half of that reserve is in use: the background thread must not sleep long. Any thread,
+  // a hint.
   [[nodiscard]] bool is_reserve_low(std::uint32_t size_class) const noexcept;
-  // Likewise of any size, and a round of the background thread would change it.
+  // True if that is so for any size, and a round of the background thread would change it.
   [[nodiscard]] bool needs_round() const noexcept;
-  // Makes what threads that found no chunk wait for. The file thread.
+  // Grows the ring by the chunks that threads wait for. The file thread.
   void grow_as_wanted() noexcept;
-  // Why the file cannot grow any more: an errno value, 0 while it can.
+  // The reason why the file cannot grow any more: an errno value, 0 while it can.
   [[nodiscard]] int growth_error() const noexcept {
     return growth_error_.load(std::memory_order_relaxed);  // a hint, nothing to order
   }
 
-  // The process ends: gives the disk space of free chunks back. Those of the smallest size stay
-  // usable for what is still recorded after this; the others are taken out of use.
+  // The process ends: returns the disk space of free chunks. Those of the smallest size stay usable
+  // for later records; the others are taken out of use.
   void release_free_chunks() noexcept;
 
   trace::RingHeader& header() const noexcept { return *header_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
-  // At capacity with less than an eighth of it free: what is left is for important records.
+  // True at capacity with less than an eighth of it free: the rest is for important records.
   [[nodiscard]] bool is_short() const noexcept;
   // Visits all chunks in the order of the file; for the last pass over unsealed ones.
   template <class Visitor>
@@ -81,7 +82,7 @@ class Ring {
 
  private:
   [[nodiscard]] int map_file(const trace::TraceId& id) noexcept;
-  // On the file thread: one more extent, of chunks of this size.
+  // Adds an extent of chunks of this size. On the file thread.
   [[nodiscard]] bool grow(std::uint32_t size_class) noexcept;
   [[nodiscard]] bool has_reserve() const noexcept;
   [[nodiscard]] bool fill_reserve() noexcept;
@@ -96,7 +97,7 @@ class Ring {
   std::uint64_t capacity_ = 0;
   std::atomic<int> growth_error_ = 0;
   std::atomic<bool> wanted_[kSizeClasses] = {};  // threads wait for chunks of this size
-  // What `growths_` was when a thread gave up waiting: nobody waits until it changes.
+  // The value of `growths_` when a thread gave up waiting: threads wait again once it changes.
   std::atomic<std::uint32_t> given_up_ = ~std::uint32_t{0};
   std::atomic<std::uint32_t> growths_ = 0;  // raised to end their waits
   IndexStack free_[kSizeClasses];

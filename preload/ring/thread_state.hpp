@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread needs to record: which session it belongs to, where its next record goes, and
-// which context is current. Static thread-local storage: reaching it costs one register-relative
-// load, and it exists from the thread's first instruction to its last.
+// A thread's state for recording: the session it belongs to, the place of its next record, and its
+// current context. Static thread-local storage: reaching it costs one register-relative load, and
+// it exists from the thread's first instruction to its last.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,17 @@
 namespace gpumemtrace::preload {
 
 // A stream of chunks. It belongs to one thread at a time; when that thread ends, the next new
-// thread goes on with it, so that a thousand short threads need no more memory than one.
+// thread continues it, so that a thousand short threads need no more memory than one.
 struct Writer {
   std::uint32_t id = 0;
-  std::uint32_t next_sequence = 0;           // of the chunk after the present one was sealed
+  std::uint32_t next_sequence = 0;           // of the chunk after the sealed one
   std::uint32_t size_class = 0;              // of the next chunk
   std::atomic<std::uint32_t> thread_id = 0;  // 0 while no thread has it
   trace::ChunkHeader* taken = nullptr;       // from the ring, and not yet begun
   trace::ChunkHeader* chunk = nullptr;
   std::byte* cursor = nullptr;
   std::byte* end = nullptr;
-  // Records dropped since the last chunk was full, by DropClass, and since when.
+  // Records dropped since the last chunk was full, by DropClass, and the time of the first.
   std::uint64_t gap_since = 0;
   std::uint64_t gap[static_cast<std::size_t>(trace::DropClass::kCount)] = {};
 };
@@ -33,7 +33,7 @@ inline constexpr std::uint32_t kContextStackDepth = 14;  // as many as the secon
 inline constexpr std::uint32_t kNoSession =
     ~std::uint32_t{0};  // never the value of control.session
 
-// What every event needs lies in two cache lines that come together.
+// The fields that every event needs lie in two cache lines that come together.
 struct alignas(64) ThreadState {
   std::uint32_t session =
       kNoSession;  // the session that `writer` belongs to; see preload/ring/control.hpp
@@ -44,11 +44,11 @@ struct alignas(64) ThreadState {
   trace::ChunkHeader* chunk = nullptr;
   bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
   std::uint32_t writer_id = 0;     // the writer's, while this thread has it
-  // Contexts that were made current here, as the wrapped calls said.
+  // Contexts that wrapped calls made current here.
   trace::ContextId context = trace::ContextId::kNone;
   std::uint32_t context_depth = 0;
   std::uint64_t last_without_python = 0;  // ticks(); see preload/stacks/waiting_watch.hpp
-  std::uint64_t last_waiting_look = 0;    // likewise
+  std::uint64_t last_waiting_look = 0;    // ticks(); as above
   trace::ContextId context_stack[kContextStackDepth] = {};
 };
 

@@ -17,13 +17,13 @@ inline constexpr std::uint32_t kMaxWriters = 8192;
 struct WriterPool {
   explicit WriterPool(Ring& its_ring) noexcept : ring(its_ring) {}
 
-  // Maps what has room for all writers; writer 0 is the background thread's. False: no memory.
+  // Maps memory for all writers; writer 0 is the background thread's. False: no memory.
   [[nodiscard]] bool map_writers() noexcept;
 
   Ring& ring;
   OnFull on_full = OnFull::kDrop;
-  std::uint32_t session_id = 0;  // what control.session is while this is recorded to
-  // Somebody empties the ring. Where that is so, and `on_full` says it, threads wait for room.
+  std::uint32_t session_id = 0;  // the value of control.session while threads record to this
+  // A background thread empties the ring. Then threads wait for room, if `on_full` says so.
   std::atomic<bool> is_emptied = false;
 
   Writer* writers = nullptr;  // kMaxWriters, mapped
@@ -32,7 +32,7 @@ struct WriterPool {
   IndexStack idle;
 };
 
-// The one of this process's session; set before the session's word says that there is one.
+// The pool of this process's session; set before control.session says that there is one.
 extern constinit WriterPool* writer_pool [[gnu::visibility("hidden")]];
 
 }  // namespace gpumemtrace::preload

@@ -32,7 +32,7 @@ void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcep
   (void)write_record(record, name);
 }
 
-// The name that the thread has now; `name` has room for it.
+// The thread's present name, in the caller's buffer.
 std::string_view thread_name(char (&name)[16]) noexcept {
   if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) return {};
   return {name, strnlen(name, sizeof name)};
@@ -48,7 +48,7 @@ void count_drop(WriterPool& pool, trace::DropClass drop_class) noexcept {
   ++writer.gap[index];
 }
 
-// Tells the trace, at the start of the first chunk after a gap, what is missing.
+// Records, at the start of the first chunk after a gap, the number of missing records.
 void write_gap() noexcept {
   Writer& writer = *thread_state.writer;
   if (writer.gap_since == 0) return;
@@ -87,12 +87,12 @@ trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool 
 
 // A chunk that was left before anything was committed in it is no gap in the writer's stream.
 std::uint32_t sequence_after(const trace::ChunkHeader& chunk) noexcept {
-  // Relaxed: the thread's own store, or that of one that is gone.
+  // Relaxed: stored by this thread, or by one that is gone.
   return chunk.sequence + (chunk.committed.load(std::memory_order_relaxed) != 0 ? 1 : 0);
 }
 
-// The thread's chunk is full. A signal handler may jump out of here: what is forgotten and not
-// sealed stays active, and is packed as such.
+// Seals the thread's full chunk. A signal handler may jump out of here: a chunk that is forgotten
+// and not sealed stays active, and is packed as such.
 void seal_chunk(WriterPool& pool, Writer& writer) noexcept {
   ThreadState& state = thread_state;
   trace::ChunkHeader* const chunk = state.chunk;
@@ -104,11 +104,11 @@ void seal_chunk(WriterPool& pool, Writer& writer) noexcept {
   pool.ring.seal(chunk);
 }
 
-// The cursor of a thread that is gone was its own; a fresh chunk is safe, and its last one is
-// sealed by what it committed.
+// The cursor was a thread's own that is gone. A fresh chunk is safe; its last one is sealed by the
+// bytes that it committed.
 void abandon_chunk(WriterPool& pool, Writer& writer) noexcept {
   pool.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
-    // In this order: whose a chunk is that nobody has may be changing.
+    // In this order: the writer of a chunk that no thread has may be changing.
     if (chunk.state.load() != trace::ChunkState::kActive || chunk.writer != writer.id) return;
     if (chunk.sequence >= writer.next_sequence) writer.next_sequence = sequence_after(chunk);
     pool.ring.seal(&chunk);
@@ -167,7 +167,7 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
     Writer& writer = pool.writers[i];
     std::uint32_t thread_id = writer.thread_id.load();
     if (thread_id == 0 || !thread_is_gone(thread_id)) continue;
-    // Fails if the thread returned the writer in its last moments: it may be another's by now.
+    // Fails if the thread returned the writer just before it ended: another may have it by now.
     if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;
     abandon_chunk(pool, writer);
     pool.idle.push(i, pool.links);
@@ -189,7 +189,7 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   const bool has_sealed = state.chunk != nullptr;
   if (has_sealed) seal_chunk(pool, writer);
   const bool important = drop_class != trace::DropClass::kCopy;
-  // One that was taken and never begun comes first: a signal handler may jump out of here.
+  // A chunk that was taken and not begun comes first: a signal handler may have jumped out of here.
   if (writer.taken == nullptr) {
     writer.taken = take_chunk(pool, writer.size_class, important, has_sealed);
   }
@@ -198,8 +198,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
     count_drop(pool, drop_class);
     return nullptr;
   }
-  // A reader of a killed process's ring must never see old content under a new name: the state is
-  // "free" until the chunk is the writer's in all other respects.
+  // A reader of a killed process's ring must never see old content under a new writer: the state is
+  // "free" until all other fields are the writer's.
   chunk->committed.store(0, std::memory_order_relaxed);
   chunk->packed = 0;
   chunk->writer = writer.id;
@@ -213,7 +213,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   state.chunk = chunk;
   state.chunk_is_reserved = pool.on_full == OnFull::kDrop && pool.ring.is_short();
   state.cursor = reinterpret_cast<std::byte*>(chunk + 1);
-  // A signal handler may jump out of here: until it has an end, the chunk has less than no room.
+  // A signal handler may jump out of here: until `end` is set, `end - cursor` is negative, which
+  // reads as "no room".
   std::atomic_signal_fence(std::memory_order_release);
   state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
   write_gap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has which writer, and how its chunks follow each other.
+// Gives writers to threads, and orders each writer's chunks.
 //
 // A thread takes a writer with its first record and returns it when it ends; the next new thread
-// goes on with it, in the same chunk. tests/exploration/ runs all of this in every order of steps.
+// continues it, in the same chunk. tests/exploration/ runs all of this in every order of steps.
 #pragma once
 
 #include <cstddef>
@@ -21,28 +21,28 @@ struct WriterPool;
 // The background thread's own. No other thread ever has it.
 inline constexpr std::uint32_t kBackgroundWriter = 0;
 
-// Index of a writer that no thread has; kNoIndex if there is none left.
+// Index of a writer that no thread has; kNoIndex if none is left.
 std::uint32_t take_writer(WriterPool& pool) noexcept;
-// Gives the thread a writer and tells the trace whose records follow; false for kNoIndex.
+// Gives the thread a writer and records whose records follow; false for kNoIndex.
 [[nodiscard]] bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept;
-// The thread ends: its writer is the next thread's.
+// The thread ends: the next new thread gets its writer.
 void return_writer(WriterPool& pool) noexcept;
-// Takes the writers back from threads that ended without returning them: pthread keys exhausted
-// their rounds, or the thread was killed. The background thread.
+// Takes the writers back from threads that ended without returning them: they were killed, or glibc
+// stopped calling key destructors after PTHREAD_DESTRUCTOR_ITERATIONS. The background thread.
 void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
 
 // Room for a record of `bytes` in a new chunk; nullptr and a counted drop where there is none.
 // Slow path; keeps errno.
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
 
-// A copy's record meets a chunk of the ring's reserve. True if the ring has room again; else the
+// A copy's record needs a chunk of the ring's reserve. True if the ring has room again; else the
 // record is counted as dropped.
 [[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
 
 // Writes a record with a tail for the calling thread, which must be attached; false if dropped.
 [[nodiscard]] bool write_bytes(const void* record, std::size_t bytes, const char* tail,
                                std::size_t tail_bytes) noexcept;
-// Likewise; sets the record's kind and time.
+// The same for a typed record; sets its kind and time.
 template <class Record>
 [[nodiscard]] bool write_record(Record& record, std::string_view tail) noexcept {
   record.record.kind = trace::kind_of<Record>();
