@@ -20,7 +20,8 @@ namespace {
 
 using namespace cupti;
 
-// The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
+// The wrappers, one set for each copy of libcupti: a wrapper's address shows which copy it belongs
+// to.
 
 template <std::size_t kIndex>
 struct CopyWrappers {
@@ -43,7 +44,7 @@ void* wrapper_in(Library& library, std::string_view name) noexcept {
   return nullptr;
 }
 
-// nullptr if the name is not served.
+// nullptr if we do not wrap the name.
 void* wrapper_of(Library& library, std::string_view name) noexcept {
   void* wrapper = nullptr;
   const auto choose = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) noexcept {
@@ -54,12 +55,12 @@ void* wrapper_of(Library& library, std::string_view name) noexcept {
   return wrapper;
 }
 
-// Where no libcupti is loaded: what a library has that stands in for it under another name.
+// If no libcupti is loaded: the definition in a library that stands in for it under another name.
 template <class Function>
 Function* cupti_stand_in(Function* ours, const char* symbol) noexcept {
   void* next = real_dlsym(RTLD_NEXT, symbol);
   if (next == nullptr) {
-    if (libc_dlerror) libc_dlerror();  // the look-up was ours
+    if (libc_dlerror) libc_dlerror();  // the error is of our look-up
     next = find_symbol_behind(reinterpret_cast<void*>(ours), symbol);
   }
   return reinterpret_cast<Function*>(next);
@@ -76,7 +77,7 @@ void* wrap_cupti(void* address, const char* name) noexcept {
   if (library == nullptr) return address;
   (void)notice_cupti_fork();
   Library* const collecting = the_collection().collecting();
-  // With ours active, another copy could only answer that somebody else uses CUPTI.
+  // While our copy is active, another copy would only report that CUPTI is in use.
   if (collecting != nullptr && collecting != library) {
     void* const same = symbol_of(*collecting, name);
     if (same == nullptr) return address;

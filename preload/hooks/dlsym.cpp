@@ -28,7 +28,7 @@ bool is_driver_name(const char* name) noexcept {
   return name != nullptr && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }
 
-// What the assembly gets. Where it is not final, the real function is asked again, by a jump: it
+// The result for the assembly. If it is not final, the assembly jumps to the real function, which
 // then sees the original caller, with its scope and for its dlerror.
 struct Answer {
   void* address;
@@ -45,12 +45,12 @@ bool is_in_this_library(const void* address) noexcept {
 }
 
 // A search of the whole process (RTLD_DEFAULT, the handle of the program) has found our exported
-// symbol. Without us it would have gone on: where that finds no driver, none may appear.
+// symbol. Without us it would have gone on: if it finds no driver then, none may appear.
 Answer answer_for_own_symbol(void* own, const char* name) noexcept {
   const bool loaded = driver::is_loaded();
   void* const behind_us = real_dlsym(RTLD_NEXT, name);
   if (!loaded || (behind_us == nullptr && driver::query(name) == nullptr)) return {behind_us, 1};
-  if (behind_us == nullptr) libc_dlerror();  // the search was ours
+  if (behind_us == nullptr) libc_dlerror();  // the error is of our search
   return {own, 1};
 }
 
@@ -58,7 +58,7 @@ Answer answer_cupti(void* found, const char* name) noexcept {
   if (!is_in_this_library(found)) return {wrap_cupti(found, name), 1};
   void* const behind_us = real_dlsym(RTLD_NEXT, name);
   void* const answer = answer_cupti_symbol(found, behind_us, name);
-  if (behind_us == nullptr && answer != nullptr) libc_dlerror();  // the search was ours
+  if (behind_us == nullptr && answer != nullptr) libc_dlerror();  // the error is of our search
   return {answer, 1};
 }
 

@@ -33,7 +33,7 @@ namespace {
 using cuda_abi::CUresult;
 using driver::Entry;
 
-// What apis.def says about a function.
+// A function's row in apis.def.
 template <ApiId kApi>
 struct Row;
 
@@ -107,8 +107,8 @@ void mark_captured(Record& record) noexcept {
   }
 }
 
-// A stream has its context wherever it is used: stream-ordered memory can come from a thread on
-// which none is current.
+// A stream's own context counts: stream-ordered memory can come from a thread on which no context
+// is current.
 template <class Record>
 void set_context_of_stream(Record& record) noexcept {
   if constexpr (std::is_same_v<Record, trace::Allocation>) {
@@ -162,7 +162,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   }
 
  private:
-  // Not recorded: what it does has nothing to do with a device.
+  // Not recorded: a stand-in's call has nothing to do with a device.
   [[gnu::cold, gnu::noinline]] static CUresult call_stand_in(Arguments... arguments) {
     const ApiInfo& api = apis()[static_cast<std::size_t>(kApi)];
     auto* const function = reinterpret_cast<Function*>(driver::stand_in(api, kEntry));
@@ -232,9 +232,9 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
 
 }  // namespace
 
-// The exported symbols. A prototype cannot be written down from a type alone, so each symbol is a
-// jump through a constant pointer to its wrapper. Its second, hidden name is for apis(): by the
-// exported one the loader would look up every function in every process, 11 us at each exec.
+// The exported symbols. A prototype cannot be written from a type alone, so each symbol is a jump
+// through a constant pointer to its wrapper. Its second, hidden name is for apis(): by the exported
+// one the loader would look up every function in every process, 11 us at each exec.
 #if defined(__x86_64__)
 #define GPUMEMTRACE_JUMP(symbol) "endbr64\n\tjmp *gpumemtrace_exported_" #symbol "(%rip)\n"
 #elif defined(__aarch64__)
@@ -261,7 +261,8 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
 #include "preload/driver/apis.def"
 
 const std::array<ApiInfo, kApiCount>& apis() noexcept {
-  // Initialized by the compiler, although a cast of an address is no constant expression to all.
+  // Initialized by the compiler, although not every compiler takes a cast address for a constant
+  // expression.
   static const std::array<ApiInfo, kApiCount> table = {
       ApiInfo{},
 #define GPUMEMTRACE_API(symbol, runtime, ...)                                      \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wrappers of cuGetProcAddress, through which CUDA runtimes get their pointers to the driver's
-// functions: what the driver answers is exchanged if it is, by its value, a function that we wrap.
+// functions: a result that is, by its value, a function that we wrap is exchanged for the wrapper.
 #pragma once
 
 #include <cstdint>

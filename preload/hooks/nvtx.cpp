@@ -31,7 +31,7 @@ namespace {
 
 using trace::AnnotationOperation;
 
-// Where what is known of a callback stands in a table: by its module and its id.
+// Index of a callback in our tables, by its module and its id.
 constexpr std::size_t kMostIds = 16;
 constexpr std::size_t kHookCount = 2 * kMostIds;
 constexpr std::size_t index_of(Core id) noexcept { return static_cast<std::size_t>(id); }
@@ -44,7 +44,7 @@ constinit std::atomic<Function> chained[kHookCount] = {};
 
 template <class Result, class Id, class... A>
 Result call_chained(Id id, Result otherwise, A... a) noexcept {
-  // Relaxed: the pointer is all there is.
+  // Relaxed: nothing else is published with the pointer.
   const Function function = chained[index_of(id)].load(std::memory_order_relaxed);
   if (function == nullptr) return otherwise;
   return reinterpret_cast<Result (*)(A...)>(function)(a...);
@@ -56,7 +56,7 @@ void call_chained_void(Id id, A... a) noexcept {
   if (function != nullptr) reinterpret_cast<void (*)(A...)>(function)(a...);
 }
 
-// A message of whichever form, as UTF-8.
+// A message in any of NVTX's forms, as UTF-8.
 class MessageText {
  public:
   explicit MessageText(const char* text) noexcept { take(text); }
@@ -109,7 +109,7 @@ void record(AnnotationOperation operation, std::string_view name, const void* do
   annotate(annotation);
 }
 
-// How deep the calling thread's ranges are nested in each domain that it used first.
+// Depth of the calling thread's ranges, for each domain in the order of first use.
 struct Nesting {
   const void* domain = nullptr;
   int depth = 0;
@@ -127,13 +127,13 @@ Nesting* nesting_of(const void* domain) noexcept {
   return nullptr;
 }
 
-// The level of the range that begins, 0 for an outermost one.
+// Returns the level of the range that begins, 0 for an outermost one.
 int enter(const void* domain) noexcept {
   Nesting* const nesting = nesting_of(domain);
   return nesting == nullptr ? kNoPushPopTracking : nesting->depth++;
 }
 
-// The level of the range that ends; negative where none is open.
+// Returns the level of the range that ends; negative if none is open.
 int leave(const void* domain) noexcept {
   Nesting* const nesting = nesting_of(domain);
   if (nesting == nullptr) return kNoPushPopTracking;
@@ -142,7 +142,7 @@ int leave(const void* domain) noexcept {
 
 std::uint64_t next_range_id() noexcept {
   static constinit std::atomic<std::uint64_t> last = 0;
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // a number, nothing to order
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only a number
 }
 
 // --- The callbacks
@@ -218,7 +218,7 @@ const void* register_string(const void* domain, Text text) {
 
 // --- Setting them
 
-// The callbacks of one NVTX in the process. Its tables may be shorter than ours where it is older.
+// The callbacks of one NVTX in the process. Its tables may be shorter than ours if it is older.
 class Instance {
  public:
   explicit Instance(GetExportTable get_export_table) noexcept
@@ -231,18 +231,18 @@ class Instance {
 
   bool usable() const noexcept { return core_.functions != nullptr; }
 
-  // What is in the places now is NVTX's own, before any tool.
+  // Until a tool sets callbacks, the places hold NVTX's own.
   void remember_initial() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function) { initial_[hook] = *place; });
   }
   void restore_initial() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function) { *place = initial_[hook]; });
   }
-  // What has changed since remember_initial() is the other tool's.
+  // A callback that changed since remember_initial() is the other tool's.
   void install() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function ours) {
       if (*place != initial_[hook] && *place != ours) {
-        chained[hook].store(*place, std::memory_order_relaxed);  // the pointer is all there is
+        chained[hook].store(*place, std::memory_order_relaxed);  // only the pointer is read
       }
       *place = ours;
     });

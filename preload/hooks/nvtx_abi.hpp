@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an NVTX tool and the NVTX inside a program agree on, as far as it is used here: the export
-// tables through which callbacks are set, and the attributes of events. Declared anew so that
-// building needs no toolkit; tests/unit/nvtx_abi_check.cpp compares with NVTX 3's own headers.
+// The interface between an NVTX tool and the NVTX inside a program, as far as it is used here: the
+// export tables through which callbacks are set, and the attributes of events. Declared here so
+// that building needs no toolkit; tests/unit/nvtx_abi_check.cpp compares with NVTX 3's own headers.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 namespace gpumemtrace::preload::nvtx {
 
 using Function = void (*)();
-// An array of places, one a callback id; each holds the function that is called.
+// An array with one entry for each callback id; an entry points to the function pointer that NVTX
+// calls.
 using FunctionTable = Function**;
 
 inline constexpr std::uint32_t kCallbacksTable = 1;
@@ -75,7 +76,7 @@ struct EventAttributes {
   const void* message;  // text, or the handle of a registered one
 };
 
-// What push and pop return where the tool does not follow the nesting.
+// Result of push and pop if the tool does not follow the nesting.
 inline constexpr int kNoPushPopTracking = -2;
 
 }  // namespace gpumemtrace::preload::nvtx

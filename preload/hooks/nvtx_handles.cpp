@@ -52,7 +52,7 @@ Registry* get_registry() noexcept {
 const Text* store_text(Registry& in, std::string_view text) noexcept {
   text = slice(text, 0, kMaxNameBytes);
   const std::size_t bytes = (sizeof(Text) + text.size() + 7) / 8 * 8;
-  // Relaxed: hands out room; the text is published with its slot.
+  // Relaxed: reserves room only; the text is published with its slot.
   const std::size_t begin = in.used.fetch_add(bytes, std::memory_order_relaxed);
   if (begin > kArenaBytes || kArenaBytes - begin < bytes) return nullptr;
   auto* const stored = reinterpret_cast<Text*>(in.arena + begin);
@@ -61,14 +61,14 @@ const Text* store_text(Registry& in, std::string_view text) noexcept {
   return stored;
 }
 
-// The handle's slot; where there is none and `add` is set, a new one. nullptr if it is not there
-// or finds no room.
+// The handle's slot; if there is none and `add` is set, a new one. nullptr if it is not there or
+// finds no room.
 Slot* find_slot(Registry& in, std::uintptr_t handle, bool add) noexcept {
   const std::size_t first = handle * 0x9e3779b97f4a7c15ull >> 20;
   for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
     Slot& slot = in.slots[(first + probe) & (kSlots - 1)];
     std::uintptr_t present = slot.handle.load(std::memory_order_relaxed);
-    // Relaxed: what the handle stands for is published with `text`.
+    // Relaxed: the handle's text is published with `text`.
     if (present == 0 && add &&
         slot.handle.compare_exchange_strong(present, handle, std::memory_order_relaxed)) {
       return &slot;

@@ -15,7 +15,8 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// Counts also what is not recorded, so that a step keeps its number when recording begins late.
+// Also counts steps that are not recorded, so that a step keeps its number when recording begins
+// late.
 constinit std::atomic<std::uint64_t> step_count = 0;
 
 std::string_view view_of(const char* text) noexcept {
@@ -58,7 +59,7 @@ using gpumemtrace::trace::TensorRole;
 extern "C" {
 
 [[gnu::visibility("default")]] void gpumemtrace_step() {
-  // Relaxed: a number, nothing is ordered by it.
+  // Relaxed: nothing is ordered by the number.
   annotate_by_api(AnnotationOperation::kStep, nullptr,
                   step_count.fetch_add(1, std::memory_order_relaxed));
 }

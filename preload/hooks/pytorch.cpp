@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's caching allocator tells a function of libc10 about every block that it hands out or
-// takes back, whether or not a profiler runs. Ours stands before it under the same name, records
-// the block and passes the call on.
+// PyTorch's caching allocator reports every block that it hands out or takes back to a function of
+// libc10, whether or not a profiler runs. Ours stands before it under the same name, records the
+// block and passes the call on.
 //
 // - Called inside the allocator's mutex: no call of CUDA, PyTorch or Python here, nothing that
 //   waits. The real function is found through libc10's own symbol table.
 // - The name is the mangled C++ name, which has changed with the types of the arguments; all forms
 //   in use from PyTorch 1.5 on are here. `Device` is two bytes in one register: type, then index.
 //
-// Which stream a block is for nobody tells. It is the thread's current stream of the device, which
-// PyTorch could be asked for; but its answer may initialise CUDA, allocate or throw, each where we
-// must not. So we stand before the one function that makes a stream current, and remember.
+// The reports do not name the block's stream. It is the thread's current stream of the device,
+// which PyTorch could be asked for; but its answer may initialise CUDA, allocate or throw, each of
+// which is forbidden here. So we wrap the one function that makes a stream current, and remember
+// the stream.
 //
 // Sources: c10/core/Allocator.h and c10/cuda/CUDAStream.{h,cpp} of the named releases.
 
@@ -37,12 +38,12 @@ struct Device {
 };
 
 // The thread's current stream of each device, as PyTorch numbers them: 0, its default stream, until
-// another is made current. Of devices beyond these the stream is not known.
+// another is made current. For devices beyond these the stream is not known.
 constinit thread_local std::int64_t current_streams[kMaxTorchDevices] [[gnu::tls_model(
     "initial-exec")]] = {};
 
-// From 2.0 on, when blocks came to be reported with unsigned totals; before 1.12 a stream's number
-// was passed in other registers.
+// kRemembered for PyTorch 2.0 and later, which report blocks with unsigned totals; before 1.12 a
+// stream's number was passed in other registers.
 enum class Streams { kUnknown, kRemembered };
 
 template <class... A>
@@ -163,7 +164,7 @@ GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, St
   pass_on(behind, address, bytes, device);
 }
 
-// (Device, int64): 1.5. It tells no address, so there is nothing to record.
+// (Device, int64): 1.5. It passes no address, so there is nothing to record.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl(
     Device device, std::int64_t bytes) {
   static constinit FunctionBehind behind("_ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl");
@@ -175,7 +176,7 @@ GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE)
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
 
 // c10::cuda::setCurrentCUDAStream(CUDAStream): the device in one register, the number in the next;
-// before 1.12 both in the first. It may throw, and nothing of ours is in its way then.
+// before 1.12 both in the first. It may throw; the exception passes no frame of ours.
 [[gnu::visibility("default")]] void _ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE(
     std::uint64_t device, std::uint64_t stream) {
   static constinit FunctionBehind behind("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");

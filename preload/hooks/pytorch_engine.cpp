@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's autograd engine carries out a backward pass on threads of its own, which have no Python
 // frames. The thread that called backward() waits for them in a function of libtorch_cpu that
-// libtorch_python calls. Ours stands before it, records where the thread is, and passes the call
-// on.
+// libtorch_python calls. Ours stands before it, records the thread's stack, and passes the call on.
 //
-// - Called without Python's lock; of PyTorch and Python nothing is called here.
-// - What is thrown goes through; nothing of ours is in its way then.
+// - Called without Python's lock; it calls nothing of PyTorch or Python.
+// - Exceptions pass through: no frame of ours is in their way.
 //
 // Sources: torch/csrc/autograd/engine.h, torch/csrc/autograd/python_engine.cpp of PyTorch 2.
 
@@ -17,15 +16,15 @@
 
 namespace gpumemtrace::preload {
 
-// std::vector<at::Tensor>: not trivial, so that the caller says where it is to be made.
+// std::vector<at::Tensor>: not trivial, so that the caller passes the address to make it at.
 struct Tensors {
   void* content[3];
-  ~Tensors() {}  // NOLINT(modernize-use-equals-default): this is what makes it so
+  ~Tensors() {}  // NOLINT(modernize-use-equals-default): with a body it is not trivial
 };
 
 namespace {
 
-// The guard ends before the wait begins: this thread goes through nodes of the host meanwhile.
+// The guard ends before the wait begins: this thread runs host nodes of the graph meanwhile.
 [[gnu::noinline]] void record_waiting_thread() noexcept {
   const CallGuard guard;
   const bool is_recorded = guard.outermost() && recording(false) && record_waiting_stack(guard);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch parses allocator options with one function of libc10, for its environment and for what
-// the program sets later. Ours stands before it, passes the call on, and remembers the text.
+// PyTorch parses allocator options with one function of libc10, both from its environment and from
+// settings that the program makes later. Ours stands before it, passes the call on, and remembers
+// the text.
 //
 // set_per_process_memory_fraction() ends in a virtual function that nothing can stand before; so
-// the fraction is asked for with another one, getMemoryFraction(). Which of an allocator's virtual
-// functions that is, the table of CUDAPluggableAllocator tells: it has it under a name.
+// the fraction is read with another one, getMemoryFraction(). Its index among an allocator's
+// virtual functions comes from the table of CUDAPluggableAllocator, which has that function under a
+// name.
 //
 // Sources: c10/core/AllocatorConfig.{h,cpp}, c10/cuda/CUDACachingAllocator.{h,cpp} and
 // torch/csrc/cuda/CUDAPluggableAllocator.h of PyTorch 2.11.
@@ -26,7 +28,7 @@ namespace gpumemtrace::preload {
 [[GPUMEMTRACE_HOT_DATA]] constinit std::atomic<std::uint64_t>
     reserved_when_asked[kMaxTorchDevices] = {};
 
-// std::string of libstdc++, as far as it is read.
+// The first fields of libstdc++'s std::string, which are all that is read.
 struct Text {
   const char* data;
   std::size_t size;
@@ -45,7 +47,8 @@ constexpr char kPluggableTable[] =
 constexpr char kPluggableFraction[] =
     "_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator17getMemoryFractionEa";
 
-// An object points behind what a table begins with (Itanium C++ ABI: Virtual Table Layout).
+// An object's pointer leads past the first entries of its table (Itanium C++ ABI: Virtual Table
+// Layout).
 constexpr std::size_t kTableBegin = 2;
 constexpr std::size_t kMostFunctions = 32;
 
@@ -53,7 +56,7 @@ constexpr double kNotTold = 0;
 
 class MemoryFraction {
  public:
-  // kNotTold by an older PyTorch.
+  // kNotTold for an older PyTorch.
   [[nodiscard]] double of(std::int8_t device) noexcept {
     if (!looked_.exchange(true)) look();
     const std::size_t index = index_.load();
@@ -131,8 +134,8 @@ using gpumemtrace::preload::Text;
   "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig9parseArgsERKNSt7__" \
   "cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
-// c10::CachingAllocator::AcceleratorAllocatorConfig::parseArgs(const std::string&). It throws where
-// it does not take the text; nothing of ours is in its way then.
+// c10::CachingAllocator::AcceleratorAllocatorConfig::parseArgs(const std::string&). It throws if it
+// rejects the text; the exception passes no frame of ours.
 [[gnu::visibility("default")]] void parse_options(void* config, const Text& text) __asm__(
     GPUMEMTRACE_PARSE_OPTIONS);
 void parse_options(void* config, const Text& text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program sets of PyTorch's caching allocator while it runs.
+// Records the settings of PyTorch's caching allocator that a program changes while it runs.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@ inline constexpr std::size_t kMaxTorchDevices = 32;
 // Reserved bytes of each device when its memory fraction was last asked for.
 extern constinit std::atomic<std::uint64_t> reserved_when_asked[kMaxTorchDevices];
 
-// Asks PyTorch how much of the device the process may take, and records it where it has changed.
-// Inside the allocator's lock: what is called there reads a number and takes no lock.
+// Asks PyTorch for the fraction of the device that the process may take, and records it if it has
+// changed. Inside the allocator's lock: the called function reads a number and takes no lock.
 void record_memory_fraction(const CallGuard& guard, std::int8_t device) noexcept;
 
-// The fraction matters where the allocator takes memory from the driver, or gives it back.
+// The fraction matters when the allocator takes memory from the driver or returns it.
 [[gnu::always_inline]] inline void look_at_memory_fraction(const CallGuard& guard,
                                                            std::int8_t device,
                                                            std::uint64_t reserved_bytes) noexcept {

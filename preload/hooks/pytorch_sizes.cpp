@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes that PyTorch asks its allocator for. Tensors on a GPU are made by functions of
 // libtorch_cpu that libtorch_cuda calls, and resized by one of its own. Ours stand before them,
-// leave the size where the hook of the allocator's reports finds it, and pass the call on.
+// leave the size for the hook of the allocator's reports, and pass the call on.
 //
 // - Sizes are arithmetic on the arguments; nothing of PyTorch or CUDA is called for them.
 // - Tensors that are not on a GPU are passed on at once.
-// - The size is gone when the call returns, and when an exception or the end of the thread goes
-//   through it. The library has no C++ runtime: the unwinder is told of a personality routine of
+// - The size is cleared when the call returns, and when an exception or the end of the thread
+//   passes through it. The library has no C++ runtime: the unwinder gets a personality routine of
 //   our own, which needs none.
-// - What asks the allocator directly (workspaces of cuDNN and cuBLAS) is not seen: its blocks have
-//   no requested size.
+// - Direct requests to the allocator (workspaces of cuDNN and cuBLAS) are not seen: their blocks
+//   have no requested size.
 //
 // Sources: aten/src/ATen/EmptyTensor.{h,cpp}, aten/src/ATen/cuda/EmptyTensor.cpp,
-// aten/src/ATen/native/cuda/Resize.cpp, c10/core/{ScalarType,DispatchKey}.h of PyTorch 1.12
-// to 2.11.
+// aten/src/ATen/native/cuda/Resize.cpp, c10/core/{ScalarType,DispatchKey}.h of PyTorch 1.12 to
+// 2.11.
 
 #include <array>
 #include <cstddef>
@@ -32,10 +32,10 @@ struct Integers {
   const std::int64_t* data;
   std::size_t count;
 };
-// at::TensorBase: not trivial, so that the caller says where it is to be made.
+// at::TensorBase: not trivial, so that the caller passes the address to make it at.
 struct Tensor {
   void* implementation;
-  ~Tensor() {}  // NOLINT(modernize-use-equals-default): this is what makes it so
+  ~Tensor() {}  // NOLINT(modernize-use-equals-default): with a body it is not trivial
 };
 
 namespace {
@@ -63,7 +63,7 @@ std::uint64_t item_bytes(std::uint64_t scalar_type) noexcept {
   return type < kItemBytes.size() ? kItemBytes[type] : 0;
 }
 
-// Sizes that PyTorch refuses (negative, too large) come to no block.
+// No block results from sizes that PyTorch refuses (negative, too large).
 std::uint64_t bytes_of(const Integers& sizes, std::uint64_t scalar_type) noexcept {
   std::uint64_t items = 1;
   for (std::size_t i = 0; i < sizes.count; ++i) items *= static_cast<std::uint64_t>(sizes.data[i]);
@@ -90,7 +90,7 @@ class Request {
   ~Request() { requested_bytes = 0; }
 };
 
-// Of the unwinder's interface (Itanium C++ ABI: Exception Handling, level I).
+// Constants of the unwinder's interface (Itanium C++ ABI: Exception Handling, level I).
 constexpr int kCleanupPhase = 2;
 constexpr int kContinueUnwind = 8;
 
@@ -106,7 +106,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] int gpumemtrace_leave_reques
   return kContinueUnwind;
 }
 
-// Names it for the function that this stands in; relative to the table, four bytes.
+// Names that routine for the surrounding function; relative to the table, four bytes.
 #define GPUMEMTRACE_LEAVES_REQUEST() \
   __asm__ volatile(".cfi_personality 0x1b, gpumemtrace_leave_request")
 
@@ -119,7 +119,7 @@ using gpumemtrace::preload::Request;
 using gpumemtrace::preload::Tensor;
 
 // at::detail::empty_generic(sizes, allocator, keys, type, memory format). An optional memory format
-// goes on as it came: two bytes, or the address of two bytes.
+// is passed on as it came: two bytes, or the address of two bytes.
 #define GPUMEMTRACE_EMPTY_HOOK(function, symbol, data)                                             \
   [[gnu::visibility("default"), gnu::hot]] Tensor function(Integers sizes, void* allocator,        \
                                                            std::uint64_t keys, std::uint64_t type, \
@@ -134,7 +134,7 @@ using gpumemtrace::preload::Tensor;
     return real(sizes, allocator, keys, type, format);                                             \
   }
 
-// With std::optional, as from 2.4 on; and with c10::optional.
+// Two forms: with std::optional from 2.4 on, with c10::optional before.
 GPUMEMTRACE_EMPTY_HOOK(empty_generic,
                        "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"
                        "14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE",

@@ -9,8 +9,8 @@
 
 namespace gpumemtrace::preload {
 
-// Who calls it was bound to it by the loader; without ours there would be nothing to bind to, and
-// the loader would end the program so.
+// The loader bound the caller to our symbol. Without ours it would have found no definition and
+// ended the program with this code.
 [[noreturn, gnu::cold, gnu::noinline]] inline void end_without(const char* name) noexcept {
   constexpr int kLoadersExitCode = 127;
   Line line;
