@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "trace/order.hpp"
+
 namespace gpumemtrace::analyzer {
 
 void PrivatePools::apply(const trace::Graph& call, std::uint32_t writer, const CallSite& site,
