@@ -5,7 +5,7 @@
 //
 // A block is a BlockHeader and `stored_bytes` of payload. Blocks are appended; a checkpoint
 // replaces the whole file by a shorter one. A file whose process was killed ends anywhere; the
-// reader takes what is whole. docs/format.md has the same for people.
+// reader takes what is whole. docs/internals/format.md has the same for people.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that makes every access of the recorder to a file, and packs what it writes. Where the
 // system allows, it has a table of descriptors of its own: the program can neither close a number
-// of ours nor open a file of its own under one (docs/decisions/0013-files-have-a-thread.md).
+// of ours nor open a file of its own under one (decision 13 in docs/internals/decisions).
 //
 //   the background thread              file thread            any thread that records
 //     run() -------- work -------->  carries it out

@@ -342,10 +342,11 @@ class Lists(support.EndToEnd):
 
     def test_the_pages_of_the_documents(self):
         text = (ROOT / "docs" / "README.md").read_text()
-        for page in sorted((ROOT / "docs").glob("*.md")):
+        for page in sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "internals").glob("*.md")]):
+            name = page.relative_to(ROOT / "docs")
             if page.name != "README.md":
-                with self.subTest(page=page.name):
-                    self.assertIn(f"| [{page.name}]({page.name}) |", text)
+                with self.subTest(page=name):
+                    self.assertIn(f"| [{name}]({name}) |", text)
 
     def test_the_cases_on_a_gpu(self):
         text = (ROOT / "tests" / "gpu" / "README.md").read_text()

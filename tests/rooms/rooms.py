@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the source tree against the table of rooms in docs/architecture.md.
+"""Holds the source tree against the table of rooms in docs/internals/architecture.md.
 
 A row of that table is `| room | what is in it | may include |`. A room is a folder; what is in a
 folder below it is another room's. Rows stand lowest first, and the last column names rooms of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source tree has the rooms of docs/architecture.md, and arrows go one way."""
+"""The source tree has the rooms of docs/internals/architecture.md, and arrows go one way."""
 
 import pathlib
 import tempfile
@@ -28,7 +28,7 @@ class ThisTree(unittest.TestCase):
     maxDiff = None
 
     def test_it_agrees_with_the_table(self):
-        text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
         self.assertGreater(len(rooms.read_table(text)), 30)
         self.assertEqual(rooms.complaints(ROOT, text), [])
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/format.md lists every record kind and field. Its tables are written from the declarations:
-// run this test with GPUMEMTRACE_UPDATE_DOCUMENTS=1 to write them anew.
+// docs/internals/format.md lists every record kind and field. Its tables are written from the
+// declarations: run this test with GPUMEMTRACE_UPDATE_DOCUMENTS=1 to write them anew.
 
 #include <algorithm>
 #include <cstdlib>
@@ -96,8 +96,8 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("docs/format.md lists the records as they are declared", "[unit]") {
-  const std::string path = GPUMEMTRACE_SOURCE_DIR "/docs/format.md";
+TEST_CASE("docs/internals/format.md lists the records as they are declared", "[unit]") {
+  const std::string path = GPUMEMTRACE_SOURCE_DIR "/docs/internals/format.md";
   const std::string document = read_file(path);
   const std::size_t begin = document.find(kBegin);
   const std::size_t end = document.find(kEnd);
