@@ -31,9 +31,9 @@ struct ApiInfo {
 
 inline constexpr std::size_t kGetProcAddressVersions = 2;
 
-// The two tables of wrappers. They are the one thing of this room that a higher one defines
-// (preload/hooks/entry_points.cpp, where the wrappers are): constant data, which the linker joins,
-// so that what stands for a function can be looked up down here.
+// The two tables of wrappers. They are all of this room that a higher one defines
+// (preload/hooks/entry_points.cpp, which has the wrappers): constant data, which the linker joins,
+// so that this room can look up a function's wrapper.
 
 // Index by ApiId; entry 0 is empty.
 const std::array<ApiInfo, kApiCount>& apis() noexcept;

@@ -27,7 +27,7 @@ void record_unwrapped(const char* name, const void* address) noexcept {
 void record_runtime_caller(const void* caller) noexcept {
   const auto is_same = [&](const void* entry) { return entry == caller; };
   const auto fill = [&](const void*& entry) { entry = caller; };
-  runtime_callers.add(is_same, fill);  // likewise
+  runtime_callers.add(is_same, fill);  // the first of them are enough here, too
 }
 
 std::size_t unwrapped_count() noexcept { return unwrapped.count(); }

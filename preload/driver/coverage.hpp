@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the wrappers may miss: functions of the driver that we do not wrap, and code that holds a
-// CUDA runtime of its own. Each is kept once, also before a recording starts; the recording writes
-// what is there.
+// The calls that the wrappers may miss: functions of the driver that we do not wrap, and code that
+// holds a CUDA runtime of its own. Each is kept once, also before a recording starts; the recording
+// writes all that are kept.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Unwrapped {
   char name[kMaxUnwrappedName + 1] = {};
   const void* address = nullptr;
 };
-// Complete entries so far; they stay as they are.
+// Complete entries so far; they do not change.
 std::size_t unwrapped_count() noexcept;
 const Unwrapped& unwrapped_at(std::size_t index) noexcept;
 std::size_t runtime_caller_count() noexcept;

@@ -25,8 +25,8 @@ struct Resolved {
   std::atomic<void*> pointer = nullptr;
 };
 
-// An open-addressed map from what a program could have got to the wrapper that stands for it.
-// Filled once, then only read.
+// An open-addressed map from an address that a program could have got to the wrapper for it. Filled
+// once, then only read.
 class IdentityMap {
  public:
   void insert(void* address, void* wrapper) noexcept {
@@ -75,7 +75,7 @@ void resolve_function(Resolved& function, void* handle, const char* symbol, void
   function.pointer.store(by_handle);
   function.exported.store(next != nullptr && next != exported_wrapper ? next : by_handle);
   identities.insert(by_handle, pointer_wrapper);
-  // What cuGetProcAddress of the driver itself returns, where another library hooks dlsym.
+  // The address that the driver's own cuGetProcAddress returns, if another library hooks dlsym.
   identities.insert(symbol_of(library, symbol), pointer_wrapper);
 }
 
@@ -89,7 +89,7 @@ bool resolve() noexcept {
   }
   int expected = kUnresolved;
   if (!resolution.compare_exchange_strong(expected, kResolving)) {
-    // Another thread is at it; it needs well under a millisecond and takes none of our locks.
+    // Another thread resolves them; it needs well under a millisecond and takes none of our locks.
     for (int spin = 0; spin < 100'000'000 && resolution.load() != kReady; ++spin) {
     }
     return resolution.load() == kReady;
@@ -116,7 +116,8 @@ class Query {
  public:
   explicit constexpr Query(const char* name) noexcept : name_(name) {}
   Function* get() noexcept {
-    void* known = address_.load(std::memory_order_relaxed);  // the pointer is all there is
+    void* known =
+        address_.load(std::memory_order_relaxed);  // nothing else is published with the pointer
     if (known == nullptr) {
       known = query(name_);
       address_.store(known, std::memory_order_relaxed);
@@ -136,8 +137,8 @@ constinit Query<cuStreamIsCapturing_t> is_capturing_per_thread("cuStreamIsCaptur
 constinit Query<cuStreamGetCtx_t> get_stream_context("cuStreamGetCtx");
 constinit Query<cuMemGetAddressRange_v2_t> get_address_range("cuMemGetAddressRange_v2");
 
-// Names that allocate, free, map, copy or set memory, as far as a name tells. Getters and the
-// functions of kHarmless do none of it.
+// True for names that allocate, free, map, copy or set memory, as far as a name shows it. Getters
+// and the functions of kHarmless do none of it.
 bool looks_like_memory_function(const char* name) noexcept {
   static constexpr const char* kPrefixes[] = {"cuMem",
                                               "cuArray",
@@ -167,7 +168,7 @@ bool looks_like_memory_function(const char* name) noexcept {
          std::ranges::any_of(kPrefixes, begins_name);
 }
 
-// Wrapped for the sake of PyTorch alone; others call them often.
+// Wrapped only for PyTorch, because other programs call them often.
 bool is_for_pytorch(const void* wrapper) noexcept {
   for (const ApiId api : {ApiId::cuEventCreate, ApiId::cuEventRecord, ApiId::cuEventRecord_ptsz,
                           ApiId::cuEventQuery}) {
@@ -183,7 +184,7 @@ bool is_loaded() noexcept { return resolve(); }
 void* real(ApiId api, Entry entry) noexcept {
   const Resolved& function = functions[static_cast<std::size_t>(api)];
   const auto load = [&]() noexcept {
-    // Relaxed: the pointer is all there is; the code behind it was there before.
+    // Relaxed: nothing else is published with the pointer; the code behind it was there before.
     return entry == Entry::kExported ? function.exported.load(std::memory_order_relaxed)
                                      : function.pointer.load(std::memory_order_relaxed);
   };
@@ -202,7 +203,7 @@ void* stand_in(const ApiInfo& api, Entry entry) noexcept {
   if (entry != Entry::kExported) return nullptr;
   void* const next = real_dlsym(RTLD_NEXT, api.symbol);
   if (next != nullptr) return next;
-  if (libc_dlerror) libc_dlerror();                     // the look-up was ours
+  if (libc_dlerror) libc_dlerror();                     // the error is of our look-up
   return find_symbol_behind(api.exported, api.symbol);  // opened for itself alone (RTLD_LOCAL)
 }
 
@@ -235,7 +236,7 @@ std::uint64_t context_of_stream(std::uint64_t stream) noexcept {
   return reinterpret_cast<std::uintptr_t>(context);
 }
 
-// The driver answers for the current context only, so only that one's device can be known.
+// The driver answers for the current context only, so only that context's device can be known.
 int device_of_context(std::uint64_t handle) noexcept {
   if (current_context() != handle) return -1;
   cuCtxGetDevice_t* function = get_device.get();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real CUDA driver behind the wrappers: its functions, and the few questions that the recorder
-// asks it. Nothing here loads a driver: where none is loaded, there is none.
+// asks it. Nothing here loads a driver: if none is loaded, there is none.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,29 @@
 
 namespace gpumemtrace::preload::driver {
 
-// How the caller reached our wrapper.
+// The way by which the caller reached our wrapper.
 enum class Entry {
   kExported,  // the caller was linked against libcuda.so.1 and reached our symbol
   kPointer,   // the caller got a pointer from dlsym or cuGetProcAddress
 };
 
-// What a wrapper calls: the next definition of the symbol in the process for kExported (another
-// preloaded library may stand before the driver), what dlsym on the driver gives for kPointer.
-// nullptr if no driver is loaded or it lacks the function. Any thread; the first call resolves.
+// The function that a wrapper calls: for kExported the next definition of the symbol in the process
+// (another preloaded library may stand before the driver), for kPointer the one that dlsym finds in
+// the driver. nullptr if no driver is loaded or it lacks the function. Any thread; the first call
+// resolves.
 void* real(ApiId api, Entry entry) noexcept;
 
 // The real cuGetProcAddress (version 1 or 2).
 void* real_get_proc_address(int version, Entry entry) noexcept;
 
-// Where no driver is loaded: another library's definition of a function whose symbol we export, as
-// a library has it that stands in for CUDA in tests. The caller would have got it without us.
-// nullptr if there is none, and for those who have a pointer. Looks it up each time. Any thread.
+// For a process without a driver: another library's definition of a function whose symbol we
+// export. A library that stands in for CUDA in tests has one, and the caller would have reached it
+// without us. nullptr if there is none, and for callers with a pointer. Looks it up each time. Any
+// thread.
 void* stand_in(const ApiInfo& api, Entry entry) noexcept;
 
-// The wrapper that stands for `address`, or `address` itself where we wrap no such function.
-// `name` (may be nullptr) is what was asked for, for the coverage report.
+// The wrapper for `address`, or `address` itself if we wrap no such function. `name` (may be
+// nullptr) is the name that the program asked for, for the coverage report.
 void* wrap(void* address, const char* name) noexcept;
 
 // Functions that are not wrapped, by exported name; nullptr if missing. Resolves each time.
@@ -37,7 +39,7 @@ void* query(const char* name) noexcept;
 
 [[nodiscard]] bool is_loaded() noexcept;
 
-// --- Questions. Each returns its neutral value where the driver cannot answer.
+// --- Questions. Each returns its neutral value if the driver cannot answer.
 
 std::uint64_t current_context() noexcept;
 std::uint64_t context_of_stream(std::uint64_t stream) noexcept;

@@ -21,7 +21,7 @@
 namespace gpumemtrace::preload::nvml {
 namespace {
 
-// Declarations by the NVML API reference: nvmlMemory_v2_t, nvmlProcessInfo_t (third version).
+// Declared as in the NVML API reference: nvmlMemory_v2_t, nvmlProcessInfo_t (third version).
 struct Memory {
   unsigned int version;
   unsigned long long total;
@@ -40,8 +40,8 @@ struct ProcessInfo {
 constexpr unsigned long long kNotAvailable = ~0ull;
 constexpr int kSuccess = 0;
 
-constexpr long kPollNs = 1'000'000;                  // where futexes are forbidden
-constexpr std::uint64_t kLongestLookNs = 5'000'000;  // whether NVML's thread has ended
+constexpr long kPollNs = 1'000'000;                  // if futexes are forbidden
+constexpr std::uint64_t kLongestLookNs = 5'000'000;  // of a wait for the end of NVML's thread
 
 using Device = void*;
 using Init = int();
@@ -118,7 +118,7 @@ void add(Process& sum, const Process& process) noexcept {
   sum.bytes = is_told ? sum.bytes + process.bytes : trace::kBytesNotTold;
 }
 
-// One process may have several entries: one an instance of the device.
+// One process may have several entries: one for each instance of the device.
 void keep(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexcept {
   const auto own_id = static_cast<std::uint32_t>(getpid());
   answer.process_count = 0;
@@ -146,7 +146,7 @@ void keep(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexce
   answer.process_count = std::min<std::uint32_t>(answer.process_count, Answer::kMostProcesses + 1);
 }
 
-// The largest first; those that are not told last.
+// The largest first; processes without a known size last.
 void read_processes(Device device, Answer& answer) noexcept {
   constexpr std::uint32_t kMostListed = 256;
   static constinit ProcessInfo listed[kMostListed] = {};
@@ -233,7 +233,7 @@ void open_library() noexcept {
     state.life.store(Life::kEnded);
     return;
   }
-  // A tenth of a second.
+  // Waits at most a tenth of a second.
   wait_until([] { return state.life.load() != Life::kOpening; }, 2000, 50);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The little of NVML that is needed: how much memory of a device is in use, and by which processes.
-// A thread of ours asks it, so that nobody else waits for it longer than he wants:
+// The little of NVML that is needed: the memory of a device that is in use, and the processes that
+// use it. A thread of ours asks NVML, so that no other thread waits longer than it wants to:
 //
 //   open_library()    NVML's thread opens the library, initialises NVML, ends if there is none
 //   ask()             hands it a question, waits for the answer until the deadline
@@ -13,11 +13,11 @@ namespace gpumemtrace::preload::nvml {
 
 struct Process {
   std::uint64_t bytes = 0;  // trace::kBytesNotTold: NVML does not say
-  std::uint32_t id = 0;     // 0: those that have no entry of their own, `processes` of them
+  std::uint32_t id = 0;     // 0: processes that have no entry of their own, `processes` of them
   std::uint32_t processes = 1;
 };
 
-// What NVML says of one device; each part may be missing.
+// NVML's answer for one device; each part may be missing.
 struct Answer {
   static constexpr std::size_t kMostProcesses = 32;
 
@@ -27,29 +27,28 @@ struct Answer {
   std::uint64_t free_bytes = 0;
 
   bool has_processes = false;
-  // This process first, if it is listed; of the others the largest, and one entry for the rest.
+  // This process first, if it is listed; then the largest others, and one entry for the rest.
   std::uint32_t process_count = 0;
   Process processes[kMostProcesses + 1];
 };
 
-// What the device and its slot agree on at most; zeros if NVML does not say.
+// The fastest link that the device and its slot agree on; zeros if NVML does not say.
 struct Link {
   std::uint32_t generation = 0;
   std::uint32_t width = 0;
 };
 
-// Opens the library; what an earlier process opened means nothing in its forked child.
+// Opens the library. A forked child opens it anew: its parent's does not work there.
 //
-// The thread that starts the recording waits until it is opened, so that it makes no child
+// The thread that starts the recording waits until the library is opened, so that it makes no child
 // meanwhile: loading takes the loader's lock and libc's memory, and a child would inherit them
-// held. A thread of our own does it, because dlopen would change what the program's dlerror() says.
-// Where the program holds the loader's lock, in a constructor, waiting ends after a tenth of a
-// second.
+// held. A thread of our own opens it, because dlopen would change the program's dlerror(). If the
+// program holds the loader's lock, in a constructor, waiting ends after a tenth of a second.
 void open_library() noexcept;
 
-// Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. nullptr if there is no NVML,
-// where the deadline (CLOCK_MONOTONIC) passes first, and while a question is open whose deadline
-// has passed. The answer is valid until the next question.
+// Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. nullptr if there is no NVML, if
+// the deadline (CLOCK_MONOTONIC) passes first, and while a question is open whose deadline has
+// passed. The answer is valid until the next question.
 [[nodiscard]] const Answer* ask(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;
 [[nodiscard]] Link ask_link(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;
 

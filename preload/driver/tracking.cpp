@@ -17,8 +17,9 @@ using trace::ContextId;
 constexpr std::uint32_t kMaxDevices = 128;
 
 struct ContextEntry {
-  std::atomic<std::uint64_t> claimed = 0;  // the handle, by whoever has the entry
-  std::atomic<std::uint64_t> handle = 0;   // likewise, stored last: then the entry is complete
+  std::atomic<std::uint64_t> claimed = 0;  // the handle, stored by the thread that takes the entry
+  std::atomic<std::uint64_t> handle =
+      0;  // the handle again, stored last: then the entry is complete
   std::atomic<int> device = -1;
   std::atomic<bool> primary = false;
   std::atomic<bool> ended = false;
@@ -32,11 +33,11 @@ struct State {
   std::atomic<bool> sampling = false;
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
-  std::atomic<int> first_launches = 0;  // that are still to come, at most
+  std::atomic<int> first_launches = 0;  // how many are still to come, at most
 };
 constinit State state;
 
-// The id of a context, and whether this call has met it first.
+// The id of a context; `is_new` if this call met it first.
 struct Found {
   ContextId id = ContextId::kNone;
   bool is_new = false;
@@ -49,14 +50,14 @@ bool is_entry_of(const ContextEntry& entry, std::uint64_t handle) noexcept {
 
 ContextEntry& entry_of(ContextId id) noexcept { return state.contexts[number_of(id) - 1]; }
 
-// The newest of the first `count` entries that is the handle's.
+// The newest of the first `count` entries that has the handle.
 ContextId find_among(std::uint32_t count, std::uint64_t handle) noexcept {
   while (count > 0 && !is_entry_of(state.contexts[count - 1], handle)) --count;
   return ContextId{count};
 }
 
-// Entries are claimed in order, each by one exchange. Of two threads that meet the same context at
-// once both come to the same free entry, and the one that is late finds the other's handle there.
+// Entries are claimed in order, each by one exchange. If two threads meet the same context at once,
+// both come to the same free entry, and the late one finds the other's handle there.
 Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool primary) noexcept {
   for (; index < kMaxContexts; ++index) {
     ContextEntry& entry = state.contexts[index];
@@ -72,7 +73,7 @@ Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool prima
   return {};
 }
 
-// The device is the driver's to say.
+// The driver knows the device.
 Found find_or_ask(std::uint64_t handle) noexcept {
   if (handle == 0) return {};
   const std::uint32_t count = context_count();
@@ -206,8 +207,8 @@ bool any_pool_in_use() noexcept { return state.pools_in_use.load(); }
 
 std::uint64_t pool_at(std::uint32_t index) noexcept { return state.pools[index].load(); }
 
-// Sampling and teardown each raise their own flag and then look at the other's (both in the one
-// total order of sequentially consistent operations), so at least one of them sees the other.
+// Sampling and teardown each raise their own flag and then check the other's (both in the one total
+// order of sequentially consistent operations), so at least one of them sees the other.
 bool begin_sample() noexcept {
   state.sampling.store(true);
   if (state.teardowns.load() == 0) return true;
@@ -239,7 +240,7 @@ bool captures_open() noexcept {
 void graph_instantiated() noexcept { state.first_launches.fetch_add(1); }
 
 bool graph_launched() noexcept {
-  // Relaxed: a number of its own. Below 0 if threads launch at once.
+  // Relaxed: nothing is ordered by it. Below 0 if threads launch at once.
   return state.first_launches.load(std::memory_order_relaxed) > 0 &&
          state.first_launches.fetch_sub(1) > 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State that the hooks keep besides the records: which context is current on each thread, which
-// primary contexts and pools exist, whether a stream capture is open. Updated by the effects
+// State that the hooks keep besides the records: each thread's current context, the primary
+// contexts and pools that exist, and whether a stream capture is open. Updated by the effects
 // whether or not anything is recorded, so that a recording that starts late knows it too.
 //
 // All functions: any thread, no lock, no allocation. Those that ask the driver say so.
@@ -14,14 +14,14 @@ namespace gpumemtrace::preload::tracking {
 
 // --- Contexts. A ContextId is 1 + the index in a table that only grows; kNone = unknown.
 //
-// What may meet a context for the first time returns its id where it did, else kNone: the caller
-// has its record written (preload/session/context_records.hpp).
+// A function that may meet a context for the first time returns its id if it did, else kNone: the
+// caller has its record written (preload/session/context_records.hpp).
 
 trace::ContextId context_id(std::uint64_t handle) noexcept;
-// It is current then.
+// The new context is current.
 [[nodiscard]] trace::ContextId context_created(std::uint64_t handle, int device) noexcept;
 void context_destroyed(std::uint64_t handle) noexcept;
-// The call does not say which device it belongs to.
+// For calls that do not say which device the context belongs to.
 [[nodiscard]] trace::ContextId context_seen(std::uint64_t handle) noexcept;
 [[nodiscard]] trace::ContextId context_set(std::uint64_t handle) noexcept;
 [[nodiscard]] trace::ContextId context_pushed(std::uint64_t handle) noexcept;
@@ -42,20 +42,20 @@ struct ContextInfo {
   bool ended = false;
 };
 std::uint32_t context_count() noexcept;
-// A handle of 0: there is none, or the thread that adds it has not finished.
+// The result has handle 0 if there is no such context, or the thread that adds it has not finished.
 ContextInfo context_info(trace::ContextId id) noexcept;
 
 // --- Pools that the program uses, for the background thread's samples.
 
 inline constexpr std::uint32_t kMaxPools = 256;
 void pool_seen(std::uint64_t pool) noexcept;
-void pools_in_use() noexcept;                 // some device's current pool, whichever that is
+void pools_in_use() noexcept;                 // some device's current pool
 void pool_ends(std::uint64_t pool) noexcept;  // waits while the background thread asks about it
 [[nodiscard]] bool any_pool_in_use() noexcept;
 std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
 
-// --- The gate between samples and teardown: the background thread asks the driver about a
-// context only between begin_sample() and end_sample(), and never while one is being torn down.
+// --- The gate between samples and teardown: the background thread asks the driver about a context
+// only between begin_sample() and end_sample(), and never while one is being torn down.
 
 [[nodiscard]] bool begin_sample() noexcept;  // false: a teardown is going on; ask later
 void end_sample() noexcept;
@@ -68,15 +68,15 @@ void capture_began() noexcept;
 void capture_ended() noexcept;
 [[nodiscard]] bool captures_open() noexcept;
 
-// --- Executable graphs, whose memory an older driver takes when one is launched first.
+// --- Executable graphs, for which an older driver takes memory at the first launch.
 
 void graph_instantiated() noexcept;
 // True for as many launches as graphs were instantiated: any of them may be a first one.
 [[nodiscard]] bool graph_launched() noexcept;
 
-// --- The rest.
+// --- Fork.
 
-// What a forked child's parent knew of the driver means nothing in the child.
+// Forgets the parent's state in a forked child: it means nothing there.
 void reset_if_forked() noexcept;
 
 }  // namespace gpumemtrace::preload::tracking
