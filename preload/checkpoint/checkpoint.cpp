@@ -45,14 +45,14 @@ class CheckpointMaker {
   }
 
  private:
-  // True while the work goes on.
+  // True while there is no error and keep_up agrees.
   bool going_on() noexcept {
     if (error_ == 0 && !abandoned_ && !request_.keep_up(request_.owner)) abandoned_ = true;
     return error_ == 0 && !abandoned_;
   }
 
-  // Has the file thread repeat `step` until it returns false; keep_up is called in between, here.
-  // A step of its own for the file thread, block by block, would cost more than what it does.
+  // Makes the file thread repeat `step` until it returns false; keep_up is called in between, on
+  // this thread. One request for each step would cost more than the step.
   template <class Step>
   void repeat(Step step) noexcept {
     bool has_more = true;
@@ -67,7 +67,7 @@ class CheckpointMaker {
     }
   }
 
-  // The newest blocks stay, as many as fit. False if nothing is older than them.
+  // Chooses the newest blocks to keep, as many as fit. False if nothing is older than they are.
   bool choose_cut() noexcept {
     std::uint64_t compactable_bytes = 0;
     for (const PackedBlock& block : index_.blocks()) {
@@ -97,13 +97,13 @@ class CheckpointMaker {
     repeat([this]() noexcept { return compact_block(); });
   }
 
-  // Up to the end of one of the blocks that are merged. False after the last record.
+  // Compacts up to the end of one of the merged blocks. False after the last record.
   bool compact_block() noexcept {
     for (bool at_block_end = false; error_ == 0 && !at_block_end;) {
       const trace::RecordHeader* record = streams_.head();
       if (record == nullptr) return false;
       const std::uint64_t ticks = trace::ticks_of_key(streams_.head_key());
-      // Whether the missing free comes in time stands behind the cut: then this is the cut.
+      // The free that is missing here may come behind the cut: so the cut is here.
       if (ticks + trace::kReorderWindowTicks > cut_ticks_ && compaction_.is_conflict(*record)) {
         return false;
       }
@@ -170,8 +170,8 @@ class CheckpointMaker {
     return going_on();
   }
 
-  // Chunks of the ring that were packed, and are compacted now, may still stand in it: a mark a
-  // writer tells the reader how far the checkpoint goes.
+  // Chunks of the ring that were packed, and are compacted now, may still stand in it: one mark for
+  // each writer tells the reader how far the checkpoint goes.
   void write_folded_marks() noexcept {
     for (const PackedStream& stream : streams_.streams()) {
       if (error_ != 0 || abandoned_) return;
@@ -207,7 +207,7 @@ class CheckpointMaker {
     return stream.next > stream.first || is_split(stream);
   }
 
-  // Blocks that the cut goes through: their later records become blocks of their own.
+  // The cut goes through these blocks: their later records become blocks of their own.
   void write_split_blocks() noexcept {
     for (const PackedStream& stream : streams_.streams()) {
       if (error_ != 0 || abandoned_) return;
@@ -234,7 +234,7 @@ class CheckpointMaker {
     });
   }
 
-  // What keep_up has appended since the index was made.
+  // Copies the blocks that keep_up has appended since the index was made.
   void copy_newest_blocks() noexcept {
     std::uint64_t copied = index_.end();
     repeat([&]() noexcept {

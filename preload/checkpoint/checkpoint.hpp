@@ -25,15 +25,15 @@ enum class CheckpointResult {
 struct CheckpointRequest {
   const char* path = nullptr;    // of the trace
   std::uint64_t keep_bytes = 0;  // of the newest blocks
-  // Whatever is not in the file yet took effect later.
+  // Records that are not in the file yet took effect later than this.
   std::uint64_t limit_ticks = 0;
   // Called about every millisecond: may append to the trace; false ends the work.
   bool (*keep_up)(void* owner) = nullptr;
   void* owner = nullptr;
 };
 
-// The thread that owns the writer. Takes about a tenth of a microsecond a compacted record; memory
-// grows with what is live. `error` is an errno value.
+// For the thread that owns the writer. Takes about a tenth of a microsecond for each compacted
+// record; memory grows with the number of live allocations. `error` is an errno value.
 [[nodiscard]] CheckpointResult make_checkpoint(TraceWriter& writer,
                                                const CheckpointRequest& request,
                                                int& error) noexcept;

@@ -54,12 +54,12 @@ void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
   now_ = trace::next_model_time(now_, record.kind, ticks);
   if (counts_.first_time == 0) counts_.first_time = now_;
   if (!waits_.empty() && is_event(record.kind)) end_wait();
-  // The process died in it, and the report says so.
+  // The process died in the call, and the report says so.
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     retain(record);
     return;
   }
-  // The calls that they would be joined to are gone, too; the report says how many there were.
+  // The calls that they would be joined to are compacted, too; the report has their number.
   if (record.kind >= RecordKind::kActivityCall && record.kind <= RecordKind::kActivityKernel) {
     ++counts_.activity_records;
     return count_gone(record);
@@ -100,7 +100,7 @@ void Compaction::apply(const trace::Thread& thread) noexcept {
   }
 }
 
-// Behind the cut only those matter that go on there; write() says them anew.
+// Only waits that go on behind the cut matter there; write() writes them again.
 void Compaction::apply(const trace::WaitingStack& wait) noexcept {
   count_gone(wait.record);
   for (Wait& known : waits_) {
@@ -150,8 +150,8 @@ void Compaction::apply(const trace::Gap& gap) noexcept {
   count_gone(gap.record);
 }
 
-// Steps and ranges go with the detail. From where on leaks count must stay known: without it what
-// lives from before would be a leak.
+// Steps and ranges go with the detail. The mark from which leaks count must stay: without it all
+// that was allocated before would be a leak.
 void Compaction::apply(const trace::Annotation& annotation) noexcept {
   const bool is_leaks_mark = annotation.operation == trace::AnnotationOperation::kMark &&
                              annotation.name != 0 && annotation.name == leaks_mark_name_;
@@ -203,7 +203,7 @@ void Compaction::apply(const trace::Copy& call) noexcept {
   trace::Totals like = transfer_like(call.call);
   const ledger::Location source = locate(call.source, call.source_type, call.call);
   const ledger::Location destination = locate(call.destination, call.destination_type, call.call);
-  // What the call said matters where nothing was found.
+  // The call's own type matters if the address is not known.
   if (source.memory == ledger::MemoryClass::kUnknown) like.source_type = call.source_type;
   if (destination.memory == ledger::MemoryClass::kUnknown) {
     like.destination_type = call.destination_type;
@@ -224,9 +224,9 @@ void Compaction::apply(const trace::Set& call) noexcept {
   add_transfer(call.call, like, call.bytes, true);
 }
 
-// As long as no graph has memory of its own, graphs change nothing that is counted but their
-// number. Once one has, every call about graphs stays; the sums here do not follow what launches
-// allocate.
+// As long as no graph has memory of its own, graphs change only their own number among the sums.
+// Once one has, every call about graphs stays; the sums here do not follow the allocations of
+// launches.
 void Compaction::apply(const trace::Graph& call) noexcept {
   using trace::GraphOperation;
   const trace::RecordHeader& record = call.call.record;
@@ -262,7 +262,8 @@ Compaction::GraphCount* Compaction::graph_count(std::int32_t device) noexcept {
   return &graph_counts_[graph_counts_.size() - 1];
 }
 
-// The call stays as long as its graph is alive: what the driver took for it is told at its line.
+// The call stays as long as its graph is alive: the report shows at its line the memory that the
+// driver took for it.
 void Compaction::instantiate(const trace::Graph& call) noexcept {
   trace::Totals like = totals_like(call.call);
   like.location = contexts_.device_of(call.call.context);
@@ -311,8 +312,9 @@ void Compaction::apply(const trace::Import& call) noexcept {
   retain(record);
 }
 
-// Of each source the first, the last and the highest stay: of NVML's numbers for processes the one
-// at which this process had most, of the others the one at which most of the card was in use.
+// The first, the last and the highest sample of each source stay. The highest of NVML's numbers for
+// processes is the one with most memory for this process; of the others, the one with most of the
+// card in use.
 void Compaction::apply(const trace::MemorySample& sample) noexcept {
   const std::uint64_t used = sample.total_bytes - sample.reserved_bytes - sample.free_bytes;
   const std::uint64_t height =
@@ -324,7 +326,7 @@ void Compaction::apply(const trace::MemorySample& sample) noexcept {
   device->add_sample(sample, now_, physical_bytes(*device), device->peak.time != 0);
 }
 
-// Those beyond the first so many are kept as one.
+// Processes beyond kMostProcesses are kept as one.
 void Compaction::apply(const trace::ProcessSample& sample) noexcept {
   constexpr std::size_t kMostProcesses = 64;
   const std::uint64_t height = sample.bytes == trace::kBytesNotTold ? 0 : sample.bytes;

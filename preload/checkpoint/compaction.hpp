@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compacts the oldest records of a trace into what a checkpoint keeps of them: what is still live,
-// who held the peaks, and totals of the rest. Knows no file; preload/checkpoint/checkpoint.cpp
-// feeds it. What records mean for memory is the ledger's to say (trace/ledger/), as it is for the
-// analyzer.
+// Compacts the oldest records of a trace into a checkpoint: the memory that is still live, the
+// holders of the peaks, and totals of the rest. Knows no file; preload/checkpoint/checkpoint.cpp
+// feeds it. The ledger (trace/ledger/) knows the effect of records on memory, as for the analyzer.
 //
 //   add(record) in the order in which records took effect  ->  write(): the checkpoint's records
 //
-// Whatever is not understood to be over is retained as it is: to retain too much is always right. A
+// A record that may still matter is retained as it is: retaining too much is always right. A
 // checkpoint's own records are compacted like others, so checkpoints do not pile up.
 #pragma once
 
@@ -34,17 +33,18 @@ struct RecordSink {
   bool (*take)(void* owner, const trace::RecordHeader& record) = nullptr;
 };
 
-// - One thread. Memory grows with what is live and with the number of call sites.
-// - failed() where the system has no memory: the result is worthless then.
+// - One thread. Memory grows with live allocations and with the number of call sites.
+// - failed() if the system has no memory: the result is worthless then.
 class Compaction {
  public:
   // The record took effect at `ticks`; records come in the order of trace/order.hpp. Its words may
   // not change while add() runs.
   void add(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks) noexcept;
-  // The record hands out an address that is live: whether the free that is missing comes within the
-  // reorder window must be seen before it is compacted.
+  // True if the record hands out an address that is live. Before it is compacted, the caller must
+  // see whether the missing free comes within the reorder window.
   [[nodiscard]] bool is_conflict(const trace::RecordHeader& record) noexcept;
-  // The checkpoint's records; all that follow in the trace took effect after `cut_ticks`.
+  // The checkpoint's records. All records that follow it in the trace took effect after
+  // `cut_ticks`.
   [[nodiscard]] bool write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept;
 
   [[nodiscard]] bool failed() const noexcept {
@@ -58,7 +58,7 @@ class Compaction {
     std::uint64_t bytes = 0;
     std::uint64_t born_time = 0;  // model time
     std::uint32_t group = 0;
-    std::uint32_t pool = 0;  // of stream-ordered memory: index
+    std::uint32_t pool = 0;  // index; for stream-ordered memory
     RecordId record = 0;
   };
   // Physical memory, by its handle, or a mapping of it.
@@ -68,18 +68,18 @@ class Compaction {
     std::uint64_t born_time = 0;  // model time
     std::uint32_t group = kNoIndex32;
     std::int32_t device = ledger::kUnknownDevice;
-    RecordId record = 0;    // that created it, or mapped it
+    RecordId record = 0;    // the record that created it, or mapped it
     RecordId released = 0;  // the free that dropped the last reference, while mappings remain
     bool stays = false;     // its records stay in the trace: imported, or retained
   };
   struct SegmentTag {
-    RecordId record = 0;  // of the reservation
+    RecordId record = 0;  // the record of the reservation
     bool has_blocks = false;
-    std::int32_t device = ledger::kUnknownDevice;  // of the segment
+    std::int32_t device = ledger::kUnknownDevice;  // the segment's device
 
     [[nodiscard]] bool is_segment() const { return has_blocks; }
   };
-  // How a pair of an allocation and its free counts.
+  // An allocation with its free, as the sums count them.
   struct Pair {
     std::uint64_t bytes = 0;
     std::uint64_t host_ticks = 0;
@@ -89,7 +89,7 @@ class Compaction {
   struct Shadow {
     std::uint64_t address = 0;
     std::uint64_t deadline_ticks = 0;
-    std::uint32_t writer = 0;  // of the newer allocation
+    std::uint32_t writer = 0;  // the newer allocation's writer
     std::uint32_t group = 0;
     Pair pair;
   };
@@ -97,15 +97,15 @@ class Compaction {
   struct LiveGraph {
     std::uint64_t handle = 0;
     std::uint32_t group = 0;
-    RecordId record = 0;  // that instantiated it
+    RecordId record = 0;  // the record that instantiated it
   };
-  // The executable graphs of a device, which are as many as were alive at once at most.
+  // The executable graphs of a device, and the most that were alive at once.
   struct GraphCount {
     std::int32_t device = ledger::kUnknownDevice;
     std::uint64_t live = 0;
     std::uint64_t most_live = 0;
   };
-  // The group of the last block that came from the stack.
+  // The group of the stack's last block.
   struct BlockGroup {
     trace::StackId stack = trace::StackId::kNone;
     std::int32_t device = ledger::kUnknownDevice;
@@ -116,10 +116,10 @@ class Compaction {
     std::uint32_t writer = 0;
     std::uint64_t thread_id = 0;
   };
-  // What a thread that waits was last said to do.
+  // The last recorded stack of a thread that waits.
   struct Wait {
     std::uint64_t thread_id = 0;
-    std::uint32_t writer = 0;  // of the thread itself; 0 = not known
+    std::uint32_t writer = 0;  // the thread's own writer; 0 = not known
     trace::StackId stack = trace::StackId::kNone;
   };
   class Output;
@@ -129,7 +129,7 @@ class Compaction {
   using Blocks = ledger::FlatMap<Live, &Live::address, MappedArray>;
   using VirtualMemory = ledger::VirtualMemory<LiveMapped, SegmentTag>;
 
-  // compaction.cpp: what needs no more than counting or retaining
+  // --- compaction.cpp: records that are only counted or retained
   RecordId retain(const trace::RecordHeader& record) noexcept;
   void drop(RecordId id) noexcept;
   void count_gone(const trace::RecordHeader& record) noexcept;
@@ -141,7 +141,7 @@ class Compaction {
   }
   void apply(const trace::Range& call) noexcept { count_gone(call.call.record); }
   void apply(const trace::OtherCall& call) noexcept { count_gone(call.call.record); }
-  // Nothing is replayed behind a checkpoint.
+  // Replay ends at a checkpoint, so it needs none of these.
   void apply(const trace::AllocatorSetting& setting) noexcept { count_gone(setting.record); }
   void apply(const trace::BlockWait& wait) noexcept { count_gone(wait.record); }
   void apply(const trace::Clock& clock) noexcept { retain_sample(clock.record, 0); }
@@ -156,7 +156,7 @@ class Compaction {
   void apply(const trace::Context& context) noexcept;
   void apply(const trace::Annotation& annotation) noexcept;
   void apply(const trace::WaitingStack& wait) noexcept;
-  // The thread of the present record waits no more.
+  // The thread of the present record no longer waits.
   void end_wait() noexcept;
   void apply(const trace::Tensor& tensor) noexcept;
   void apply(const trace::Copy& call) noexcept;
@@ -178,7 +178,7 @@ class Compaction {
     retain_sample(limits.record, trace::number_of(limits.context), limits.stack_bytes);
   }
 
-  // compaction_memory.cpp: allocations, frees, blocks, contexts
+  // --- compaction_memory.cpp: allocations, frees, blocks, contexts
   void apply(const trace::Allocation& call) noexcept;
   void apply(const trace::Free& call) noexcept;
   void refuse(const trace::Free& call) noexcept;
@@ -194,17 +194,18 @@ class Compaction {
   void make_room(Memory::Space space, std::uint64_t address) noexcept;
   void give_up(const Shadow& shadow) noexcept;
   [[nodiscard]] bool end_shadow(const trace::Free& call) noexcept;
-  // Takes it out of the sums; its record stays.
+  // Takes the allocation out of the sums; its record stays.
   void end_sums(const Live& live) noexcept;
-  // `freed_by`: the call, where it is known; `is_freed`: not by what nobody saw.
+  // `freed_by`: the call, if it is known. `is_freed`: false if the free was not seen.
   void count_pair(std::uint32_t group, const Pair& pair, bool is_freed,
                   const trace::CallHeader* freed_by) noexcept;
   Pair pair_of(const Live& live) noexcept;
   void mark_segment(std::uint64_t address) noexcept;
-  // What the group holds turns out to be a segment of the framework: the group that it counts in.
+  // The group's memory turns out to be a segment of the framework. Returns the group to count it
+  // in.
   std::uint32_t move_to_segments(std::uint32_t group, const LiveBytes& live) noexcept;
 
-  // compaction_mapping.cpp: virtual memory and pools
+  // --- compaction_mapping.cpp: virtual memory and pools
   void create_physical(const trace::Allocation& call, std::uint32_t group) noexcept;
   void release_physical(const trace::Free& call) noexcept;
   void apply(const trace::Mapping& call) noexcept;
@@ -228,7 +229,7 @@ class Compaction {
     return sums_.driver_bytes(device) + pools_.sums_of(device.device).reserved_bytes;
   }
 
-  // compaction_result.cpp: earlier checkpoints, and the new one
+  // --- compaction_result.cpp: earlier checkpoints, and the new one
   void apply(const trace::Totals& totals) noexcept;
   void apply(const trace::RecentFree& recent) noexcept;
   void apply(const trace::RefusedFree& refused) noexcept { refused_frees_.add(refused); }
@@ -253,29 +254,29 @@ class Compaction {
   ledger::CopyLocations copy_locations_;
   ledger::Contexts contexts_;
   ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
-  MappedArray<Wait> waits_;  // those that go on
+  MappedArray<Wait> waits_;  // of threads that still wait
   MappedArray<Shadow> shadows_;
   ledger::RefusedFrees refused_frees_;
   ledger::FlatMap<LiveGraph, &LiveGraph::handle, MappedArray> executables_;
   MappedArray<GraphCount> graph_counts_;
 
   std::uint64_t now_ = 0;    // model time (trace/order.hpp)
-  std::uint64_t ticks_ = 0;  // of the present record
+  std::uint64_t ticks_ = 0;  // the present record's
   std::uint32_t writer_ = 0;
   RecordId open_capture_ = 0;
   RecordId gap_ = 0;
   RecordId dropped_ = 0;
-  RecordId leaks_mark_ = 0;                 // the last mark that says from where on leaks count
+  RecordId leaks_mark_ = 0;                 // the last mark from which leaks count
   std::uint32_t leaks_mark_name_ = 0;       // the number of its name; 0 = not known yet
   std::uint32_t last_totals_ = kNoIndex32;  // the group of the totals that came last
-  // Of the peak record that came last and won, for the holders that follow it; epoch 0: none.
+  // The last peak record that won, for the holders that follow it; epoch 0: none.
   Level restored_level_ = Level::kDriver;
   bool restored_is_physical_ = false;
   std::int32_t restored_device_ = ledger::kHostDevice;
   std::uint32_t restored_epoch_ = 0;
   std::array<BlockGroup, 256> block_groups_;  // by stack, modulo the size
   trace::Checkpoint counts_;
-  bool allocations_are_missing_ = false;  // an address that nobody knows may be anything
+  bool allocations_are_missing_ = false;  // then an unknown address may be anything
   bool graph_memory_ = false;
   bool failed_ = false;
 };

@@ -6,10 +6,10 @@
 
 namespace gpumemtrace::preload {
 
-// What changes of virtual memory mean for the sums, and which records they leave.
+// Follows changes of virtual memory in the sums, and keeps the records that a checkpoint needs.
 class Compaction::MappingOwner {
  public:
-  // `freed_by`: the call, where it is known. `stays`: it remains in the trace.
+  // `freed_by`: the call, if it is known. `stays`: the record of the call stays in the trace.
   explicit MappingOwner(Compaction& compaction, const trace::CallHeader* freed_by = nullptr,
                         bool stays = false) noexcept
       : compaction_(compaction), freed_by_(freed_by), stays_(stays) {}
@@ -30,7 +30,7 @@ class Compaction::MappingOwner {
     compaction_.shrink_segments(tag.device, mapping.bytes);
   }
   void map(const LiveMapped&) const noexcept {}
-  // Without the call that unmaps it, the mapping must go, too; with it, it must stay.
+  // If the call that unmaps it goes, the mapping must go, too; if it stays, so must the mapping.
   void unmap(const LiveMapped& mapping, LiveMapped& physical) const noexcept {
     if (stays_) {
       physical.stays = true;
@@ -118,7 +118,7 @@ void Compaction::apply(const trace::Mapping& call) noexcept {
   }
 }
 
-// Other processes' memory: its records stay, and no sum of ours counts it.
+// Memory of other processes: its records stay, and none of our sums counts it.
 void Compaction::import_handle(const trace::Mapping& call) noexcept {
   retain(call.call.record);
   if (call.handle == 0) return;
@@ -170,7 +170,7 @@ void Compaction::free_reservation(const trace::Mapping& call) noexcept {
   }
 }
 
-// The framework deals blocks from the reservation.
+// The framework hands out blocks of the reservation.
 void Compaction::mark_reservation(VirtualMemory::Reservation& reservation,
                                   std::int32_t device) noexcept {
   const SegmentTag tag{reservation.tag.record, true, device};

@@ -79,7 +79,7 @@ void Compaction::apply(const trace::Allocation& call) noexcept {
   }
 }
 
-// Into the sums.
+// Adds the allocation to the sums.
 void Compaction::begin(const Live& live) noexcept {
   sums_.add(live.group, {live.bytes, live.born_time}, now_);
   const Account& account = sums_.account_of(live.group);
@@ -123,8 +123,8 @@ void Compaction::count_pair(std::uint32_t index, const Pair& pair, bool is_freed
   if (freed_by != nullptr) group.freed.add_site(ledger::site_of(*freed_by), now_);
 }
 
-// The driver hands out an address only when it is free, so the free of a live one is missing, or
-// another thread recorded it a little late.
+// The driver hands out only free addresses, so the free of a live one is missing, or another thread
+// recorded it a little late.
 void Compaction::make_room(Memory::Space space, std::uint64_t address) noexcept {
   Live older;
   if (!memory_.remove(space, address, older)) return;
@@ -294,8 +294,8 @@ void Compaction::mark_segment(std::uint64_t address) noexcept {
   }
 }
 
-// True if the end of the context ended anything. The records of that stay: what a teardown ended
-// is reported as never freed.
+// True if the end of the context ended any memory. The records of that memory stay: memory that a
+// teardown ended is reported as never freed.
 bool Compaction::end_context(const trace::ContextCall& call) noexcept {
   bool any = false;
   const auto belongs = [&](const Live& live) {

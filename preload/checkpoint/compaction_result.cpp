@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::preload {
 
-// The records of the new checkpoint: the first that is not taken is the last.
+// Writes the records of the new checkpoint, until the sink refuses one.
 class Compaction::Output {
  public:
   Output(const RecordSink& sink, std::uint64_t cut_ticks) noexcept

@@ -6,7 +6,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// Beside caller, pool, api and flags, what calls have in common stands in these bytes of Totals.
+// Calls of a group agree in caller, pool, api, flags and in these bytes of Totals.
 constexpr std::size_t kAlikeBytes =
     offsetof(trace::Totals, last_time) - offsetof(trace::Totals, stack);
 static_assert(kAlikeBytes == 32);
@@ -28,8 +28,8 @@ bool are_alike(const trace::Totals& a, const trace::Totals& b) noexcept {
          a.record.flags == b.record.flags && memcmp(&a.stack, &b.stack, kAlikeBytes) == 0;
 }
 
-// One thing that was live at the moment of this epoch changes its group. Shares that were not saved
-// follow what is live.
+// An allocation that was live at the peak of this epoch changes its group. Shares that were not
+// saved follow the live bytes.
 void move_share(Share& lost, Share& won, std::uint32_t epoch, const LiveBytes& live) noexcept {
   if (lost.epoch == epoch) {
     lost.bytes -= live.bytes;
@@ -202,7 +202,7 @@ void GroupSums::move_at(std::uint32_t from, std::uint32_t to, Share Group::*shar
   }
 }
 
-// What an earlier checkpoint says of the peak stands in groups of its own.
+// The peak of an earlier checkpoint has groups of its own.
 void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
                                     std::uint32_t epoch, const LiveBytes& live) noexcept {
   const std::int32_t device = rows_[groups_[from].row].device;

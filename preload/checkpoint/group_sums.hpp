@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of a compaction: how much of what is live, who holds it, and how high it has been.
+// The sums of a compaction: the live bytes, their holders, and their peaks.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ using ledger::MappedArray;
 
 inline constexpr std::uint32_t kNoIndex32 = ~std::uint32_t{0};
 
-// What calls like this one have in common, as far as that is the same of all kinds.
+// The fields of Totals that a call of any kind shares with its group.
 [[nodiscard]] inline trace::Totals totals_like(const trace::CallHeader& call) noexcept {
   trace::Totals like;
   like.kind = static_cast<std::uint32_t>(call.record.kind);
@@ -37,19 +37,19 @@ struct PeakSnapshot {
   std::uint64_t time = 0;  // model time
   std::uint64_t bytes = 0;
   std::uint32_t epoch = 0;  // counts the highest points
-  // Whose bytes it was is told by what groups saved, and by nothing else: it came from an earlier
+  // The holders are only known from the groups' saved shares: the peak came from an earlier
   // checkpoint.
   bool is_restored = false;
 };
 
-// What a group had at a peak; valid while the epochs agree.
+// The bytes of a group at a peak; valid while the epochs agree.
 struct Share {
   std::uint32_t epoch = 0;
   std::uint32_t count = 0;
   std::uint64_t bytes = 0;
 };
 
-// Calls that differ in nothing that a report tells.
+// Calls that a report does not distinguish.
 struct Group {
   std::uint32_t row = kNoIndex32;  // kNoIndex32: holds no memory
   std::uint32_t live_count = 0;
@@ -58,10 +58,10 @@ struct Group {
   Share at_physical_peak;
   ledger::Releases freed;
   bool is_restored = false;  // holders of a peak from an earlier checkpoint
-  trace::Totals totals;      // what the calls have in common, and the sums of those that are over
+  trace::Totals totals;      // the common fields of the calls, and the sums of those that are over
 };
 
-// Memory of one kind on one device; of pools, of one pool.
+// Memory of one kind on one device; for pools, of one pool.
 struct Row {
   Kind kind = Kind::kDevice;
   std::int32_t device = ledger::kHostDevice;
@@ -79,11 +79,11 @@ struct Account {
   PeakSnapshot peak;
 };
 
-// The process's physical bytes of one device: what it allocated of the driver and what its pools
-// hold.
+// The process's physical bytes on one device: its allocations from the driver and the bytes that
+// its pools hold.
 struct Physical : ledger::DeviceSamples {
   std::int32_t device = ledger::kHostDevice;
-  std::uint32_t account = 0;  // of the driver's memory
+  std::uint32_t account = 0;  // the account of the driver's memory
   ledger::ReservedBytes framework;
   PeakSnapshot peak;
   ledger::Parts at_peak;
@@ -94,24 +94,25 @@ struct LiveBytes {
   std::uint64_t born_time = 0;  // model time
 };
 
-// - A sum costs a few stores an event. Whose bytes a peak was is not copied at the peak: a group
-//   saves its share before it changes for the first time after it.
-// - failed() where the system had no memory; the sums are worthless then.
+// - A sum costs a few stores for each event. A peak does not copy its holders: a group saves its
+//   share before it changes for the first time after the peak.
+// - failed() if the system had no memory; the sums are worthless then.
 class GroupSums {
  public:
-  // Index of the group of calls like these, whose sums do not matter; kNoIndex32 without memory.
+  // Index of the group of calls like this, without regard to its sums; kNoIndex32 if there is no
+  // memory.
   std::uint32_t group_of(const trace::Totals& like, bool is_restored = false) noexcept;
-  // The group's memory belongs to this account; the pool only if there are several.
+  // The group's memory belongs to this account; the pool counts only if there are several.
   void bind(std::uint32_t group, Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
 
   void add(std::uint32_t group, const LiveBytes& live, std::uint64_t now) noexcept;
   void remove(std::uint32_t group, std::uint64_t bytes) noexcept;
-  // What is live turns out to belong to another group of the same row, and always did.
+  // Live bytes turn out to belong to another group of the same row, and always did.
   void move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept;
-  // The group that stands for what an earlier checkpoint says of groups like this one.
+  // The group that holds an earlier checkpoint's numbers of groups like this one.
   std::uint32_t restored_group_of(const trace::Totals& like, std::int32_t device) noexcept;
 
-  // The bytes that pools hold have changed, or driver memory has: looks for a new physical peak.
+  // The bytes of pools or of driver memory have changed: checks for a new physical peak.
   void physical_changed(std::int32_t device, const ledger::PoolSums& pools,
                         std::uint64_t now) noexcept;
   std::uint64_t driver_bytes(const Physical& device) const noexcept {
@@ -125,9 +126,9 @@ class GroupSums {
   Row* row(Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
   Physical* physical(std::int32_t device) noexcept;
 
-  // What the group had at the moment.
+  // The group's bytes at the peak.
   Share share_of(const Group& group, const Share& saved, const PeakSnapshot& moment) const noexcept;
-  // A peak of an earlier checkpoint: it replaces ours where it is not lower.
+  // A peak of an earlier checkpoint: it replaces ours unless it is lower.
   [[nodiscard]] bool compete(PeakSnapshot& moment, std::uint64_t bytes,
                              std::uint64_t time) noexcept;
 
@@ -149,7 +150,7 @@ class GroupSums {
   std::uint32_t account_index(Level level, std::int32_t device) noexcept;
 
   MappedArray<Group> groups_;
-  MappedArray<std::uint32_t> index_;  // of groups_, plus 1, by hash; 0 = empty
+  MappedArray<std::uint32_t> index_;  // indexes of groups_, plus 1, by hash; 0 = empty
   MappedArray<Row> rows_;
   MappedArray<Account> accounts_;
   MappedArray<Physical> physicals_;

@@ -105,7 +105,7 @@ int PackedStreams::make_streams() noexcept {
   return 0;
 }
 
-// By key; at the same key, by writer, as the analyzer has it.
+// Orders by key; at the same key, by writer, as the analyzer does.
 bool PackedStreams::is_before(std::uint32_t a, std::uint32_t b) const noexcept {
   return streams_[a].key != streams_[b].key ? streams_[a].key < streams_[b].key : a < b;
 }

@@ -16,7 +16,7 @@ namespace gpumemtrace::preload {
 using ledger::MappedArray;
 
 struct PackedBlock {
-  std::uint64_t offset = 0;  // of the header, in the file
+  std::uint64_t offset = 0;  // the header's, in the file
   trace::BlockHeader header;
   bool is_compacted = false;
 
@@ -39,13 +39,13 @@ class PackedIndex {
 
 // One writer's blocks.
 struct PackedStream {
-  std::uint32_t first = 0;  // places in PackedStreams::order()
-  std::uint32_t next = 0;   // the block that is loaded, or that would be next
+  std::uint32_t first = 0;  // index into PackedStreams::order()
+  std::uint32_t next = 0;   // the loaded block, or the next to load
   std::uint32_t end = 0;
   bool is_loaded = false;
-  std::uint32_t position = 0;  // of the head in the image: what comes before was taken
+  std::uint32_t position = 0;  // the head's, in the image: records before it were taken
   std::uint32_t image_bytes = 0;
-  std::uint64_t key = 0;       // of the head, never less than that of a record before it
+  std::uint64_t key = 0;       // the head's, never less than that of a record before it
   std::byte* image = nullptr;  // room for the largest chunk
 };
 
@@ -79,7 +79,7 @@ class PackedStreams {
   const PackedBlock& block(std::uint32_t place) const noexcept {
     return index_->blocks()[order_[place]];
   }
-  // The rest of the stream's loaded block stands elsewhere.
+  // The rest of the stream's loaded block is written elsewhere.
   void mark_compacted(const PackedStream& stream) noexcept {
     index_->blocks()[order_[stream.next]].is_compacted = true;
   }
@@ -91,7 +91,7 @@ class PackedStreams {
   struct Workspace;
   [[nodiscard]] int sort_blocks() noexcept;
   [[nodiscard]] int make_streams() noexcept;
-  // Sets the stream's head; one without a head is over.
+  // Sets the stream's head; a stream without a head is over.
   [[nodiscard]] int find_head(PackedStream& stream, bool& is_over) noexcept;
   [[nodiscard]] int load(PackedStream& stream) noexcept;
   static void unload(PackedStream& stream) noexcept;
@@ -100,7 +100,7 @@ class PackedStreams {
 
   PackedIndex* index_ = nullptr;
   const OwnFile* file_ = nullptr;
-  std::uint64_t last_key_ = 0;  // of the cut
+  std::uint64_t last_key_ = 0;  // of the record at the cut
   std::uint64_t cut_ticks_ = 0;
   Workspace* workspace_ = nullptr;
   MappedArray<std::uint32_t> order_;  // indexes of blocks: by writer, sequence, offset

@@ -32,7 +32,7 @@ void RetainedRecords::drop(RecordId id) noexcept {
   std::uint64_t& word = words_[positions_[id - 1]];
   word = length_of(word);
   dropped_words_ += 1 + length_of(word);
-  // Without memory for the list the id is not given again, which harms nobody.
+  // If there is no memory for the list, the id is not reused, which does no harm.
   [[maybe_unused]] const bool listed = unused_.push(id);
 }
 

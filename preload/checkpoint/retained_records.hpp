@@ -19,7 +19,7 @@ using RecordId = std::uint32_t;
 // - Pointers to records are valid until the next retain().
 class RetainedRecords {
  public:
-  // 0 if there is no memory.
+  // Returns 0 if there is no memory.
   [[nodiscard]] RecordId retain(const trace::RecordHeader& record) noexcept;
   void drop(RecordId id) noexcept;
   trace::RecordHeader& record(RecordId id) noexcept;
@@ -41,7 +41,7 @@ class RetainedRecords {
   void close_holes() noexcept;
 
   MappedArray<std::uint64_t> words_;
-  MappedArray<std::uint64_t> positions_;  // by id - 1: where its first word stands
+  MappedArray<std::uint64_t> positions_;  // by id - 1: the index of its first word
   MappedArray<RecordId> unused_;          // ids that can be given again
   std::size_t dropped_words_ = 0;
 };

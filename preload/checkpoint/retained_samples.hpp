@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the samples of a compacted time stay: of every source the first, the last and the
+// Chooses the samples of a compacted time that stay: of every source the first, the last and the
 // highest.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace gpumemtrace::preload {
 // A record can be the last and the highest at once; it stays until it is neither.
 class RetainedSamples {
  public:
-  // Retains the record in the roles that it has, and drops who had them. Calls without a height
-  // have no highest. False if there is no memory.
+  // Retains the record in its roles, and drops the record that had them before. Calls without a
+  // height have no highest. False if there is no memory.
   [[nodiscard]] bool add(RetainedRecords& records, const trace::RecordHeader& record,
                          std::uint64_t source, std::uint64_t height = 0) noexcept {
     Roles* roles = find(record.kind, source);
@@ -39,7 +39,7 @@ class RetainedSamples {
   [[nodiscard]] bool has(trace::RecordKind kind, std::uint64_t source) noexcept {
     return find(kind, source) != nullptr;
   }
-  // How many sources there are of the kind.
+  // The number of sources of the kind.
   [[nodiscard]] std::size_t count_of(trace::RecordKind kind) const noexcept {
     std::size_t count = 0;
     for (const Roles& roles : roles_) count += roles.kind == kind ? 1 : 0;

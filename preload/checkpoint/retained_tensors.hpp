@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program said of blocks that still live at a checkpoint's cut: the records that name
-// tensors, found by the block that they are about.
+// The program's names for blocks that still live at a checkpoint's cut: the records that name
+// tensors, found by their block.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::preload {
 
-// A block may have many names; a name that is told again says nothing new.
+// A block may have many names; a repeated name adds nothing.
 class RetainedTensors {
  public:
   enum class Added : std::uint8_t { kRetained, kKnown, kNoMemory };
@@ -62,7 +62,7 @@ class RetainedTensors {
     return a.role == b.role && a.name == b.name && a.state == b.state && a.layer == b.layer &&
            a.bytes == b.bytes;
   }
-  // 0 if there is no memory.
+  // Returns 0 if there is no memory.
   [[nodiscard]] std::uint32_t take_link() noexcept {
     if (unused_ == 0) return links_.push({}) ? static_cast<std::uint32_t>(links_.size()) : 0;
     const std::uint32_t taken = unused_;
