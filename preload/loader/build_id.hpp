@@ -20,7 +20,7 @@ struct BuildId {
 
 // By program headers that stay readable; the file itself may be unloaded meanwhile. Any thread.
 BuildId find_build_id(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count) noexcept;
-// Of a file that stays loaded meanwhile.
+// Reads the build id of a file that must stay loaded meanwhile.
 BuildId find_build_id(const LoadedModule& module) noexcept;
 
 }  // namespace gpumemtrace::preload

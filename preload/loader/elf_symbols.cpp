@@ -13,7 +13,7 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kMaxSymbolBytes = 256;
-// Of tables that are whole. One that is not ends there.
+// Limits of valid tables. A larger table is read no further.
 constexpr std::size_t kMaxDynamicEntries = 4096;
 constexpr std::uint32_t kMaxSymbols = 1 << 20;
 constexpr std::uint32_t kMaxSymbolsOfBucket = 4096;

@@ -63,8 +63,8 @@ void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
 // lock.
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
 
-// Of a library that was loaded with the program and stays: no lock, and no function of another
-// library is called, so that it works while a sanitizer's runtime is still starting.
+// For a library that was loaded with the program and stays: takes no lock and calls no function of
+// another library, so that it works while a sanitizer's runtime is still starting.
 void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noexcept;
 
 // find_library and symbol_of in one.

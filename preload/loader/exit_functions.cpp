@@ -10,7 +10,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// What stands for a function that this libc does not have.
+// Stands in for a function that this libc does not have.
 long no_such_function() noexcept {
   errno = ENOSYS;
   return -1;

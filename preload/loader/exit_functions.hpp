@@ -11,7 +11,7 @@ namespace gpumemtrace::preload {
 
 struct ExitFunction {
   const char* symbol;
-  trace::MarkKind mark;  // what the trace says
+  trace::MarkKind mark;  // recorded in the trace
   std::atomic<void*> real = nullptr;
 };
 

@@ -32,7 +32,7 @@ class FunctionBehind {
   }
 
  private:
-  // What symbol tables alone do not tell, the loader knows: which function a resolver chose.
+  // Asks the loader as well: symbol tables do not show which function a resolver chose.
   [[gnu::cold, gnu::noinline]] void* look_up(const void* ours) noexcept {
     void* found = find_symbol_behind(ours, name_);
     if (found == nullptr) found = real_dlsym(RTLD_NEXT, name_);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kFirstPageBytes = 4096;
 
-// What glibc 2.35 and later answer (struct dl_find_object of dlfcn.h, of which older headers know
-// nothing).
+// The answer of glibc 2.35 and later (struct dl_find_object of dlfcn.h, which older headers do not
+// have).
 struct FoundObject {
   unsigned long long flags;
   void* map_start;

@@ -29,8 +29,8 @@ struct LoadedModule {
 // nothing is found while a library is being unloaded and until the list is made anew.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
-// Where the module around the address begins; 0 if none is found. Reads nothing of the module,
-// so it may be unloaded meanwhile.
+// The start of the module around the address; 0 if none is found. Reads nothing of the module, so
+// it may be unloaded meanwhile.
 [[nodiscard]] std::uint64_t find_module_begin(std::uint64_t address) noexcept;
 
 // Looks for the loader's function; before the first use of find_module() in the process.
@@ -39,9 +39,9 @@ void choose_module_lookup() noexcept;
 // Makes the list for older loaders, a no-op with newer ones. One thread at a time.
 void publish_modules(const LoaderList& modules) noexcept;
 
-// Around every dlclose. What was derived from a module's tables is not to be used while an unload
-// runs, and to be forgotten when their number has changed; a dlclose that unloads nothing does not
-// change it. Ask in this order: whether one runs, then the number.
+// Called around every dlclose. Data derived from a module's tables must not be used while an unload
+// runs, and must be forgotten when the number of unloads has changed; a dlclose that unloads
+// nothing does not change it. Check in this order: whether an unload runs, then the number.
 void unload_begins() noexcept;
 void unload_ends() noexcept;
 // A library is gone although no dlclose was seen: libc unloads its own without it.

@@ -18,7 +18,7 @@
 
 namespace gpumemtrace::preload {
 
-// Where the loader has its list, and the program headers of the main program, which stays.
+// The loader's list, and the program headers of the main program, which stays loaded.
 struct ListHead {
   const r_debug* head = nullptr;
   const ElfW(Phdr) * program_segments = nullptr;
@@ -37,14 +37,14 @@ class LoaderList {
   // changing it: the next look will find it changed. Without a change, two system calls for 32
   // modules.
   [[nodiscard]] bool refresh() noexcept;
-  // How often refresh() found the list changed.
+  // Counts how often refresh() found the list changed.
   std::uint32_t changes() const noexcept { return changes_; }
 
-  // Whose text dlpi_name is: a copy, valid until the next look, or the loader's, which goes with
-  // the module.
+  // The owner of the text in dlpi_name: kCopied is valid until the next refresh(), kLoaders as long
+  // as the module.
   enum class Names { kCopied, kLoaders };
-  // Calls visit(info) for the modules of the last look that found a change, as dl_iterate_phdr has
-  // them, until that is true; whether it was for one.
+  // Calls visit(info) for the modules of the last refresh() that found a change, as dl_iterate_phdr
+  // does, until it returns true. Returns true if it did.
   template <class Visit>
   [[nodiscard]] bool visit(Visit&& visit, Names names = Names::kCopied) const noexcept {
     for (const Module& module : modules_) {

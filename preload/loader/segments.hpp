@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a loaded file lies, by its program headers.
+// The addresses of a loaded file, by its program headers.
 #pragma once
 
 #include <elf.h>

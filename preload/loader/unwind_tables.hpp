@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a loaded file has its unwind tables. What they say is preload/native's to read.
+// Finds the unwind tables of a loaded file. preload/native reads their content.
 #pragma once
 
 #include <cstdint>
