@@ -55,7 +55,7 @@ std::uint64_t search(const UnwindTables& tables, std::uint64_t address) noexcept
   return word(first, 1);
 }
 
-// What the augmentation text announces, letter by letter.
+// Reads the data that the augmentation text announces, letter by letter.
 bool read_augmentation(ByteReader& reader, const char* text, FrameDescription& out) noexcept {
   for (; *text != '\0'; ++text) {
     switch (*text) {

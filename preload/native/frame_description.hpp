@@ -20,7 +20,7 @@ struct FrameDescription {
   std::uint64_t return_register = 0;
   std::uint8_t pointer_encoding = 0;
   bool has_augmentation = false;
-  bool signal_frame = false;  // what it returns to was interrupted, not called
+  bool signal_frame = false;  // it returns to an interrupted instruction, not to a call
   ByteReader initial_program;
   ByteReader program;
 };

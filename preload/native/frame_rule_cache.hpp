@@ -75,7 +75,7 @@ class RuleCache {
     const std::uint64_t key = key_of(address, generation);
     for (const Entry& entry : buckets_[bucket_of(address)].entries) {
       if (entry.key.load(std::memory_order_acquire) != key) continue;         // pairs with insert()
-      const std::uint64_t rule = entry.rule.load(std::memory_order_acquire);  // likewise
+      const std::uint64_t rule = entry.rule.load(std::memory_order_acquire);  // as above
       if (entry.key.load(std::memory_order_relaxed) == key) return rule;  // ordered by the above
     }
     return 0;

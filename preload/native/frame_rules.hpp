@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a function's caller is found, at one instruction: the program of a frame description,
+// Rules that find a function's caller at one instruction: the program of a frame description,
 // interpreted up to there. Register numbers are those of the System V ABI for x86-64 (figure 3.36).
 #pragma once
 

@@ -40,7 +40,7 @@ template <class Visit>
     FrameRules rules;
     if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) return;
     if (step(rules, registers, memory) != Step::kDone) return;
-    // What a signal interrupted is no return address: its own instruction counts.
+    // An interrupted instruction is no return address: the instruction itself counts.
     if (rules.signal_frame) ++registers.values[kReturnAddress];
     if (!visit(module, before, registers)) return;
   }
@@ -60,8 +60,8 @@ HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
 
 #else
 
-// By frame records: the caller's frame pointer and the address to return to (AAPCS64, 6.4.6). What
-// is known of a frame is its frame pointer.
+// Follows frame records: the caller's frame pointer and the return address (AAPCS64, 6.4.6). Only
+// the frame pointer of a frame is known.
 template <class Visit>
 [[gnu::always_inline]] inline void follow_frames(std::size_t most, Visit&& visit) noexcept {
   constexpr std::uint64_t kWord = 8;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the frames above a hook tell, where no walk remembers them.
+// Searches the frames above a hook, without a remembered walk.
 //
-// Whether a hook is still being carried out on the calling thread. One that a signal handler jumped
-// out of, or in which its thread was cancelled, is not, and nothing has told the recorder so.
+// Finds out whether a hook is still running on the calling thread. A hook that a signal handler
+// jumped out of, or in which its thread was cancelled, is left without a notice to the recorder.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class HookState {
 // - After choose_module_lookup(). Half a microsecond a frame: nothing is remembered.
 HookState state_of_hook(std::uint64_t frame_pointer) noexcept;
 
-// Whether one of the nearest frames is code of the file that begins there; likewise.
+// True if one of the nearest frames is code of the file that begins there. Conditions as above.
 [[nodiscard]] bool is_called_from(std::uint64_t module_begin) noexcept;
 
 }  // namespace gpumemtrace::preload::native

@@ -40,7 +40,7 @@ bool follows_a_call(std::uint64_t address) noexcept {
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
   if (code[2] == 0xe8) return true;
-  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // where ff may stand
+  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // offsets of an ff byte
   for (const std::size_t at : kIndirect) {
     if (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 2) return true;
   }
@@ -85,7 +85,7 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   return find_module(address, module) && find_rules(module.unwind, address, rules);
 }
 
-// What is to be kept of an address in a loaded file; 0 if it lies in none.
+// The rule to keep for an address in a loaded file; 0 if the address lies in none.
 [[gnu::noinline]] std::uint64_t work_out(std::uint64_t address) noexcept {
   LoadedModule module;
   if (!find_module(address, module)) return 0;
@@ -107,9 +107,9 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
   return load(begin + place * kWord);
 }
 
-// Of the words at the places of a walk, as they are now. All addresses come from what is
-// remembered, none from what was just read: the processor need not wait for one before it reads the
-// next. Hence four sums, too.
+// Hashes the present words at the places of a walk. All addresses come from the remembered walk,
+// none from the words just read: the processor need not wait for one word before it reads the next.
+// For the same reason there are four sums.
 [[gnu::always_inline]] inline std::uint64_t hash_words(const RememberedWalk& walk,
                                                        const Caller& caller) noexcept {
   constexpr std::size_t kSums = 4;
@@ -135,7 +135,7 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
   return mix(mix(sums[0], sums[1]), mix(sums[2], sums[3]));
 }
 
-// Whether the calling thread's stack has this walk.
+// True if the calling thread's stack has this walk.
 [[gnu::hot]] bool is_here(const RememberedWalk& walk, const Caller& caller,
                           std::size_t capacity) noexcept {
   if (walk.capacity != capacity || walk.generation != unload_count()) return false;
@@ -232,13 +232,13 @@ class Walker {
   const Walk& walk() const noexcept { return walk_; }
 
  private:
-  // What ends this walk is not known by the words on the stack alone.
+  // The words on the stack alone do not show why this walk ends, so it is not remembered.
   bool stop() noexcept {
     fresh_ = nullptr;
     return true;
   }
 
-  // What is read to leave the frame.
+  // Remembers the places that were read to leave the frame.
   void remember(const CachedRule& rule) noexcept {
     if (rule.kind == CachedKind::kOutermost) return;
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
@@ -289,7 +289,7 @@ class Walker {
     Registers& registers = all == nullptr ? few : *all;
     const Step outcome = step(rules, registers, memory_);
     if (outcome != Step::kDone) return outcome;
-    // What a signal interrupted is no return address: its own instruction counts.
+    // An interrupted instruction is no return address: the instruction itself counts.
     return_address_ = registers.values[kReturnAddress] + (rules.signal_frame ? 1 : 0);
     stack_pointer_ = registers.values[kRsp];
     frame_pointer_ = registers.has(kRbp) ? registers.values[kRbp] : 0;
@@ -305,14 +305,15 @@ class Walker {
   const bool keeps_rules_ = !unload_is_running();
   const std::uint32_t generation_ = unload_count();
   StackMemory memory_;
-  RememberedWalk* fresh_ = nullptr;  // what this walk is remembered by
+  RememberedWalk* fresh_ = nullptr;  // the memory of this walk
   const Caller caller_;
   const std::uint64_t begin_;  // the first stack pointer
   std::uint64_t return_address_;
   std::uint64_t stack_pointer_;
   std::uint64_t frame_pointer_;
   std::uint16_t* rbp_places_ = nullptr;
-  std::uint16_t rbp_place_ = RememberedWalk::kInRegister;  // where `frame_pointer_` was read
+  std::uint16_t rbp_place_ =
+      RememberedWalk::kInRegister;  // the place that `frame_pointer_` was read from
   std::uint64_t* out_;
   std::size_t capacity_;
   Walk walk_;

@@ -2,9 +2,9 @@
 // The calling thread's native frames, above a hook.
 //
 // x86-64: by the unwind tables of the loaded files (.eh_frame), so that code without frame
-// pointers, signal frames, realigned stacks and PLT entries are followed. What the tables say of a
-// return address is worked out once and kept; a frame then costs one look-up and two loads. Code
-// without tables (JIT) is followed by its frame pointer where what it leads to looks like a return
+// pointers, signal frames, realigned stacks and PLT entries are followed. The rule for a return
+// address is computed from the tables once and kept; a frame then costs one look-up and two loads.
+// Code without tables (JIT) is followed by its frame pointer if that leads to a plausible return
 // address. 64-bit Arm: by frame pointers.
 //
 // - Any thread, signal handlers too. No lock, no allocation; no system call in the steady state.
@@ -38,7 +38,7 @@ struct Walk {
   const std::uint64_t* addresses =
       nullptr;  // return addresses, innermost first, the caller's first
   std::size_t count = 0;
-  std::uint64_t hash = 0;  // of the addresses and of whose code it is
+  std::uint64_t hash = 0;  // of the addresses and the modules that they lie in
   bool cut = false;        // there are frames beyond the capacity
 };
 
@@ -58,9 +58,9 @@ struct RememberedWalk;
 [[nodiscard]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
                                             UnwindCache& memory) noexcept;
 
-// Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. What
-// a signal interrupted appears as its address + 1, so that address - 1 always lies in the
-// instruction that is meant.
+// Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. An
+// interrupted instruction appears as its address + 1, so that address - 1 always lies in the right
+// instruction.
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
                  UnwindCache* memory = nullptr) noexcept;
 

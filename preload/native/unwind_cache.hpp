@@ -26,7 +26,7 @@ struct alignas(64) RememberedWalk {
   std::uint64_t hash;                // of the frames
   std::uint64_t words;               // hash of the words
   std::uint32_t generation;          // the number of libraries unloaded before
-  std::uint16_t capacity;            // how many frames were wanted; 0: nothing is remembered here
+  std::uint16_t capacity;            // the most frames wanted; 0: nothing is remembered here
   std::uint8_t return_addresses;     // so many places hold one; the first was the caller's
   std::uint8_t rbps;                 // those after them hold what a frame is found by
   std::uint32_t label;               // the caller's, from 0 on
@@ -36,17 +36,17 @@ static_assert(sizeof(RememberedWalk) == 320);
 
 // Belongs to one thread at a time. All zeros remembers nothing.
 //
-// Mostly walks come in the order in which they came before, so the next one can be asked for before
-// it is needed. Where they do not, how deep the stack is tells most ways into a hook apart, because
-// their frames add up to different sums; and the walk before tells apart those of one depth.
+// Walks mostly come in the same order as before, so the next one can be fetched before it is
+// needed. If it does not match, the depth of the stack distinguishes most ways into a hook, because
+// their frames add up to different sums; the walk before distinguishes those of one depth.
 class UnwindCache {
  public:
   using Slot = std::uint8_t;
 
   RememberedWalk& walk(Slot slot) noexcept { return walks_[slot]; }
-  // What followed last time that the last few walks were these.
+  // The walk that followed the last time that the last few walks were these.
   Slot follower() const noexcept { return followers_[history_]; }
-  // What came last time that a walk began there after the same one as now.
+  // The walk that came the last time that a walk began there after the same one as now.
   Slot seen_at(std::uint64_t stack_pointer) const noexcept {
     return seen_[place_of(stack_pointer)];
   }
