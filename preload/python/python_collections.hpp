@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether Python's cycle collector runs on the calling thread: what it frees then, nobody had to
-// free, and nobody could reach any more.
+// Knows whether Python's cycle collector runs on the calling thread: memory that it frees was
+// unreachable, and the program did not have to free it.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 namespace gpumemtrace::preload::python {
 
-// Whether the one of this process was found; once state() is kOn.
+// True if the collector of this process was found. Valid once state() is kOn.
 [[nodiscard]] bool knows_collector() noexcept;
 
-// Where 0 stands while no thread collects: the flag of the only interpreter. Where it is not that
-// simple, what is there is never 0. To be read while is_loaded().
+// Points to a word that is 0 while no thread collects: the flag of the only interpreter. If there
+// are more interpreters, the word is never 0. Read it only while is_loaded().
 extern constinit std::atomic<const std::uint32_t*> some_thread_collects
     [[gnu::visibility("hidden")]];
 [[nodiscard]] bool collects_here() noexcept;

@@ -21,10 +21,10 @@ constexpr unsigned kLastWithThreeGenerations = 13;
 constexpr std::size_t kFirstGenerationBefore[] = {176, 180};
 constexpr std::size_t kPointerToItBefore = 104;
 
-// Of the interpreter's own table of offsets (_Py_DebugOffsets), by its words: where an interpreter
-// has its collector's state, a pointer to its lock, its own lock and the last holder in that; then,
-// at the other end of the table, the bytes of an ASCII str's header, the size of the collector's
-// state, and the flag in it.
+// Words of the interpreter's own table of offsets (_Py_DebugOffsets): the offsets of an
+// interpreter's collector state, of the pointer to its lock, of its own lock and of the lock's last
+// holder; then, at the other end of the table, the bytes of an ASCII str's header, the size of the
+// collector's state, and the offset of the flag in it.
 struct TableWords {
   unsigned minor;
   std::size_t collector;

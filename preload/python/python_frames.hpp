@@ -2,12 +2,12 @@
 // The calling thread's Python frames, read from the interpreter's memory: without the GIL, without
 // calling anything that could run Python code, allocate or wait.
 //
-// Why that is safe: while a hook runs, its thread is inside a C call of Python. It executes no byte
-// code, so nobody pushes, pops or frees its frames, whoever holds the GIL; each frame keeps its
-// code object alive. What is read is bounded and checked, and the first walks of a process read
-// through the kernel, so that wrong offsets cannot crash the program.
+// It is safe because a hook's thread is inside a C call of Python. It executes no byte code, so no
+// thread pushes, pops or frees its frames, whoever holds the GIL; each frame keeps its code object
+// alive. All reads are bounded and checked, and the first walks of a process read through the
+// kernel, so that wrong offsets cannot crash the program.
 //
-// CPython 3.9 to 3.14, release builds with a GIL. Elsewhere: off, with the reason in the trace.
+// CPython 3.9 to 3.14, release builds with a GIL. Otherwise: off, with the reason in the trace.
 #pragma once
 
 #include <cstddef>

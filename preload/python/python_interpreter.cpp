@@ -22,7 +22,7 @@ constexpr std::uint8_t kFirstWithDebugOffsets = 13;
 
 constinit std::atomic<const void*> main_interpreter = nullptr;
 constinit char off_reason[128] = {};
-constinit std::uint32_t looked_changes = 0;  // of the modules that were looked through last
+constinit std::uint32_t looked_changes = 0;  // of the module list, when it was last searched
 
 // "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
 std::uint32_t parse_version(const char* text) noexcept {
@@ -74,7 +74,7 @@ bool search_first_words(const Interpreters& known, Interpreter& found) noexcept 
   return found.interpreters != nullptr;
 }
 
-// Where the runtime has what is not in the layout. False if it is another one.
+// Finds the parts of the runtime that the layout does not give. False if it is another runtime.
 bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
   if (found.runtime == nullptr || known.main == nullptr) return false;
   const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
@@ -84,7 +84,7 @@ bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
          there.main == known.main;
 }
 
-// Where the file that has the address begins; 0 if none has.
+// The start of the file that has the address; 0 if none has.
 std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept {
   AddressRange range;
   const bool is_found = modules.visit([&](const dl_phdr_info& info) noexcept {

@@ -32,7 +32,7 @@ extern constinit std::atomic<State> current_state
 inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
 std::string_view reason() noexcept;
 
-// Whether the interpreter's memory is still there: an embedded one can be unloaded after its end.
+// True if the interpreter's memory is still there: an embedded one can be unloaded after its end.
 // While state() is kOn; any thread.
 extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility("hidden")]];
 [[nodiscard]] bool look_whether_loaded() noexcept;
@@ -50,13 +50,13 @@ std::uint32_t version_hex() noexcept;
 void refresh(LoaderList& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
-// Of one process, as the runtime has them; null if there is none.
+// The interpreters of one process, as the runtime has them; null if there is none.
 struct Interpreters {
   const void* newest = nullptr;
   const void* main = nullptr;
 };
 
-// The interpreter of this process. What every walk needs stands first.
+// The interpreter of this process. The fields that every walk needs stand first.
 struct Interpreter {
   using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
                         Walk& last) noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CPython's structures lie in memory, and how they are read: what those share that read the
-// calling thread's frames and those that read other threads'.
+// The layout of CPython's structures in memory, and functions that read them: shared by the walks
+// of the calling thread's frames and of other threads' frames.
 #pragma once
 
 #include <string.h>
@@ -15,10 +15,10 @@
 
 namespace gpumemtrace::preload::python {
 
-// Where things stand in the structures of one minor version, in bytes, on 64-bit Linux. Measured by
-// compiling against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own
-// table of offsets (_Py_DebugOffsets), which from 3.13 on every interpreter carries and which is
-// compared with these at start. 3.14.10 ran.
+// Offsets in the structures of one minor version, in bytes, on 64-bit Linux. Measured by compiling
+// against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own table of
+// offsets (_Py_DebugOffsets), which from 3.13 on every interpreter carries and which is compared
+// with these at start. 3.14.10 ran.
 struct Layout {
   std::uint8_t minor;
   std::uint16_t first_frame;         // in the thread state: the frame, or what points to it
@@ -37,7 +37,7 @@ struct Layout {
   std::uint16_t first_instruction;  // in the code object: base of the instruction pointer
   std::int16_t code_version;        // in the code object; -1 = none
   std::uint16_t ascii_text;         // in a str object: its characters, if they are ASCII
-  std::uint16_t other_text;         // likewise, if they are not
+  std::uint16_t other_text;         // the same, if they are not
   std::uint16_t thread_list;        // in the interpreter: its first thread state; 0 = by own table
   std::uint16_t thread_id;          // in the thread state: of the kernel from 3.11 on, else pthread
 };
@@ -115,10 +115,10 @@ class Checked {
   ReadingLog* log_ = nullptr;
 };
 
-// What the state word of a str says: how it was interned (two bits), then the bytes of a character
-// (kind, three bits), then whether it is compact and whether it is ASCII. While 3.14 was developed
-// the first part had 16 bits (python/cpython pull request 128196); 3.14.10 has two again. As no
-// kind is 0, a word tells which it is.
+// The parts of a str's state word: how it was interned (two bits), the bytes of a character (kind,
+// three bits), whether it is compact, and whether it is ASCII. While 3.14 was developed the first
+// part had 16 bits (python/cpython pull request 128196); 3.14.10 has two again. As no kind is 0,
+// the word shows which form it has.
 struct TextForm {
   std::uint32_t kind;
   bool compact;
@@ -144,7 +144,7 @@ template <class Reader>
          reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame);
 }
 
-// What a frame says, and the next outer one.
+// Reads a frame, and the pointer to the next outer one.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
                                                          const void* frame, RawFrame& out,
@@ -199,9 +199,9 @@ std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_sta
 
 enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 
-// What tells a code object from one that stood at its place before. Interpreters before 3.12 give
-// it no version; there its first line and where its file's name and its line table are stand for
-// it. Only if all three are the same again, the object is taken for the one before.
+// Reads a version that distinguishes a code object from an earlier one at its address. Interpreters
+// before 3.12 give it none; there its first line and the addresses of its file's name and line
+// table stand for it. Only if all three are the same, the object is taken for the earlier one.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
                                                            const void* code,
@@ -219,7 +219,7 @@ template <class Reader>
   return true;
 }
 
-// Whether it is a code object, and which version.
+// Checks whether it is a code object, and reads its version.
 template <class Reader>
 [[gnu::always_inline]] inline Look look_at_code(Reader& reader, const Layout& layout,
                                                 const void* code_type, const void* code,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of this room tell each other of an interpreter.
+// Types that the parts of this room exchange about an interpreter.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,27 @@
 
 namespace gpumemtrace::preload::python {
 
-inline constexpr std::size_t kMaxFrames = 200;  // what fits into one record
+inline constexpr std::size_t kMaxFrames = 200;  // as many as fit into one record
 
 struct Frame {
   const void* code;
   std::uint32_t instruction;  // byte offset into the code
-  std::uint32_t version;      // of the code object; tells apart objects that reuse an address
+  std::uint32_t version;      // of the code object; distinguishes objects that reuse an address
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// What a frame says of itself, without a look at its code object.
+// The content of a frame, without its code object.
 struct RawFrame {
   const void* code;
   std::uint64_t instruction;  // a pointer into the code, or an index
 };
 
-// Where an interpreter keeps what says whether its cycle collector runs, in bytes.
+// Offsets of the state of an interpreter's cycle collector, in bytes.
 struct Collector {
   std::size_t collecting = 0;  // in the interpreter: an int; 0 = not known where
-  // Where the lock of the interpreter stands: in the runtime, or, from 3.12 on, behind a pointer in
-  // the interpreter.
+  // The lock of the interpreter: in the runtime, or, from 3.12 on, behind a pointer in the
+  // interpreter.
   std::size_t lock = 0;
 };
 

@@ -17,7 +17,7 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-constexpr std::size_t kMostThreads = 4096;  // of the interpreter
+constexpr std::size_t kMostThreads = 4096;  // in the interpreter
 
 // A str or bytes object, copied with what follows its header.
 class ObjectCopy {

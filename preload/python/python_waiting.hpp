@@ -26,9 +26,9 @@ class WaitingLook {
  public:
   static constexpr std::size_t kMaxThreads = 8;
 
-  // Looks again; takes at most `depth`, the same each time, frames of a thread. Where all that an
-  // earlier look has read is as it was then, so is what that one found. To ask that is one system
-  // call, to look is some for each frame.
+  // Samples the threads again; takes at most `depth` frames of a thread, the same each time. If all
+  // memory that the last sample read is unchanged, so is its result. Checking that is one system
+  // call; sampling is some for each frame.
   void look(std::size_t depth) noexcept;
   // As of the last look; none if there is no interpreter.
   std::span<const WaitingThread> found() const noexcept;

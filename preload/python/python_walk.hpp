@@ -19,15 +19,15 @@ namespace gpumemtrace::preload::python {
 
 inline constexpr std::size_t kMaxLinks = 2 * kMaxFrames;  // the interpreter's own are among them
 
-// What a thread's walks found, outermost frame first. All zeros is a thread that never walked.
+// The frames that a thread's walks found, outermost first. All zeros is a thread that never walked.
 //
 //   links    |#################|/////////////|          |
 //            0               count         known
 //
 // Behind `count` stand the inner frames of earlier walks, which may come again. A link is compared
-// with the frame that it stands for before it is used, and where that says the same as before, its
-// code object is not looked at again. A code object that another one replaced at the same address
-// would go unseen, so everything is forgotten after some milliseconds.
+// with its frame before it is used, and if the frame is unchanged, its code object is not read
+// again. A code object that another one replaced at the same address would go unseen, so everything
+// is forgotten after some milliseconds.
 struct Walk {
   struct Link {
     const void* frame;
@@ -53,7 +53,7 @@ struct Walk {
   bool is_cut;           // there are frames outside the outermost link: no walk ends there
   std::uint16_t indexes[kIndexes];  // by a frame's address: its index in `links`; a hint
   Link links[kMaxLinks];
-  Note notes[kMaxLinks];   // apart, because most walks need only one of them
+  Note notes[kMaxLinks];   // not in Link, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
 
   // Looks at all code objects again where that was long ago, or the clock went back.
@@ -104,14 +104,14 @@ class Walker {
     return true;
   }
 
-  // Whether earlier walks found this frame, and then where its link stands.
+  // True if earlier walks found this frame; `index` is its link's.
   [[nodiscard]] bool is_known(const void* frame, std::uint32_t& index) const noexcept {
     index = walk_.indexes[slot_of(frame)];
     return index < walk_.known && !walk_.is_cut && walk_.links[index].frame == frame;
   }
 
-  // Whether the frame of this link and all outside it are still one behind the other. What they say
-  // may differ: from the link `changed` on.
+  // True if the frames of this link and all outside it still follow each other. Their content may
+  // differ: from the link `changed` on.
   [[nodiscard]] bool leads_out(std::uint32_t index, std::uint32_t& changed) noexcept {
     const void* frame = walk_.links[index].frame;
     changed = index + 1;
@@ -131,7 +131,7 @@ class Walker {
     return link.raw.code == raw.code && link.raw.instruction == raw.instruction;
   }
 
-  // What the links from `changed` to `index` stand for now.
+  // Reads the frames of the links from `changed` to `index` again.
   [[nodiscard]] bool take(std::uint32_t index, std::uint32_t changed) noexcept {
     for (std::uint32_t i = changed; i <= index; ++i) {
       const Walk::Link& link = walk_.links[i];
@@ -192,7 +192,7 @@ class Walker {
     return true;
   }
 
-  // How many of these frames are the program's own.
+  // The number of these frames that are the program's own.
   std::size_t own_frames(std::uint32_t kept, std::uint32_t fresh) const noexcept {
     std::size_t count = 0;
     for (std::uint32_t i = 0; i < kept; ++i) count += walk_.notes[i].is_own ? 1 : 0;
@@ -200,8 +200,8 @@ class Walker {
     return count;
   }
 
-  // Looks at the frame's code object. What the code is tells whose the frame is, too: the
-  // interpreter's own frames have code that the program's have not.
+  // Reads the frame's code object. The code also shows whether the frame is the program's: the
+  // interpreter's own frames have code of their own.
   [[nodiscard]] bool put(std::uint32_t index, const void* frame, const RawFrame& raw) noexcept {
     Walk::Note& note = walk_.notes[index];
     if (walk_.summed > index) walk_.summed = index;
@@ -244,8 +244,8 @@ class Walker {
     return reinterpret_cast<std::uintptr_t>(frame) * 0x9e37'79b9'7f4a'7c15u >> (64 - kBits);
   }
 
-  // The same address, of which the compiler does not know that. Where it has just been compared
-  // with another one, it would read through that one, for which the processor has to wait.
+  // Returns the same address, but hides that from the compiler. If it has just been compared with
+  // another address, the compiler would read through that one, for which the processor has to wait.
   static const void* another_copy(const void* address) noexcept {
     __asm__("" : "+r"(address));
     return address;

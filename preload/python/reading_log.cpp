@@ -29,8 +29,8 @@ void ReadingLog::note(const void* address, const void* content, std::size_t byte
   bytes_ += bytes;
 }
 
-// What was read twice, as the frames are, is compared once. Notes that stand close together have
-// one range; what lies between them is read and not compared.
+// Merges equal notes: frames are read twice and compared once. Notes that stand close together
+// share one range; the bytes between them are read and not compared.
 void ReadingLog::plan_reading() noexcept {
   std::sort(notes_, notes_ + count_,
             [](const Note& left, const Note& right) { return left.address < right.address; });

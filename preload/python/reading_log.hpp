@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was read of other threads' memory, kept so that all of it can be compared in one system
-// call.
+// Keeps the bytes that were read of other threads' memory, so that all of them can be compared in
+// one system call.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,13 +17,13 @@ class ReadingLog {
  public:
   // Nothing is noted: is_unchanged() is false.
   void clear() noexcept;
-  // These bytes were read at `address`. Where there is no room for them, is_unchanged() is false
-  // until clear().
+  // These bytes were read at `address`. If there is no room for them, is_unchanged() is false until
+  // clear().
   void note(const void* address, const void* content, std::size_t bytes) noexcept;
-  // Something could not be read: likewise.
+  // Something could not be read: is_unchanged() is false until clear().
   void spoil() noexcept { is_spoiled_ = true; }
 
-  // Whether all that is noted reads the same now.
+  // True if all noted bytes read the same now.
   [[nodiscard]] bool is_unchanged() noexcept;
 
  private:
@@ -35,8 +35,8 @@ class ReadingLog {
   struct Note {
     const char* address;
     std::uint32_t bytes;
-    std::uint32_t content;  // where they stand in `content_`
-    std::uint32_t place;    // where they stand in what is read to compare
+    std::uint32_t content;  // their index in `content_`
+    std::uint32_t place;    // their index in the bytes read to compare
   };
 
   void plan_reading() noexcept;
