@@ -44,7 +44,7 @@ constinit KeyTable codes;
 constinit std::string_view python_off;
 constinit std::string_view native_off;
 
-// What every stack needs.
+// Settings that every stack needs.
 struct Settings {
   python::Walk* walks = nullptr;                 // by writer
   native::UnwindCache* unwind_caches = nullptr;  // by writer, for the first of them
@@ -74,7 +74,7 @@ bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText
   return true;
 }
 
-// Whose frames they are decides how their code objects may be read.
+// The frames' thread decides how their code objects may be read.
 enum class Owner { kThisThread, kAnotherThread };
 
 bool write_own_code(std::uint32_t id, const void* object) noexcept {
@@ -114,7 +114,7 @@ std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_roo
   return id;
 }
 
-// What a new stack is written from. Without initial values: most of it stays unused.
+// The input of a new stack. Without initial values: most of it stays unused.
 struct PythonFrames {
   python::Frame frames[python::kMaxFrames];  // innermost first
   std::size_t count;
@@ -151,7 +151,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   record.native_frames = static_cast<std::uint32_t>(native_count);
   const bool written =
       write_record(record, {reinterpret_cast<const char*>(words), count * sizeof words[0]});
-  // Where a code object is missing, whoever meets the stack next writes both once more.
+  // If a code object is missing, the next thread that meets the stack writes both again.
   if (written && has_room) stacks.mark_emitted(trace::number_of(id));
 }
 
@@ -174,7 +174,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   write_stack(id, python, native);
 }
 
-// What the calling thread's stack is recorded as. `walk`: its Python frames, if it has some.
+// The id of the calling thread's stack. `walk`: its Python frames, if it has some.
 [[gnu::always_inline]] inline StackId id_of(std::uint64_t hash, const python::Walk* walk,
                                             const native::Walk& native,
                                             bool under_autograd) noexcept {
@@ -238,7 +238,8 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
   return id;
 }
 
-// With native frames, which have to be looked for. Apart, because of the room that they take.
+// Walks the native frames to find the id. Not inlined: the addresses are too large for the caller's
+// stack.
 [[gnu::noinline]] StackId unexpected_stack(const native::Caller& caller,
                                            native::UnwindCache* memory, std::uint64_t hash,
                                            const python::Walk* walk, bool under_autograd) noexcept {
@@ -248,8 +249,8 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
   return id_of(mix(hash, native.hash), walk, native, under_autograd);
 }
 
-// c10::GradMode::is_enabled() reads a thread-local of the library whose hook we are in. Of a
-// PyTorch before 1.11, which has it elsewhere, nothing is known.
+// c10::GradMode::is_enabled() reads a thread-local of the library whose hook is running. PyTorch
+// before 1.11 has it elsewhere, so the result there is false.
 bool autograd_is_on() noexcept {
   [[GPUMEMTRACE_HOT_DATA]] static constinit FunctionBehind behind("_ZN3c108GradMode10is_enabledEv");
   void* const function = behind.in_libc10();
@@ -275,7 +276,7 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
   return {};
 }
 
-// What threads remember of their walks; nothing, to begin with.
+// Maps the memory that threads keep of their walks; it is empty at first.
 bool map_walks() noexcept {
   if (settings.walks == nullptr) {
     settings.walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *settings.walks));

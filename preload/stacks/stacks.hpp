@@ -21,7 +21,7 @@ namespace gpumemtrace::preload {
 
 class CallGuard;
 
-// What the stack is for decides how much of it NativeStacks::kAuto wants.
+// The use of a stack decides how much of it NativeStacks::kAuto takes.
 enum class StackUse {
   kCall,        // a call of the driver: always native frames
   kBlock,       // stream-ordered memory, a framework's block: where there are no Python frames
@@ -43,7 +43,7 @@ trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& 
 // engine from here on. False if it has none, or there was no room.
 [[nodiscard]] bool record_waiting_stack(const CallGuard& guard) noexcept;
 
-// Whether one of the calling thread's nearest callers is code of the loaded file around the
+// True if one of the calling thread's nearest callers is code of the loaded file around the
 // address. Any thread, no lock; half a microsecond a frame.
 [[nodiscard]] bool is_called_from_library_of(const void* address) noexcept;
 

@@ -40,7 +40,7 @@ bool take_turn() noexcept {
   const std::uint64_t since_look = now - state.last_waiting_look;
   const bool was_quiet = now - state.last_without_python > kQuietUs * ticks_per_us;
   if (was_quiet || python_ran || since_look > kLongestUs * ticks_per_us) [[unlikely]] {
-    // What cannot be now stays due: the last time is not noted.
+    // A sample that cannot be taken now stays due: the time of the last one is kept.
     if (since_look < kShortestUs * ticks_per_us || !take_turn()) return false;
     hints.python_ran.store(false, std::memory_order_relaxed);
     return true;
