@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the trace goes: expands the pattern of --output.
+// The path of the trace: expands the pattern of --output.
 //
 //   %h host   %p process id   %e executable   %t start time (seconds since 1970)   %n host's short
 //   name   %r rank   %j job id   %q{VAR} an environment variable   %% a percent sign
@@ -19,7 +19,7 @@ struct JobFacts {
   std::string_view local_rank;
   std::string_view world_size;
   std::string_view job;
-  std::string_view attempt;  // how often the scheduler had started the job before
+  std::string_view attempt;  // how often the scheduler started the job before
   std::string_view run;      // which `gpumemtrace run` started the process
 };
 JobFacts read_job_facts() noexcept;

@@ -36,7 +36,7 @@ class TraceWriter {
 
   std::uint64_t bytes() const noexcept { return trace_.bytes; }
   const OwnFile& file() const noexcept { return trace_.file; }
-  // What others have done to the trace.
+  // Changes that others have made to the trace.
   [[nodiscard]] FileState state() const noexcept { return trace_.file.state(trace_.bytes); }
 
   [[nodiscard]] int begin_replacement(const char* path) noexcept;
