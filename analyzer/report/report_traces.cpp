@@ -34,7 +34,7 @@ std::string reason_of(const UnreadableTrace& trace) {
   return reason;
 }
 
-// What an event costs the program's thread is in no trace: docs/performance.md.
+// What an event costs the program's thread is in no trace: docs/verification.md.
 rows::Overhead overhead_of(const ReportProcess& process) {
   return {process.model().statistics().events, std::nullopt,
           rows::number_or_none(process.process->preview().background_cpu_ns)};

@@ -15,7 +15,7 @@ namespace gpumemtrace::preload {
 // - If that thread has no descriptors of its own, it asks the kernel first whether the number is
 //   still that of the file; if not, the verb returns EBADF and touches nothing. Question and access
 //   are two system calls: a program that exchanges the file between them is not protected
-//   (docs/reliability.md).
+//   (docs/internals/reliability.md).
 // - All return 0 or an errno value; nothing here prints.
 class OwnFile {
  public:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reliability.md names a test for each of its promises: every one of them exists."""
+"""docs/internals/reliability.md names a test for each of its promises: every one of them exists."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ import unittest
 
 import support
 
-DOCUMENT = support.HERE.parent.parent / "docs" / "reliability.md"
+DOCUMENT = support.HERE.parent.parent / "docs" / "internals" / "reliability.md"
 HEADER = "| what happens | what the recorder promises | test | tier |"
 TIERS = {"CI", "privileged", "soak"}
 NAME = re.compile(r"`(\w+)\.(\w+)(?:\.(test_\w+))?`")

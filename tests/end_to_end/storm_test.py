@@ -9,7 +9,7 @@ import support
 
 EVENTS = int(os.environ.get("GPUMEMTRACE_TEST_STORM", "10000000"))
 RING_BYTES = 8 << 20
-# The ring, and for everything else what docs/performance.md states.
+# The ring, and for everything else what docs/verification.md states.
 MOST_ADDED_BYTES = RING_BYTES + (20 << 20)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CUPTI's records cost: calls one by one and a training step, without the recorder and with it
-in each mode, as the table of docs/performance.md.
+in each mode, as the table of docs/verification.md.
 
 Machines drift, so the modes take turns, a process each, until the time is used up; a figure is the
 median over the processes. `run --cupti-cost` is the way in.
