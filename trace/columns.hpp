@@ -39,8 +39,8 @@ struct Column {
                                    [&](std::size_t i, std::uint64_t value) { values[i] = value; });
 }
 
-// What the varints of a column stand for, one after the other. Times and ends stay differences;
-// sum_times() makes them absolute once all columns are in place.
+// Decodes the values of a column, one after the other. Times and ends stay differences; sum_times()
+// makes them absolute once all columns are in place.
 template <Encoding kEncoding>
 class ValueDecoder {
  public:
@@ -120,7 +120,7 @@ template <class Fields, class ColumnOf>
   return true;
 }
 
-inline constexpr std::size_t kMaxRecordWords = 255;  // what RecordHeader::words can say
+inline constexpr std::size_t kMaxRecordWords = 255;  // the most that RecordHeader::words can hold
 
 // All records of one kind, `bytes` long without their tails, at `offsets` in the image. They begin
 // as copies of one that has what they have in common. column_of(f) is the column of fields[f], or

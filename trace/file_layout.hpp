@@ -46,7 +46,7 @@ enum class BlockType : std::uint8_t {
   kSchema = 1,      // kinds and fields of all records in this file
   kRecords = 2,     // one chunk, or a part of one
   kCheckpoint = 3,  // records that stand for compacted ones; writer kCheckpointWriter
-  kIndex = 4,       // where all other blocks stand; written at an orderly end
+  kIndex = 4,       // offsets of all other blocks; written at an orderly end
   kFolded = 5,      // no payload: the checkpoint has the writer's records up to here
 };
 

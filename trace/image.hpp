@@ -33,7 +33,7 @@ struct Image {
     offsets.clear();
     keys.clear();
   }
-  // What is in it afterwards is not said.
+  // The content after this is unspecified.
   void resize(std::size_t new_bytes) {
     make_room(words, (new_bytes + kWordBytes - 1) / kWordBytes);
     bytes = new_bytes;

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::trace {
 
-// Whether the process that made the ring still records into it. Asks the kernel alone.
+// True if the process that made the ring still records into it. Asks the kernel alone.
 [[nodiscard]] bool has_recorder(const OwnDescriptor& ring);
 
 // A copy in memory, laid out as the ring is, of the chunks that hold records; of a chunk that is

@@ -13,14 +13,14 @@
 
 namespace gpumemtrace::trace {
 
-// How much later, in ticks, the free of an address may stand than its next allocation: clocks of
+// The most ticks by which the free of an address may stand after its next allocation: clocks of
 // different cores disagree by less (20 us of a counter of 3 GHz).
 inline constexpr std::uint64_t kReorderWindowTicks = 60'000;
 
 namespace order {
 
-// What a record's place in the order follows from. Calls that hand memory out take effect when they
-// return, everything else when it begins; at the same tick, what frees memory comes first.
+// The order of a record by its kind. Calls that hand memory out take effect when they return, all
+// others when they begin; at the same tick, calls that free memory come first.
 using Effect = std::uint8_t;
 inline constexpr Effect kAtEnd = 1;
 inline constexpr Effect kFrees = 2;
@@ -44,7 +44,7 @@ static_assert(std::all_of(kKinds.begin(), kKinds.end(), [](const KindInfo& kind)
   return kind.bytes >= offsetof(CallHeader, end) + sizeof(CallHeader::end);
 }));
 
-// Of the kinds with kAsRecordSays.
+// For kinds whose effect depends on the record (kAsRecordSays).
 inline Effect effect_of(const RecordHeader& record) noexcept {
   if (record.kind == RecordKind::kBlock) {
     return reinterpret_cast<const Block&>(record).bytes < 0 ? kFrees : 0;
@@ -66,7 +66,7 @@ inline Effect effect_of(const RecordHeader& record) noexcept {
 
 }  // namespace order
 
-// Whether a call of its kind takes effect when it returns, and not when it begins.
+// True if a call of its kind takes effect when it returns, and not when it begins.
 [[nodiscard]] inline bool takes_effect_at_end(const RecordHeader& record) noexcept {
   order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
   if ((effect & order::kAsRecordSays) != 0) effect = order::effect_of(record);
@@ -91,7 +91,7 @@ constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >>
 constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) noexcept { return (ticks << 1) | 1; }
 
 // Model time: the ticks at which a record took effect, made strictly increasing so that no two
-// events share a moment. What a checkpoint says of records that are gone is no event.
+// events share a time. A checkpoint's records of compacted calls are no events.
 inline std::uint64_t next_model_time(std::uint64_t now, RecordKind kind,
                                      std::uint64_t ticks) noexcept {
   const bool stands_for_others = kind >= RecordKind::kTotals && kind <= RecordKind::kRecentFree;

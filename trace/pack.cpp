@@ -85,8 +85,8 @@ std::ptrdiff_t index_records(std::span<const std::byte> image, PackScratch& scra
   return static_cast<std::ptrdiff_t>(count);
 }
 
-// One field of the records of one kind. What a column holds, where its values stand and how wide
-// they are is decided once, not for each record.
+// One field of the records of one kind. Its column, its offset and its width are chosen once, not
+// for each record.
 class FieldColumn {
  public:
   FieldColumn(std::span<const std::byte> image, const PackScratch& scratch,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a block of the packed file is what was written, and its columns.
+// Checks that a block of the packed file is intact, and gives its columns.
 #pragma once
 
 #include <zstd.h>

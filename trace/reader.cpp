@@ -30,8 +30,8 @@ struct ContextDeleter {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// What reading one block needs, from its bytes to its image. One a thread and not one a cursor: it
-// would add up over the cursors of a process with many threads.
+// The memory for reading one block, from its bytes to its image. One for each thread, not for each
+// cursor: it would add up over the cursors of a process with many threads.
 struct Workspace {
   std::vector<std::byte> stored;
   std::vector<std::byte> columns;
@@ -249,7 +249,7 @@ void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
     calls_taken_for_parts_ = header.calls_taken_for_parts.load();
     read_chunks(writers);
   } else {
-    // Of another trace, or never finished being made: it holds nothing of this one.
+    // The ring of another trace, or one that was never finished: it has no records of this one.
     ring_ = OwnDescriptor();
     still_running_ = false;
   }
@@ -389,7 +389,7 @@ constexpr bool names_device(const Field& field) {
          std::ranges::find(kNames, field.name) != kNames.end();
 }
 
-// Where the records of a kind name devices; 0: nowhere else.
+// Offsets of the fields that name devices, for the records of a kind; 0: no more.
 using DeviceOffsets = std::array<std::uint16_t, 4>;
 
 consteval std::array<DeviceOffsets, 256> find_device_offsets() {
@@ -405,8 +405,8 @@ consteval std::array<DeviceOffsets, 256> find_device_offsets() {
 }
 constexpr std::array<DeviceOffsets, 256> kDeviceOffsets = find_device_offsets();
 
-// What is kept of each device must not depend on how many numbers somebody wrote into a file: those
-// that no device has become kNoKnownDevice. Returns how many there were.
+// The model keeps data for each device, which must not depend on how many numbers somebody wrote
+// into a file: numbers that no device has become kNoKnownDevice. Returns how many there were.
 std::uint64_t forget_impossible_devices(Image& image) {
   std::uint64_t count = 0;
   for (const std::uint32_t offset : image.offsets) {
@@ -432,13 +432,13 @@ bool WriterCursor::next_piece(Image& image) {
   return true;
 }
 
-// What can be read of the next piece, which may be nothing; false if there is none.
+// Reads the next piece as far as possible, which may be nothing; false if there is none.
 bool WriterCursor::read_piece(Image& image) {
   if (next_piece_ == stream_->pieces.size()) return false;
   image.clear();
   const ChunkPiece& piece = stream_->pieces[next_piece_++];
   losses_before_piece_ = losses_;
-  // Of a damaged ring chunk the image has what came before the damage.
+  // The image of a damaged ring chunk has the records before the damage.
   if (piece.in_ring) {
     if (!read_ring(piece, image)) ++losses_.malformed_records;
   } else if (!read_packed(piece, image)) {

@@ -40,7 +40,7 @@ class NoTrace : public TraceError {
   using TraceError::TraceError;
 };
 
-// What went wrong while reading, by the rows of stats.def.
+// Damage found while reading, by the rows of stats.def.
 struct ReadLosses {
   std::uint64_t corrupt_blocks = 0;
   std::uint64_t truncated_tail = 0;
@@ -49,7 +49,7 @@ struct ReadLosses {
   std::uint64_t unknown_records = 0;
 };
 
-// How a file's kinds and fields map to the structs of this version.
+// The kinds and fields of a file, mapped to the structs of this version.
 class FileSchema;
 struct ChunkHeader;
 struct RingHeader;
@@ -158,8 +158,8 @@ class TraceFile {
 class WriterCursor {
  public:
   WriterCursor(const TraceFile& file, const WriterStream& stream);
-  // Goes on where another cursor on the same file was, which may have been opened since. Where the
-  // stream has no such place, found() is false and there is nothing to read.
+  // Resumes at the position of another cursor on the same file, which may have been opened since.
+  // If the stream has no such position, found() is false and there is nothing to read.
   WriterCursor(const TraceFile& file, const WriterStream& stream, const StreamPosition& from);
   [[nodiscard]] bool found() const { return found_; }
 
@@ -176,9 +176,9 @@ class WriterCursor {
     next_ += header->words * kWordBytes;
     return header;
   }
-  // The records of the next piece that has any, for who does not ask next() for them one by one:
-  // they are in `image`, which is the caller's. Those before index passed() are before the place
-  // that the cursor began at. False at the end of the stream.
+  // The records of the next piece that has any, for callers that do not call next() for each
+  // record: they are in `image`, which is the caller's. Records before index passed() are before
+  // the position at which the cursor began. False at the end of the stream.
   [[nodiscard]] bool next_piece(Image& image);
   [[nodiscard]] std::size_t passed() const { return passed_; }
   // The piece that was read last; only if one was.
@@ -186,7 +186,7 @@ class WriterCursor {
   // Behind the record that next() returned last; only if a piece was read.
   [[nodiscard]] StreamPosition position() const;
   [[nodiscard]] bool is_last_piece() const { return next_piece_ == stream_->pieces.size(); }
-  // What went wrong, as far as it was read, and what of that before the piece().
+  // Damage found so far, and the part of it that was found before the piece().
   const ReadLosses& losses() const { return losses_; }
   [[nodiscard]] const ReadLosses& losses_before_piece() const { return losses_before_piece_; }
 
@@ -202,7 +202,7 @@ class WriterCursor {
   std::uint64_t skipped_ = 0;  // records that are still to be left out
   std::size_t passed_ = 0;
   bool found_ = true;
-  Image image_;                      // of the piece that next() is in
+  Image image_;                      // the piece that next() reads
   const std::byte* next_ = nullptr;  // in the image
   const std::byte* end_ = nullptr;
   std::unique_ptr<KindSet> wanted_;  // nullptr: all

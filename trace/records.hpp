@@ -25,7 +25,7 @@ enum class RecordKind : std::uint8_t {
 #include "trace/every_record.def"
 };
 
-// How a column of values is written before compression.
+// The encoding of a column's values before compression.
 enum class Encoding : std::uint8_t {
   kPlain = 0,       // the value
   kSigned = 1,      // zigzag of the sign-extended value
@@ -140,7 +140,7 @@ enum class PoolOperation : std::uint32_t {
   kImport = 9,
 };
 
-// What an end of a copy is, as far as the arguments say it (CUmemorytype).
+// The type of an end of a copy, as far as the arguments show it (CUmemorytype).
 enum class EndType : std::uint8_t {
   kUnknown = 0,
   kHost = 1,
@@ -218,7 +218,7 @@ enum class SampleSource : std::uint32_t {
   kNvmlDevice = 3,  // NVML knows the device, but not what this process uses of it
 };
 
-// What a process that uses a device is to the recorded one.
+// The relation of a process that uses a device to the recorded one.
 enum class ProcessRelation : std::uint32_t {
   kOther = 0,
   kThis = 1,
@@ -300,10 +300,10 @@ enum class TensorRole : std::uint32_t {
   kBuffer = 4,  // of a module, beside its parameters: running means, masks
 };
 
-// --- Of checkpoints.
+// --- Checkpoints.
 
-// What lay at an end of a copy by the allocations before it and by what the call said. Unknown: the
-// reader goes by what the call said.
+// The memory class at an end of a copy, by the allocations before it and by the call's own type.
+// Unknown: the reader uses the call's own type.
 enum class Place : std::uint8_t {
   kUnknown = 0,
   kPinned = 1,
@@ -316,7 +316,7 @@ enum class Place : std::uint8_t {
 // Totals::location of calls in a context that was not announced yet.
 inline constexpr std::int32_t kNoKnownDevice = -2;
 
-// Whether one place freed all of the allocations whose free is known.
+// Tells if one call site freed all of the allocations whose free is known.
 enum class FreedAt : std::uint32_t { kNotTold = 0, kOnePlace = 1, kSeveralPlaces = 2 };
 
 enum class PeakScope : std::uint32_t {
@@ -326,17 +326,17 @@ enum class PeakScope : std::uint32_t {
   kHost = 4,       // all page-locked host memory
   kFramework = 5,  // all framework blocks of the device
   kKind = 6,       // memory of one kind on the device, of pools: of one pool
-  // What the framework itself said that it reserves; peak_time: when it said so last,
-  // pool_reserved: what it held at the cut.
+  // The bytes that the framework itself reported as reserved. peak_time: time of its last report,
+  // pool_reserved: its bytes at the cut.
   kFrameworkReserved = 7,
   kPhysical = 8,  // driver memory and what pools hold of the device
   // No peaks, but what the rest of the trace begins with.
-  kPoolReserved = 9,  // what the pool held at the cut; pool_reserved is the most that it ever held
-  kLastSample = 10,   // what the process held by its own calls at the last memory sample
+  kPoolReserved = 9,  // bytes of the pool at the cut; pool_reserved is the most that it ever held
+  kLastSample = 10,   // bytes that the process held by its own calls at the last memory sample
   kPoolSamples = 11,  // the sample at which the device's pools held most: pool_used, pool_reserved
 };
 
-// What lay at the address of a free that the driver refused.
+// The allocation at the address of a free that the driver refused.
 enum class FreedWhat : std::uint32_t {
   kLiveMemory = 0,   // the address is right, the function is not
   kFreedBefore = 1,  // and nothing was allocated there since
@@ -345,10 +345,10 @@ enum class FreedWhat : std::uint32_t {
   kNothingKnown = 4,
 };
 
-// Of allocated_flags and freed_flags in RefusedFree, beside kFlagByPointer: the place is known.
+// In allocated_flags and freed_flags of RefusedFree, beside kFlagByPointer: the site is known.
 inline constexpr std::uint16_t kRefusedFreeKnown = 2;
 
-// --- Of CUPTI's activities.
+// --- CUPTI's activities.
 
 enum class ActivityDomain : std::uint16_t { kDriver = 1, kRuntime = 2 };
 

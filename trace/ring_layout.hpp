@@ -41,7 +41,7 @@ struct ChunkHeader {
 };
 static_assert(sizeof(ChunkHeader) == 64);
 
-// What stands where a chunk may begin has a chunk's magic and length.
+// True if a chunk begins at these bytes: they have a chunk's magic and length.
 [[nodiscard]] inline bool is_chunk(const ChunkHeader& chunk) {
   return chunk.magic == kChunkMagic && chunk.bytes >= kMinChunkBytes &&
          chunk.bytes <= kMaxChunkBytes && chunk.bytes % kMinChunkBytes == 0;
@@ -49,7 +49,7 @@ static_assert(sizeof(ChunkHeader) == 64);
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-// What is counted when the ring is full; the order is that of Gap's fields.
+// The classes of dropped records, in the order of Gap's fields.
 enum class DropClass : std::uint32_t { kAllocation, kFree, kCopy, kBlock, kOther, kCount };
 
 // Dropped records by class, those of some of the writers.
@@ -80,7 +80,7 @@ struct RingHeader {
   std::uint32_t process_id = 0;
   std::uint32_t reserved = 0;
   std::atomic<std::uint64_t> used_bytes = kRingHeaderBytes;  // file offset after the last chunk
-  // Of threads without a writer; rings of former versions have all here.
+  // Records dropped by threads without a writer; rings of former versions have all here.
   std::atomic<std::uint64_t> dropped[static_cast<std::size_t>(DropClass::kCount)] = {};
   std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the process's exit handlers run
   std::uint32_t unused = 0;

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::trace {
 
-// How often the scheduler had started the job before.
+// The number of earlier starts of the job by the scheduler.
 inline constexpr auto kAttemptText = static_cast<TextKey>(26);
 // Which `gpumemtrace run` started the process.
 inline constexpr auto kRunText = static_cast<TextKey>(27);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each record kind consists of: the table that packer, reader, `dump` and
-// docs/internals/format.md walk, made of trace/every_record.def. It is checked at compile time:
-// every byte of a struct belongs to exactly one field.
+// The fields of each record kind: the table that packer, reader, `dump` and docs/format.md walk,
+// made of trace/every_record.def. It is checked at compile time: every byte of a struct belongs to
+// exactly one field.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct KindInfo {
 
 namespace schema {
 
-// Of each record: kind, name, fields, tail.
+// The schema of each record: kind, name, fields, tail.
 template <class Record>
 struct Of;
 

@@ -20,8 +20,8 @@ namespace gpumemtrace::trace {
 // than those of the version that wrote the file.
 inline constexpr std::size_t kMaxImageBytes = 4 * kMaxChunkBytes;
 
-// How the kinds and fields that a file describes map to the structs of this version, by name.
-// Fields that the file has and we do not are skipped, fields that we have and it does not are 0.
+// The kinds and fields that a file describes, mapped to the structs of this version by name. Fields
+// that the file has and we do not are skipped, fields that we have and it does not are 0.
 class FileSchema {
  public:
   struct FieldMap {
@@ -56,8 +56,8 @@ struct UnpackScratch {
   std::vector<std::uint64_t> tail_words;  // of each record, grouped by kind
 };
 
-// Whether the columns hold records of any of the kinds; also true if they are malformed, which
-// unpack() then says.
+// True if the columns hold records of any of the kinds. Also true if they are malformed, which
+// unpack() then reports.
 [[nodiscard]] bool holds_any(const KindSet& kinds, std::span<const std::byte> columns);
 
 // Columns to records. False if the columns are malformed; then `image` is empty.

@@ -16,8 +16,8 @@
 namespace gpumemtrace::trace {
 namespace {
 
-// A trace is compressed already and shrinks little, a ring is mostly zeros. What grows more than
-// both together is no trace.
+// A trace is compressed already and shrinks little, a ring is mostly zeros. A file that grows more
+// than both together is no trace.
 constexpr std::uint64_t kMostGrowth = 200;
 constexpr std::uint64_t kAlwaysAllowedBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kBufferBytes = 256 << 10;

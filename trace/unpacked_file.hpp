@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::trace {
 
-// What the name of a packed file ends with.
+// The suffixes of a packed file's name.
 inline constexpr std::array<const char*, 2> kPackedSuffixes = {".gz", ".zst"};
 
 struct UnpackedFile {
@@ -21,14 +21,14 @@ struct UnpackedFile {
   bool has_room = true;  // false: there was no room to unpack it, or it grew beyond all measure
 };
 
-// What is packed is told by how the file begins, not by its name. Does not wait for a writer where
-// somebody put a named pipe.
+// Recognizes packed files by their first bytes, not by their name. Does not wait for a writer if
+// the path is a named pipe.
 [[nodiscard]] UnpackedFile open_unpacked(const std::filesystem::path& path);
 
 // The path without the suffix of a packer.
 [[nodiscard]] std::filesystem::path unpacked_name(const std::filesystem::path& path);
 
-// Where the ring of a trace can be: as it was recorded, or packed.
+// The possible paths of a trace's ring: as it was recorded, or packed.
 [[nodiscard]] std::vector<std::filesystem::path> ring_names(const std::filesystem::path& trace);
 
 }  // namespace gpumemtrace::trace

@@ -57,7 +57,7 @@ struct JoinBySteps {
 };
 
 struct JoinAtOnce {
-  // Whether the processor can, and not in microcode, as AMD's before Zen 3.
+  // True if the processor has the instruction, and not in microcode as AMD's before Zen 3.
   [[nodiscard]] static bool is_fast() noexcept {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_is("amdfam17h") == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a call came from.
+// The call site of a call.
 #pragma once
 
 #include <compare>
@@ -29,7 +29,7 @@ struct CallSite {
 [[nodiscard]] constexpr std::uint16_t flags_of(const CallSite& site) noexcept {
   return site.from_table ? trace::kFlagByPointer : std::uint16_t{0};
 }
-// Of a call, or of a checkpoint's record that stands for calls.
+// The site of a call, or of a checkpoint's record that stands for calls.
 template <class Record>
 [[nodiscard]] constexpr CallSite site_of(const Record& record) noexcept {
   return make_site(record.caller, record.stack, record.record.api, record.record.flags);
@@ -43,12 +43,12 @@ constexpr void set_site(Record& record, const CallSite& site) noexcept {
   record.stack = site.stack;
 }
 
-// How long the call held its thread.
+// The ticks for which the call held its thread.
 [[nodiscard]] constexpr std::uint64_t host_ticks_of(const trace::CallHeader& call) noexcept {
   return call.end > call.record.time ? call.end - call.record.time : 0;
 }
 
-// Where in a table of 256 remembered answers the one about this call site stands.
+// The slot of this call site in a table of 256 remembered answers.
 [[nodiscard]] constexpr std::size_t slot_of(const CallSite& site, std::uint64_t more) noexcept {
   const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
                                (std::uint64_t{trace::number_of(site.stack)} << 32)) *

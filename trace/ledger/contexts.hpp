@@ -94,7 +94,7 @@ class Contexts {
     const std::uint32_t index = number_of(context);
     return index < contexts_.size() ? contexts_[index].device : kUnknownDevice;
   }
-  // Where memory counts that a call in the context made, if it did not name a place itself.
+  // The device whose memory a call in the context takes, if the call itself named no location.
   [[nodiscard]] std::int32_t device_of(Kind kind, std::int32_t location,
                                        trace::ContextId context) const {
     if (level_of(kind) == Level::kHost) return kHostDevice;
@@ -102,7 +102,7 @@ class Contexts {
     const std::int32_t device = device_of(context);
     return device < 0 || location == trace::kNoKnownDevice ? kUnknownDevice : device;
   }
-  // Whether memory of this kind ends with the call, which ends a context. Physical memory belongs
+  // True if memory of this kind ends with the call, which ends a context. Physical memory belongs
   // to the process and stays. Pools belong to the device and end with its primary context.
   [[nodiscard]] bool ends_with(const trace::ContextCall& call, Kind kind, std::int32_t device,
                                trace::ContextId context) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies where in the address space of a process, for telling the two ends of a copy apart.
+// The memory class of each address of a process, which tells the two ends of a copy apart.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-// What a checkpoint and the report call it, in the order of MemoryClass.
+// The names of a memory class in a checkpoint and in the report, in the order of MemoryClass.
 struct MemoryClassName {
   trace::Place place;
   std::string_view name;
@@ -49,17 +49,17 @@ constexpr MemoryClass class_of(trace::Place place) {
   return MemoryClass::kUnknown;
 }
 
-// What driver memory is for a copy.
+// The class of driver memory in a copy.
 constexpr MemoryClass class_of(Level level) {
   if (level == Level::kManaged) return MemoryClass::kManaged;
   return level == Level::kHost ? MemoryClass::kPinned : MemoryClass::kDevice;
 }
 
-// Of a mapping of physical memory, which lies on the device or on the host.
+// The location of mapped physical memory, which lies on the device or on the host.
 [[nodiscard]] constexpr Location location_of_mapping(std::int32_t device) {
   return {device == kHostDevice ? MemoryClass::kPinned : MemoryClass::kDevice, device};
 }
-// Whether the call gives its address to device memory of somebody else.
+// True if the call maps device memory of another process or API to its address.
 [[nodiscard]] constexpr bool maps_device_memory(trace::ImportOperation operation) {
   return operation == trace::ImportOperation::kIpcOpen ||
          operation == trace::ImportOperation::kPoolImportPointer ||
@@ -117,7 +117,7 @@ class CopyLocations {
 
   MappedArray<Range> ranges_;  // sorted, disjoint
   bool failed_ = false;
-  // Where in ranges_ an address of the page was found last; not to be believed unchecked.
+  // The index in ranges_ of the last hit for an address of the page; a hint, to be checked.
   mutable std::array<std::uint32_t, 256> hints_{};
 };
 

@@ -8,8 +8,8 @@
 
 namespace gpumemtrace::ledger {
 
-// What a sample shows beyond what calls hold. Less than nothing if the question and the calls
-// were not one point of time; two numbers where it is not known to the byte.
+// The bytes that a sample shows beyond those that calls hold. Negative if sample and calls were not
+// one point of time; two numbers if it is not known to the byte.
 struct Beyond {
   std::int64_t low = 0;
   std::int64_t high = 0;
@@ -36,7 +36,7 @@ struct CurveBounds {
 template <class Point>
 class CurvePeak {
  public:
-  // What calls hold is now `called_bytes`.
+  // Calls now hold `called_bytes`.
   template <class Take>
   void change(std::uint64_t called_bytes, Take&& take) {
     if (called_bytes > candidate_.called_bytes) set_candidate(called_bytes, false, take);
@@ -72,8 +72,8 @@ class CurvePeak {
     return by_this_sample;
   }
 
-  // What calls hold turns out to be `more_bytes` more (modulo 2^64), and the last sample had
-  // counted it. Calls move(point) for the points that stand for the time since that sample.
+  // Calls turn out to hold `more_bytes` more (modulo 2^64), and the last sample had counted them.
+  // Calls move(point) for the points that stand for the time since that sample.
   template <class Move>
   void count_in_last_sample(std::uint64_t more_bytes, Move&& move) {
     if (!was_sampled_) return;
@@ -86,8 +86,8 @@ class CurvePeak {
     }
   }
 
-  // Of a part of the run that is gone: its maximum was from `low_bytes` to `high_bytes`, and by
-  // what is still known `bytes` at a point with so much called. take(point) fills it in.
+  // Restores a part of the run that is gone: its maximum was from `low_bytes` to `high_bytes`, and
+  // as far as known `bytes` at a point with so much called. take(point) fills it in.
   template <class Take>
   void restore(const CurveBounds& gone, std::uint64_t called_bytes, Take&& take) {
     was_sampled_ = true;
@@ -101,7 +101,7 @@ class CurvePeak {
     best_.at_sample = false;
     take(best_);
   }
-  // What the last sample of that part showed beyond the calls.
+  // The last sample of that part, beyond the calls.
   void restore_last_sample(const Beyond& beyond) { beyond_ = beyond; }
 
   [[nodiscard]] CurveBounds bounds() const {

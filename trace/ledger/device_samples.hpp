@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver said about a device around the process's highest point.
+// The driver's numbers for a device around the process's highest point.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::ledger {
 
-// How the process's physical bytes on a device divide at one moment.
+// The parts of the process's physical bytes on a device at one time.
 struct Parts {
   std::uint64_t time = 0;  // model time
   std::uint64_t framework_allocated = 0;
@@ -19,8 +19,8 @@ struct Parts {
   [[nodiscard]] std::uint64_t physical() const { return driver + pool_reserved; }
 };
 
-// What is in use on the device. Older traces do not say what the driver reserves, which is in
-// NVML's total - free.
+// The bytes in use on the device. Older traces do not have the driver's reserved bytes, which
+// NVML's total - free includes.
 template <class Sample>
 [[nodiscard]] std::uint64_t in_use_of(const Sample& sample) {
   if (sample.source == trace::SampleSource::kNvmlProcess && sample.reserved_bytes == 0) {
@@ -77,9 +77,9 @@ struct DeviceSamples {
     before_peak = last_sample;
     after_peak = {};
   }
-  // What a pool holds back from the driver is told after the driver's number for the device, in the
-  // same round of questions: the number had counted it already. `more_bytes` may be less than
-  // nothing.
+  // The bytes that a pool reserves are sampled after the driver's number for the device, in the
+  // same round of samples: that number had counted them already. `more_bytes` may be negative
+  // (modulo 2^64).
   void count_in_last_sample(std::uint64_t more_bytes) {
     const std::uint64_t round = last_sample.time;
     if (round == 0) return;
@@ -87,7 +87,7 @@ struct DeviceSamples {
       if (sample->time == round) sample->physical_bytes += more_bytes;
     }
   }
-  // What a checkpoint tells of the peak: the nearer one of its two samples.
+  // Restores the peak of a checkpoint with the nearer one of its two samples.
   void restore_peak(const trace::Peak& peak) {
     DriverSample sample;
     if (peak.source != trace::SampleSource::kNone) {

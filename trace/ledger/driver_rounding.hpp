@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much more than was asked for the driver takes of a device for linear memory and arrays.
+// Rounds a request for linear memory or an array up to the bytes that the driver takes of a device.
 #pragma once
 
 #include <cstdint>

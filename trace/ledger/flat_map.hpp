@@ -36,8 +36,8 @@ class FlatMap {
   }
 
   // A slot with the key, which must not be in the map, and nothing else; nullptr without memory.
-  // What is written field by field is filled in here: copied from a struct that was made just
-  // before, it would be read in larger pieces than it was written in, for which a processor waits.
+  // The caller fills the fields in place: a struct copied just after it was written field by field
+  // is read in larger pieces than it was written in, for which a processor waits.
   [[nodiscard]] Slot* add(std::uint64_t key) {
     assert(key != 0 && find(key) == nullptr);
     if (size_ == room_ && !grow()) return nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory is: levels and kinds, the closed words of the report.
+// Levels and kinds of memory, with the closed words of the report.
 #pragma once
 
 #include <array>
@@ -94,7 +94,7 @@ static_assert([] {
   return block.device_type == trace::kCudaDeviceType && block.address != 0;
 }
 
-// What a driver allocation counts as. kUnknown counts as device memory.
+// The kind that a driver allocation counts as. kUnknown counts as device memory.
 constexpr Kind kind_of(trace::MemoryKind memory) {
   switch (memory) {
     case trace::MemoryKind::kPitched:

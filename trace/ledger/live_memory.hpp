@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is live by address, what ended with its context, and what a free meant.
+// Live memory by address, memory that ended with its context, and the meaning of a free.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace gpumemtrace::ledger {
 
 using trace::FreedWhat;
 
-// What a call that frees does.
+// The effect of a call that frees.
 enum class FreeMeaning : std::uint8_t {
   kNothing,
   kReleasesHandle,  // drops a reference of physical memory
   kRefused,
   kCaptured,   // into a graph
-  kTakesBack,  // what lies at the address, at once
+  kTakesBack,  // ends the allocation at the address, at once
 };
 
 [[nodiscard]] constexpr FreeMeaning meaning_of(const trace::Free& call) {
@@ -38,14 +38,14 @@ enum class FreeMeaning : std::uint8_t {
   return is_captured ? FreeMeaning::kCaptured : FreeMeaning::kTakesBack;
 }
 
-// What a free that the driver refused was about.
+// The reason why the driver refused a free.
 struct Refusal {
   FreedWhat what = FreedWhat::kNothingKnown;
-  bool has_group = false;     // somebody had allocated what lay there
-  bool has_freed_at = false;  // and somebody had freed it, or ended its context
+  bool has_group = false;     // the allocation that was there is known
+  bool has_freed_at = false;  // and so is the call that freed it, or ended its context
   std::uint32_t group = 0;
   CallSite freed_at;
-  std::uint64_t bytes = 0;         // of what is live there
+  std::uint64_t bytes = 0;         // of the live allocation there
   std::uint64_t offset_bytes = 0;  // kInsideLive: from the start of the allocation
 };
 
@@ -106,14 +106,14 @@ class LiveMemory {
     return ended_.erase(address, ended);
   }
 
-  // Where memory was freed by a call.
+  // Remembers the call that freed the memory.
   void remember_free(const Entry& freed, const CallSite& site) {
     recent_frees_.add({freed.address, freed.group, site});
   }
   void restore_free(const RecentFrees::Entry& entry) { recent_frees_.add(entry); }
   [[nodiscard]] const RecentFrees& recent_frees() const { return recent_frees_; }
 
-  // What lies or lay at the address of a free that the driver refused.
+  // Finds the present or former allocation at the address of a free that the driver refused.
   [[nodiscard]] Refusal explain_refused(Space space, std::uint64_t address) {
     Refusal refusal;
     const auto was_of = [&](std::uint32_t group, FreedWhat what) {

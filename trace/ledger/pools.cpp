@@ -96,7 +96,7 @@ std::uint64_t Pools::apply_sample(const trace::PoolSample& sample, std::uint64_t
   PoolState& state = sampled_pool(sample);
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, sample.reserved_high);
   const std::uint64_t before = state.reserved_bytes;
-  // What is in use is reserved: a smaller number was read before the newest allocations.
+  // Bytes in use are reserved, too: a smaller number was read before the newest allocations.
   (void)set_reserved(state, std::max(sample.reserved_current, state.used_bytes));
   PoolSums* const sums = sums_behind(state);
   if (sums == nullptr) return 0;

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::ledger {
 
-// What the pools of a device held together when the driver was asked.
+// The sum over a device's pools at one sample.
 struct SampledPools {
   std::uint64_t time = 0;  // model time; 0 = it never was
   std::uint64_t used_bytes = 0;
@@ -34,10 +34,10 @@ struct PoolState {
   bool is_destroyed = false;
   bool sampled = false;          // the driver has told at least once
   std::uint64_t used_bytes = 0;  // sum of the live allocations
-  // What the pool holds of the device: the driver's last number, raised where more is in use.
+  // Bytes that the pool holds of the device: the last sample, raised if more is in use.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  CallSite created_at;             // where the program created or imported it, if it did
+  CallSite created_at;             // the call that created or imported it, if the program did
   std::uint64_t created_time = 0;  // and when; 0 = it did not
   CallSite destroyed_at;
 };
@@ -57,11 +57,11 @@ class Pools {
     return last_pool_;
   }
 
-  // The pool that a checkpoint names: handle 0 is the device's default one. Of pools that are gone,
-  // the last one that had the handle.
+  // The pool that a checkpoint names: handle 0 is the device's default one. If several pools had
+  // the handle, the last of them.
   [[nodiscard]] std::uint32_t named(std::uint64_t handle, std::int32_t device);
 
-  // All return whether what the pools of the device hold has changed.
+  // All return true if the bytes that the pools of the device hold have changed.
   [[nodiscard]] bool allocate(std::uint32_t pool, std::uint64_t bytes) {
     PoolState& state = pools_[pool];
     state.used_bytes += bytes;
@@ -73,20 +73,20 @@ class Pools {
     state.used_bytes -= bytes;
     if (PoolSums* const sums = sums_behind(state)) sums->used_bytes -= bytes;
   }
-  // Creation, destruction and which pool is whose.
+  // Creation, destruction, and the current pool of a device.
   [[nodiscard]] bool apply_call(const trace::Pool& call, std::uint64_t now);
-  // By how much more the pools of the device hold than before; modulo 2^64.
+  // Returns by how many bytes the pools of the device hold more than before; modulo 2^64.
   [[nodiscard]] std::uint64_t apply_sample(const trace::PoolSample& sample, std::uint64_t now);
-  // A sample that a checkpoint retained: which pool it is about, and nothing more.
+  // A sample that a checkpoint retained: it only makes the pool known.
   void restore_sample(const trace::PoolSample& sample);
-  // A peak of the scope kPoolReserved: what the pool held at a checkpoint's cut, and the most that
-  // it held before. Of kPoolSamples: the sample before it at which the device's pools held most.
+  // A peak of the scope kPoolReserved: the bytes that the pool held at a checkpoint's cut, and the
+  // most before it. Scope kPoolSamples: the sample with the most of the device's pools before it.
   [[nodiscard]] bool restore(const trace::Peak& peak);
-  // Calls visit(peak), which may say the rest of it, for all that restore() takes.
+  // Calls visit(peak), which may add other fields, for all that restore() takes.
   template <class Visit>
   void for_each_peak(Visit&& visit) const;
 
-  // Says of a call which succeeded whether it changes which pool is whose, so that what follows
+  // True if a call that succeeded changes which pool belongs to which device, so that later records
   // cannot be understood without it. Asked before the call is applied.
   [[nodiscard]] bool tells_pools_apart(const trace::Pool& call) const;
 
@@ -139,7 +139,7 @@ class Pools {
   std::uint64_t last_handle_ = 0;
   std::int32_t last_device_ = kUnknownDevice;
   std::uint32_t last_pool_ = 0;
-  PoolDevice no_device_;  // where there is no memory for one
+  PoolDevice no_device_;  // returned if there is no memory for one
   bool failed_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where memory was freed last, by its address: what a second free of it is explained by.
+// The last frees by address, which explain a second free of the same address.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace gpumemtrace::ledger {
 
-// Of frees that share a slot the last one counts, so an older one may be forgotten; without memory
+// A free replaces the one before it in its slot, so an older free may be forgotten. Without memory
 // for the table all are.
 class RecentFrees {
  public:

@@ -53,7 +53,7 @@ namespace gpumemtrace::ledger {
                    refused.freed_flags);
 }
 
-// What alike ones have in common.
+// The key that alike refusals share.
 [[nodiscard]] constexpr auto key_of(const trace::RefusedFree& refused) {
   return std::tuple(site_of(refused), refused.record.result, refused.what);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where memory was given back, of allocations that are alike.
+// The calls that freed alike allocations.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::ledger {
 
-// What calls gave back of what a place had asked for; not what the end of a context took.
+// Frees by calls of memory of one call site; ends with a context do not count.
 struct Releases {
   std::uint64_t count = 0;
   CallSite first_at{};           // not known of the framework's blocks

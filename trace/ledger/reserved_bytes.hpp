@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a framework's caching allocator holds of a device.
+// The bytes that a framework's caching allocator holds of a device.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::ledger {
 
-// What the framework itself said last, and what its segments grew and shrank by since then.
+// The framework's own last report, and the growth of its segments since then.
 struct ReservedBytes {
   std::uint64_t segment_bytes = 0;
   std::uint64_t reported_time = 0;  // model time; 0 = never
@@ -44,7 +44,7 @@ struct ReservedBytes {
     peak.peak_time = reported_time;
     peak.pool_reserved = reserved_bytes();
   }
-  // What was live at the cut was counted before.
+  // Memory that was live at the cut was counted before.
   void restore(const trace::Peak& peak) {
     reserved_peak_bytes = peak.bytes;
     if (peak.peak_time == 0) return;

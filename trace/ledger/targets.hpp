@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where memory counts: as what, on which device, in which pool.
+// The sum that memory counts in: its kind, its device, its pool.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gpumemtrace::ledger {
 
 struct Target {
   Kind kind = Kind::kDevice;
-  std::int32_t device = kUnknownDevice;       // of a pool's memory the pool's, where that is known
+  std::int32_t device = kUnknownDevice;       // for a pool's memory the pool's, if that is known
   std::int32_t call_device = kUnknownDevice;  // by the call alone
   std::uint32_t pool = 0;                     // index
 
@@ -37,7 +37,7 @@ struct Target {
   }
   return target;
 }
-// What a checkpoint sums up of allocations or blocks.
+// The target of the allocations or blocks that a checkpoint sums up.
 [[nodiscard]] inline Target target_of(const trace::Totals& totals, const Contexts& contexts,
                                       Pools& pools) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);

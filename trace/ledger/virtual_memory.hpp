@@ -69,23 +69,23 @@ class RangeList {
 // - Physical memory costs its bytes from cuMemCreate until its handle has no reference left and
 //   its last mapping is gone, in whichever order.
 // - Reservations and mappings are address space: they cost nothing.
-// - A reservation from which the framework deals blocks is a segment. What is mapped into it is the
-//   framework's, and so is the memory behind it.
+// - A reservation from which the framework hands out blocks is a segment. Physical memory that
+//   is mapped into it is the framework's.
 // - Imported handles are other processes' memory; their size shows with their first mapping.
-// - Entry has the members `address` (of physical memory: its handle) and `bytes`. SegmentTag is
-// what
-//   the owner keeps with a reservation; its is_segment() says whether that is a segment.
-// - Owner says what changes mean for its sums:
-//     lose_name(physical)          a release was missed: its handle's number is taken by other
-//     memory join(physical, tag)          it is the segment's from now on, or was before
+// - Entry has the members `address` (for physical memory: its handle) and `bytes`. SegmentTag is
+//   the owner's data about a reservation; its is_segment() says whether that is a segment.
+// - Owner follows changes in its sums:
+//     lose_name(physical)          a release was missed: other memory has its handle's number
+// now
+//     join(physical, tag)          it is the segment's from now on, or was before
 //     grow(mapping, tag)           the mapping became a part of the segment
-//     shrink(mapping, tag)         and is none any more
+//     shrink(mapping, tag)         and no longer is
 //     map(mapping)                 it is new
 //     unmap(mapping, its physical) it is gone
 //     end(physical)                nothing refers to the memory any more
 //   All get entries, and change nothing here.
-// - Pointers are valid until the next change. failed() where the system had no memory; what is
-//   asked then is worthless.
+// - Pointers are valid until the next change. failed() if the system had no memory; results are
+//   worthless then.
 template <class Entry, class SegmentTag>
 class VirtualMemory {
  public:
