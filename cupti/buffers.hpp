@@ -29,11 +29,11 @@ class Buffers {
   std::uint8_t* take() noexcept;
 
   [[nodiscard]] bool is_ours(const std::uint8_t* buffer) const noexcept;
-  // A buffer of ours came back. What it holds is read later, or `discard`ed.
+  // A buffer of ours came back. Its records are read later, or dropped with `discard`.
   void completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size_t library,
                  bool discard) noexcept;
 
-  // Whether it is time to read.
+  // True if enough buffers are filled to read them.
   [[nodiscard]] bool many_are_filled() const noexcept {
     return filled_count_.load(std::memory_order_relaxed) > kCount / 8;  // a hint
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When calls began, by the correlation that they share with what they made. Whether a copy is the
-// program's is decided by when it was asked for, and its own record says only when it ran.
+// Begin times of calls, by the correlation that they share with their activities. The time of the
+// call decides whether a copy is the program's, and the copy's own record has only the time at
+// which it ran.
 //
 // The last kCapacity calls, any thread.
 #pragma once

@@ -90,7 +90,7 @@ Switch Client::state_at(Kind kind, std::uint64_t time, std::uint32_t context) no
   return number < kMostKinds ? kinds_[number].at(time, context) : Switch{};
 }
 
-// Of a kind and a function of it, whichever was switched last decides.
+// The last switch decides, whether it was that of the kind or of one function of the kind.
 Switch Client::call_state_at(ActivityDomain domain, CallbackId function,
                              std::uint64_t time) noexcept {
   const Switch by_kind = state_at(kind_of(domain), time, kEverywhere);

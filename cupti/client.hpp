@@ -30,15 +30,15 @@ class Client {
   void switch_kind(Kind kind, const Switch& change) noexcept;
   void switch_function(trace::ActivityDomain domain, CallbackId function,
                        const Switch& change) noexcept;
-  // Whether the client has anything on now, as far as a buffer for it is concerned.
+  // True if the client has any kind enabled now that needs a buffer.
   [[nodiscard]] bool collects() const noexcept { return collects_.load(); }
   void forget_times() noexcept;
   void forget_all() noexcept;
   void free_in_child() noexcept { lock_.free_in_child(); }
 
-  // Whether a record that began at `time` is the client's.
+  // True if a record that began at `time` is the client's.
   [[nodiscard]] bool owns(const RawRecord& record, std::uint64_t time) noexcept;
-  // Whether owns() says the same for every time up to `time`.
+  // True if owns() returns the same for every time up to `time`.
   [[nodiscard]] bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
 
   // Records that the client has not got; taking them sets them to zero.

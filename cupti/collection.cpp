@@ -21,7 +21,7 @@ constexpr std::size_t kDeviceBufferBytes = std::size_t{256} << 10;
 constexpr long kWaitStepNs = 100'000;
 constexpr int kMostWaitSteps = 10'000;  // a second
 
-// What CUPTI before 12.9 gets when all buffers are with it: nobody reads it.
+// CUPTI before 12.9 gets this buffer when it has all others: nobody reads it.
 alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
 
 const char* explanation(Result result) noexcept {
@@ -223,7 +223,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
     library->serve_program(buffer, valid_bytes);
-    // What is taken over of a buffer is settled when start() is over.
+    // It is certain whether a buffer is kept once start() is over.
     const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
     collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
     // The reading may have ended meanwhile. Who ends it and who fills a buffer both look at what

@@ -54,8 +54,8 @@ class Collection final : public LibraryObserver {
 
   // --- The thread that records.
 
-  // Until set, and from when it is taken back, completed buffers are not kept. What was kept before
-  // is still to be read.
+  // Completed buffers are kept only while this is set. Buffers that were kept before are still to
+  // be read.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
   // States, and pairs of clocks, that other threads have left.
   void write_notes(const Recorder& recorder) noexcept;

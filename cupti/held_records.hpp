@@ -97,7 +97,7 @@ class HeldRecords {
     std::size_t used = 0;
   };
 
-  // What is held so far; from now on the other area is filled.
+  // Takes the records held so far; from now on the other area is filled.
   Area take_filled() noexcept {
     const SpinGuard guard(lock_);
     const Area filled = areas_[filling_];

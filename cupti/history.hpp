@@ -38,7 +38,7 @@ class History {
     return {0, kEverywhere, before_};
   }
 
-  // Whether the answer is the same for every time up to `time`.
+  // True if the answer is the same for every time up to `time`.
   [[nodiscard]] bool was_constant(std::uint64_t time, std::uint32_t context) const noexcept {
     const bool now = at(time, context).on;
     if (before_ != now) return false;
@@ -57,7 +57,7 @@ class History {
     count_ = 0;
   }
 
-  // Whether it is on now, for some context at least.
+  // True if it is on now, for some context at least.
   [[nodiscard]] bool is_on_anywhere() const noexcept {
     for (std::size_t i = count_; i > 0; --i) {
       if (changes_[i - 1].on) return true;
@@ -66,7 +66,7 @@ class History {
     return before_;
   }
 
-  // Whether anything was ever switched.
+  // True if it was ever switched.
   [[nodiscard]] bool is_known() const noexcept { return is_known_ || count_ != 0; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the members of CUPTI's activity records lie: CUpti_ActivityMemcpy and its successors, and
-// so on. Records only grew at their ends; kBytes is how long one is that has all members here but
+// Offsets of the members of CUPTI's activity records: CUpti_ActivityMemcpy and its successors, and
+// so on. Records only grew at their ends; kBytes is the size of one that has all members here but
 // those of newer versions. tests/unit/cupti_abi_check.cpp compares all of it with cupti_activity.h.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::cupti::layouts {
 
-// What copies and sets have in common: when and where on the device they ran.
+// Members that copies and sets share: the time and the place on the device.
 struct DeviceWork {
   static constexpr std::size_t kStart = 16;
   static constexpr std::size_t kEnd = 24;
@@ -18,7 +18,7 @@ struct DeviceWork {
   static constexpr std::size_t kStream = 40;
 };
 
-// What copies have in common, within a device or between two.
+// Members that copies share, within a device or between two.
 struct AnyMemcpy : DeviceWork {
   static constexpr std::size_t kCopyKind = 4;
   static constexpr std::size_t kSourceKind = 5;

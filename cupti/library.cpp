@@ -113,9 +113,8 @@ void Library::decide_held() noexcept {
   client_.add_dropped(delivery.dropped());
 }
 
-// A flush of all that CUPTI has is over. What it brought itself without the call (of a function
-// that is newer than our list, say) is decided after another one: the call would have been told by
-// then.
+// A flush of all that CUPTI has is over. A record that came without its call (a function that is
+// newer than our list, say) is decided after another flush, which would have brought the call.
 void Library::settle_held(std::uint64_t round) noexcept {
   flush_ended(round);
   decide_held();
@@ -146,8 +145,8 @@ void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffe
   }
 }
 
-// What we have not enabled can only be there because the program has. What both have is the
-// program's where it had the kind on when it made the call.
+// Records of a kind that we have not enabled can only be the program's. If both have the kind on, a
+// record is the program's if it had the kind on at the time of the call.
 Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
   if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
@@ -223,7 +222,7 @@ Result Library::disable_context(Context context, Kind kind) noexcept {
 
 // --- API records, by kind and by function
 
-// What an earlier disable_calls() switched off, one by one.
+// Enables again, one by one, the functions that an earlier disable_calls() switched off.
 Result Library::enable_calls(Kind kind, Result result) noexcept {
   if (result != kSuccess || !is_call(kind)) return result;
   const ActivityDomain domain = domain_of(kind);

@@ -28,7 +28,7 @@ namespace gpumemtrace::cupti {
 
 inline constexpr std::size_t kMostLibraries = 8;
 
-// What we collect, beside which the program's switches are kept apart.
+// Our own use of CUPTI, kept apart from the program's switches.
 struct OwnUse {
   KindSet kinds;
   bool calls = false;  // API records of the functions that copy
@@ -53,14 +53,14 @@ class Library {
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   [[nodiscard]] bool is_attached() const noexcept { return attached_.load(); }
-  // Where there may be a context already: API records of the functions that copy, and of no others.
-  // False if CUPTI refuses.
+  // If there may be a context already: selects API records of the functions that copy, and of no
+  // others. False if CUPTI refuses.
   [[nodiscard]] bool select_within_kinds() noexcept;
   [[nodiscard]] bool program_has_callbacks() noexcept {
     return client_.callbacks().complete != nullptr;
   }
   [[nodiscard]] bool program_has_set(Attribute attribute) const noexcept;
-  // What the library had before we changed it, for a program that asks.
+  // Keeps the library's value before we changed it, for a program that asks.
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
@@ -119,7 +119,7 @@ class Library {
   HeldRecords held_;
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // the program has told CUPTI to
-  std::atomic<std::uint64_t> told_round_ = 0;    // what is held since a later one may become known
+  std::atomic<std::uint64_t> told_round_ = 0;    // records held since may still get their call
   // The whole kind is on inside CUPTI, function by function switched off because the program does
   // not have it on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy of libcupti tells whoever collects through it.
+// Events of a copy of libcupti, for the code that collects through it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cupti/ needs of the library that it is part of. Set once, before anything else is called.
+// The functions that cupti/ needs of the library that it is part of. Set once, before anything else
+// is called.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ void fill_times(const RawRecord& from, Record& to) noexcept {
   to.end = word(from, Layout::kEnd);
 }
 
-// Where in the device's work it was.
+// The place of the activity in the device's work.
 template <class Layout, class Record>
 void fill_place(const RawRecord& from, Record& to) noexcept {
   to.correlation = half(from, Layout::kCorrelation);

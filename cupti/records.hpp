@@ -36,11 +36,11 @@ constexpr trace::ActivityDomain domain_of(Kind kind) noexcept {
   return kind == Kind::kDriver ? trace::ActivityDomain::kDriver : trace::ActivityDomain::kRuntime;
 }
 
-// What every record begins with.
+// The kind, which every record begins with.
 Kind kind_of(const RawRecord& record) noexcept;
-// Of an API record (kDriver, kRuntime); 0 if the record is cut.
+// The function of an API record (kDriver, kRuntime); 0 if the record is cut.
 CallbackId function_of(const RawRecord& record) noexcept;
-// When the activity began, by CUPTI's clock; 0 if the record has no such time.
+// The begin of the activity, by CUPTI's clock; 0 if the record has no such time.
 std::uint64_t start_of(const RawRecord& record) noexcept;
 // The id that an API call and what it made have in common; 0 = none.
 std::uint32_t correlation_of(const RawRecord& record) noexcept;
