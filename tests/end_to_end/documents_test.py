@@ -238,11 +238,11 @@ PARTS = {"Architecture": "architecture", "Glibc": "glibc", "Python": "CPython", 
 
 
 class Compatibility(support.EndToEnd):
-    """docs/compatibility.md says what was tried, no more and no less."""
+    """docs/limits.md says what was tried, no more and no less."""
 
     def setUp(self):
         super().setUp()
-        text = (ROOT / "docs" / "compatibility.md").read_text()
+        text = (ROOT / "docs" / "limits.md").read_text()
         self.rows = [[cell.strip() for cell in line.strip("|").split("|")]
                      for line in text.splitlines() if line.startswith("| ")]
 

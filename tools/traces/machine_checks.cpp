@@ -350,7 +350,7 @@ CheckResult check_compatibility() {
   std::erase_if(machine, [](const PartVersion& part) { return part.version.empty(); });
   const Compatibility found = compare_with_tried(machine);
   return {found.is_tried ? CheckState::kOk : CheckState::kNote, "compatibility", found.text,
-          found.is_tried ? "" : "it may work all the same (docs/compatibility.md)"};
+          found.is_tried ? "" : "it may work all the same (docs/limits.md)"};
 }
 
 // Variables by which other tools enter CUDA programs.
