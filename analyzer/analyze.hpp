@@ -23,7 +23,7 @@ struct Options {
   // From where on the rules behind report.findings[] speak up.
   Thresholds thresholds;
   SymbolOptions symbols;
-  std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
+  std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/concepts.md
   bool redact = false;  // names without meaning for what is private, docs/security.md
   // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
   // 256, for jobs of more than 16 processes.

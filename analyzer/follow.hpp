@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 
 struct FollowOptions {
   SymbolOptions symbols;
-  std::vector<std::filesystem::path> owner_files;  // docs/owners.md
+  std::vector<std::filesystem::path> owner_files;  // docs/concepts.md
   bool redact = false;                             // docs/security.md
 };
 

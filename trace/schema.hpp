@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of each record kind: the table that packer, reader, `dump` and docs/format.md walk,
-// made of trace/every_record.def. It is checked at compile time: every byte of a struct belongs to
+// The fields of each record kind, which packer, reader, `dump` and docs/internals/format.md walk.
+// Made of trace/every_record.def. It is checked at compile time: every byte of a struct belongs to
 // exactly one field.
 #pragma once
 

@@ -17,7 +17,7 @@ void CodeOwners::read(const std::filesystem::path& path) {
   if (!file) throw InputError("Cannot open " + path.string() + ": " + std::strerror(errno) + ".");
   const auto refuse = [&](const std::string& what) {
     throw InputError("The rules in " + path.string() + " cannot be used: " + what +
-                     "; docs/owners.md describes them.");
+                     "; docs/concepts.md describes them.");
   };
   try {
     const Json json = Json::parse(file);

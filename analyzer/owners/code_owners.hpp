@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer {
 
 // - The user's rules come first, in their order; the first that fits decides.
-// - docs/owners.md describes the file of rules.
+// - docs/concepts.md describes the file of rules.
 class CodeOwners {
  public:
   // Adds the rules of a file. Throws InputError if it is missing or malformed.

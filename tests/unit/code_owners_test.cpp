@@ -108,7 +108,7 @@ TEST_CASE("rules that say nothing, or more than is known, are refused", "[unit]"
     const std::string refusal = error_of<InputError>([&] { return owners_with(rules); });
     CAPTURE(rules, refusal);
     CHECK(contains(refusal, reason));
-    CHECK(contains(refusal, "docs/owners.md describes them."));
+    CHECK(contains(refusal, "docs/concepts.md describes them."));
   }
   CodeOwners owners;
   CHECK(error_of<InputError>([&] { owners.read("/missing/owners.json"); }) ==

@@ -27,7 +27,7 @@ void add_symbol_options(CommandLine& line, NamingOptions& naming) {
 void add_naming_options(CommandLine& line, NamingOptions& naming) {
   add_symbol_options(line, naming);
   line.option("--owners", naming.owners,
-              "Rules that say whose code is whose (docs/owners.md); may be repeated.")
+              "Rules that say whose code is whose (docs/concepts.md); may be repeated.")
       .value_name("FILE")
       .one_value_each();
 }

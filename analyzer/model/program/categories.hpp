@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a block of the framework is for, as a pure function of the phase and the stack that it was
-// born in and of how it lived. docs/categories.md has the rules in words.
+// born in and of how it lived. docs/concepts.md has the rules in words.
 #pragma once
 
 #include <array>
