@@ -75,8 +75,8 @@ class RangeList {
 // - Entry has the members `address` (for physical memory: its handle) and `bytes`. SegmentTag is
 //   the owner's data about a reservation; its is_segment() says whether that is a segment.
 // - Owner follows changes in its sums:
-//     lose_name(physical)          a release was missed: other memory has its handle's number
-// now
+//     lose_name(physical)          a release was missed: other memory has its handle's
+//                                  number now
 //     join(physical, tag)          it is the segment's from now on, or was before
 //     grow(mapping, tag)           the mapping became a part of the segment
 //     shrink(mapping, tag)         and no longer is
