@@ -173,7 +173,7 @@ void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t byte
   row.peak_time = time;
 }
 
-// Of one group there may be several holders, of which only the sum counts.
+// A group may have several holders; only their sum counts.
 void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t group) {
   if (!is_restored_ || entry.born > time_) return;
   const bool held = std::ranges::any_of(

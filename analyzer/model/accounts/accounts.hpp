@@ -36,7 +36,7 @@ using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
 
-// What one group had at a peak before a checkpoint's cut.
+// The bytes of one group at a peak before a checkpoint's cut.
 struct RestoredHolder {
   std::uint32_t group = 0;
   bool segment = false;  // it was a segment of the framework
@@ -68,7 +68,7 @@ class PeakSnapshot {
     is_restored_ = true;
   }
   void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
-  // What is live and was so then turns out to be a segment. `group` is its holders' one.
+  // An allocation that was live at the peak turns out to be a segment. `group` is its holders'.
   void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
   void add_release(const ReleasedAllocation& released) {
     if (was_live(released.entry)) released_.push_back(released);
@@ -194,7 +194,7 @@ struct Group {
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t segments = 0;     // of the allocations, those that the framework deals blocks from
+  std::uint64_t segments = 0;     // of the allocations, those that hold the framework's blocks
   std::uint64_t host_ticks = 0;   // spent in the calls that allocated and freed
   std::uint64_t temporaries = 0;  // freed before the next allocation of the same thread
   std::uint64_t temporary_bytes = 0;
@@ -220,7 +220,7 @@ constexpr std::uint32_t part_of(const LiveAllocation& entry) {
 }
 constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part % 2 != 0}; }
 
-// How much a model keeps beside sums.
+// The data that a model keeps beside sums.
 struct ModelDetail {
   std::size_t timeline_buckets = 1024;  // at most, of each timeline
   // At most, of those that ended (AllocationLog); no value: none is logged.
@@ -243,7 +243,7 @@ class Accounts {
   // Both before the first record. Timelines have this part of the run alone, and lives in it count
   // for the largest; the log has what was live in it.
   void set_window(const Window& window);
-  // What is live after everything up to the time is kept in Account::asked.
+  // Keeps the live memory after all events up to the time in Account::asked.
   void keep_moment(std::uint64_t time);
   // Timelines end with their window.
   [[nodiscard]] bool window_is_over() const { return state_ == WindowState::kOver; }
@@ -320,7 +320,7 @@ class Accounts {
     const double weight = weight_of(entry, present_.time);
     if (account.largest.may_belong(weight)) add_largest(account, released, has_use, weight);
   }
-  // What the framework or a device's pools hold back changed.
+  // The bytes that the framework or a device's pools reserve have changed.
   void set_reserved(Account& account, std::uint64_t bytes) const {
     account.timeline.set_reserved(grid_, bytes);
   }
@@ -341,7 +341,7 @@ class Accounts {
   void restart_highest() {
     for (Flow& flow : flows_) flow.highest_bytes = flow.bytes;
   }
-  // What tells how long something lived; kept by Phases.
+  // The clock that measures lifetimes in phases; kept by Phases.
   [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
   [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
 
@@ -358,11 +358,11 @@ class Accounts {
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
   }
-  // Where something of the group is given back.
+  // Adds the call site of a free of the group.
   void add_free_site(std::uint32_t group, const CallSite& site, std::uint64_t now) {
     groups_[group].freed.add_site(site, now);
   }
-  // What is live turns out to be a segment: at peaks that a checkpoint tells of, it always was.
+  // A live allocation turns out to be a segment: at peaks from a checkpoint it always was.
   void move_to_segments(const LiveAllocation& entry);
   // Time that a call spent on an allocation of the group.
   void add_host_ticks(std::uint32_t group, std::uint64_t ticks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was allocated, one by one, for those who want more than sums.
+// The single allocations, for reports that need more than sums.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct LoggedAllocation {
 // window where there is one. `present` is borrowed.
 class AllocationLog {
  public:
-  // Of what ends, at most so many are kept. Without a number nothing at all is.
+  // Keeps at most `most` allocations that ended; none at all without a number.
   AllocationLog(const PresentRecord& present, std::optional<std::size_t> most)
       : present_(present), most_(most) {}
 
@@ -50,7 +50,7 @@ class AllocationLog {
     for (const LoggedAllocation& row : ended_) visit(row);
     for (const LoggedAllocation& row : live_) visit(row);
   }
-  // What ended up to this model time is not all there; 0: everything is.
+  // Some that ended up to this model time are missing; 0: none is.
   [[nodiscard]] std::uint64_t dropped_until() const { return dropped_until_; }
 
  private:

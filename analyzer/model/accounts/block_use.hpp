@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block of the framework was for, as whoever knows the program says it.
+// The use of a framework's block, as the program's model knows it.
 #pragma once
 
 #include <cstdint>

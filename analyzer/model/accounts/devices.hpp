@@ -42,7 +42,7 @@ struct DeviceState : ledger::DeviceSamples {
   PeakSnapshot physical_peak;  // watches driver memory
   Parts at_peak;
   std::uint64_t most_in_use = 0;      // at samples before a checkpoint's cut
-  std::uint64_t most_of_process = 0;  // likewise
+  std::uint64_t most_of_process = 0;  // as above
   bool peak_is_restored = false;   // before a checkpoint's cut: what others held then is not known
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`

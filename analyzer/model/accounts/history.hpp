@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the live memory of every group of allocations went over the run, in a few dozen steps: what
-// growth and churn are seen by.
+// The live memory of every group of allocations over the run, in a few dozen steps: growth and
+// churn are found in it.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class History {
     std::uint64_t allocations = 0;
     std::uint64_t frees = 0;  // by calls
   };
-  // Of the whole process.
+  // Sums of the whole process.
   struct Flow {
     std::uint64_t allocations = 0;
     std::uint64_t frees = 0;
@@ -69,8 +69,8 @@ class History {
     std::uint64_t live_count = 0;
     Stretch present;                   // of stretch `done.size()`
     std::vector<Stretch> done;         // all stretches before it
-    std::uint32_t joins_seen = 0;      // how often the stretches had been joined at the last touch
-    std::uint64_t stretches_seen = 0;  // how many had begun then
+    std::uint32_t joins_seen = 0;      // number of joins of the stretches at the last touch
+    std::uint64_t stretches_seen = 0;  // number of stretches begun then
   };
 
   // In which the group has not been touched.

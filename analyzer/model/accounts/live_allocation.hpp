@@ -17,7 +17,7 @@ struct LiveAllocation {
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
 };
 
-// What is gone, and what it was for if it was a block of the framework.
+// An allocation that ended, with its use if it was a block of the framework.
 struct ReleasedAllocation {
   LiveAllocation entry;
   BlockUse use;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How large the allocations of one level on one device were, how long they lived, and which of them
-// held most for longest.
+// The sizes and lifetimes of the allocations of one level on one device, and those of them that
+// held most memory for longest.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long something lived, told in phases of a training program instead of in time.
+// Lifetimes, measured in phases of a training program instead of in time.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What the program was doing. kNone: nothing of these, or not known.
+// The program's present phase. kNone: none of these, or not known.
 enum class Phase : std::uint8_t { kNone, kForward, kBackward, kOptimizer };
 
 constexpr std::string_view name_of(Phase phase) {

@@ -15,10 +15,10 @@ struct PresentRecord {
   std::uint64_t time = 0;
   std::uint32_t writer = 0;
   trace::StackId stack =
-      trace::StackId::kNone;  // of an event; joined (BackwardStacks) where that was needed
+      trace::StackId::kNone;  // the event's; joined (BackwardStacks) if that was needed
   bool in_checkpoint = false;
 
-  // Where the call that the record is about came from.
+  // The call site of the call that the record is about.
   [[nodiscard]] ledger::CallSite site_of(const trace::CallHeader& call) const {
     ledger::CallSite site = ledger::site_of(call);
     site.stack = stack;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where memory was given back, with the other call sites that did so: several stacks may end in one
+// The call sites that freed memory, with others of the same line: several stacks may end in one
 // line.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recording of one process went, and what did not fit together in it.
+// Statistics of one process's recording, and the contradictions found in it.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process's run is cut into stretches of equal length when its length is not known
+// Cuts a process's run into stretches of equal length when its length is not known
 // beforehand.
 #pragma once
 

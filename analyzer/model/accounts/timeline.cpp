@@ -7,7 +7,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Of two that are equally high, the first.
+// If both are equally high, the first.
 const TimeBucket& higher(const TimeBucket& first, const TimeBucket& second) {
   return second.max_bytes > first.max_bytes ? second : first;
 }
@@ -118,14 +118,14 @@ Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
   return {join(first_bucket, second_bucket), pair, last_change_until(second)->reserved_bytes};
 }
 
-// What is known of the open bucket goes into the pending bytes of its successor, which a higher
+// The known content of the open bucket goes into the pending bytes of its successor, which a higher
 // maximum makes worthless.
 void Timeline::join_pairs(const TimeGrid& grid) {
   follow(grid);
   for (PartTimeline& timeline : parts_) settle(grid, timeline);
   close_bucket(true);
   std::vector<Closed> joined;
-  std::vector<std::size_t> sources;  // of the maxima of those
+  std::vector<std::size_t> sources;  // indexes of the buckets of those maxima
   for (const Closed& change : changes_) {
     if (!joined.empty() && joined.back().index == change.index / 2) continue;
     joined.push_back(join_pair(grid, change.index / 2, sources.emplace_back()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was live of one level on one device over the whole run, with what it was for at the maximum
-// of every stretch.
+// The live bytes of one level on one device over the whole run, with their use at the maximum of
+// every stretch.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class PartTimeline {
   [[nodiscard]] std::vector<std::uint64_t> values(std::size_t buckets) const;
   void replace(const std::vector<std::uint64_t>& values);
 
-  // What was at the maximum of the open bucket, counted for its maximum at that time.
+  // The bytes at the maximum of the open bucket, counted for its maximum at that time.
   struct Pending {
     std::uint64_t bytes = 0;
     std::uint64_t max_time = 0;
@@ -59,7 +59,7 @@ class PartTimeline {
   }
   void add_page(std::size_t page);
 
-  std::vector<std::unique_ptr<Page>> pages_;  // of buckets where nothing changes there is none
+  std::vector<std::unique_ptr<Page>> pages_;  // none for buckets where nothing changes
 };
 
 // - Changes come in the order of time, and whoever tells one has moved the grid there.
@@ -105,8 +105,8 @@ class Timeline {
   // Neighbours become one, of which the higher maximum stays with its parts. Before the grid's own
   // join_pairs().
   void join_pairs(const TimeGrid& grid);
-  // Forgets the run up to now but for what a checkpoint tells of it: its highest point, if it had
-  // one, and the most that was reserved. What is live stays so.
+  // Forgets the run up to now, except for a checkpoint's highest point, if it had one, and the most
+  // that was reserved. Live memory stays live.
   void restart(const TimeGrid& grid, std::uint64_t now, const std::optional<TimeBucket>& before);
   // The open bucket is over, and with it the run.
   void finish(const TimeGrid& grid);
@@ -154,14 +154,14 @@ class Timeline {
   [[nodiscard]] std::vector<Closed>::const_iterator last_change_until(std::size_t index) const;
   [[nodiscard]] TimeBucket closed_bucket(const TimeGrid& grid, std::size_t index) const;
   [[nodiscard]] PartTimeline& timeline_of(std::uint32_t part);
-  // What was pending of the bucket counts if its maximum has stayed.
+  // Counts the pending bytes of the bucket if its maximum is unchanged.
   void settle(const TimeGrid& grid, PartTimeline& timeline) const;
 
   std::uint64_t level_ = 0;
   std::uint64_t reserved_bytes_ = 0;
   bool knows_reserved_ = false;
   TimeBucket open_;
-  std::size_t closed_ = 0;  // how many buckets are
+  std::size_t closed_ = 0;  // number of closed buckets
   std::vector<Closed> changes_;
   std::size_t first_ = 0;
   std::optional<TimeBucket> before_;

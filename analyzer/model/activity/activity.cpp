@@ -13,7 +13,7 @@ namespace {
 // cuptiGetVersion() of CUDA 12.5, the first that reports calls of single functions.
 constexpr std::uint32_t kFirstVersionWithCalls = 23;
 
-// What a record about a copy and one about a set have in common.
+// The fields that records about a copy and about a set share.
 template <class Record>
 DeviceWork work_of(const Record& record, const TickSpan& time) {
   DeviceWork work;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUPTI reported of one process.
+// CUPTI's reports about one process.
 #pragma once
 
 #include <array>
@@ -65,14 +65,14 @@ class Activity {
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
 
-  // Whether calls have to be kept for records that may come.
+  // True if calls have to be kept for records that may come.
   [[nodiscard]] bool is_on() const {
     return !clocks_.empty() || status_.is_known || status_.widest_mode != trace::ActivityMode::kOff;
   }
   [[nodiscard]] ActivityJoin& join() { return join_; }
   [[nodiscard]] ManagedTraffic& managed() { return managed_; }
   [[nodiscard]] const ManagedTraffic& managed() const { return managed_; }
-  // Whether CUPTI reports allocations, too.
+  // True if CUPTI reports allocations, too.
   [[nodiscard]] bool checks_memory() const {
     return status_.widest_mode == trace::ActivityMode::kFull;
   }
@@ -92,7 +92,7 @@ class Activity {
     dropped_.by_cupti += record.by_cupti;
     dropped_.by_recorder += record.by_recorder;
   }
-  // Of what came before, calls and their records are gone.
+  // The calls before the checkpoint and their records are gone.
   void apply_checkpoint(const trace::Checkpoint& checkpoint) {
     compacted_records_ += checkpoint.activity_records;
     join_.set_cut(checkpoint.record.time);

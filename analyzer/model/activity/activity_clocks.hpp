@@ -32,8 +32,8 @@ class ActivityClocks {
   // Pairs may come in any order, and more than once.
   void add(const trace::ActivityClock& pair);
 
-  // Where a record stands that was taken over at `taken_over` ticks. It belongs to the epoch under
-  // which it starts latest before that; nullopt if there is none, or the record has no times.
+  // The time of a record that was taken over at `taken_over` ticks. It belongs to the last epoch
+  // under which it starts before that; nullopt if there is none, or the record has no times.
   [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
                                               std::uint64_t end, std::uint64_t taken_over) const;
 
@@ -67,7 +67,7 @@ class ActivityClocks {
     double ticks_per_unit = 0;  // 0 = not known
     mutable Piece latest;       // that was looked up
   };
-  // What follows from the error and the rate of the ticks.
+  // Limits that follow from the error and the rate of the ticks.
   struct Limits {
     double longest = 0;         // ticks that a record, or its delay, may take
     double shortest_delay = 0;  // below 0: read after it was taken over, by the clocks' error alone

@@ -23,7 +23,7 @@ bool contains(const TickSpan& outer, std::uint64_t ticks) {
 
 std::uint64_t middle(const TickSpan& span) { return span.start + (span.end - span.start) / 2; }
 
-// How far `inner` sticks out of `outer`.
+// The ticks by which `inner` reaches beyond `outer`.
 std::uint64_t violation(const TickSpan& outer, const TickSpan& inner) {
   const std::uint64_t before = inner.start < outer.start ? outer.start - inner.start : 0;
   const std::uint64_t after = inner.end > outer.end ? inner.end - outer.end : 0;
@@ -258,8 +258,8 @@ bool ActivityJoin::spread_over_batch(const DeviceWork& work, PendingCall& first)
   return true;
 }
 
-// Of the calls that one record of CUPTI is about, the first that still asks for as much as this; or
-// else the first that asks for work of this kind.
+// One record of CUPTI may stand for several calls: returns the first that still asks for as much as
+// this; or else the first that asks for work of this kind.
 PendingCall* ActivityJoin::part_for(const DeviceWork& work, PendingCall& first) {
   PendingCall* any = nullptr;
   PendingCall* with_room = nullptr;
@@ -371,7 +371,7 @@ void ActivityJoin::infer_all() {
   });
   for (const DeviceWork& work : without_api_) {
     const ApiCall api = api_calls_.find(work.activity);
-    // What graphs do has no call of its own that it could be taken for.
+    // The work of a graph has no call of its own to be joined to.
     if (api.is_known()) {
       join(work, api);
     } else if (work.graph_node != 0) {

@@ -77,7 +77,7 @@ class ActivityJoin {
   }
   struct CallSize {
     std::uint64_t bytes = 0;
-    std::uint32_t part = 0;  // of a batch
+    std::uint32_t part = 0;  // index in a batch
   };
   // `counted`: the row of Transfers, or PendingCall::kNothing.
   void add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
@@ -126,7 +126,7 @@ class ActivityJoin {
   [[nodiscard]] Batch& batch_of(std::uint32_t writer);
   [[nodiscard]] bool match(const ApiSpan& api, bool is_last_chance);
   [[nodiscard]] bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
-  // Whether the call may be taken; says in `match` if it is another library's already.
+  // True if the call may be taken; sets `match` if it is another library's already.
   [[nodiscard]] bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
@@ -157,7 +157,7 @@ class ActivityJoin {
   std::deque<ApiSpan> early_;
   bool without_api_records_ = false;
   std::unordered_map<std::uint64_t, std::deque<CallId>> by_size_;
-  std::vector<DeviceWork> without_api_;               // what will be inferred
+  std::vector<DeviceWork> without_api_;               // to be inferred later
   std::unordered_map<std::uint32_t, Batch> batches_;  // by writer: its latest call
   std::uint32_t latest_writer_ = 0;
   Batch* latest_batch_ = nullptr;  // its

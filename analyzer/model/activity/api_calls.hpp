@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUPTI's records about calls led to, by the correlation that other records share with them.
+// The calls behind CUPTI's records, by the correlation that other records share with them.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ constexpr auto names(Unjoined) {
 inline constexpr std::size_t kUnjoinedReasons = word_count(Unjoined());
 static_assert(kUnjoinedReasons == static_cast<std::size_t>(Unjoined::kCount));
 
-// What a record of CUPTI about a call led to.
+// The call that a record of CUPTI was joined to.
 struct ApiCall {
   CallId first = 0;                    // 0 = no call, for this reason:
   Unjoined reason = Unjoined::kCount;  // kCount if nothing is known

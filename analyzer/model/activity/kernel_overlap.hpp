@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long copies ran while kernels ran on the same device.
+// The time for which copies ran while kernels ran on the same device.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace gpumemtrace::analyzer {
 
 // - Records come in no strict order, up to seconds late, so they are kept as long as there is room
-//   and settled by the older half. What comes later than that counts as not overlapped.
+//   and settled by the older half. A record that comes later counts as not overlapped.
 class KernelOverlap {
  public:
   static constexpr std::size_t kMaxKept = std::size_t{1} << 20;  // a device, of each kind

@@ -31,7 +31,7 @@ struct ManagedCounts {
 // All allocations of one group that anything happened in.
 struct ManagedSums {
   std::uint64_t allocations = 0;
-  std::uint64_t bytes = 0;  // of them
+  std::uint64_t bytes = 0;  // their sum
   ManagedCounts counts;
   // The one that was moved most often there and back.
   std::uint64_t worst_bytes = 0;
@@ -49,7 +49,7 @@ class ManagedTraffic {
   void finish();
 
   [[nodiscard]] const std::map<std::uint32_t, ManagedSums>& by_group() const { return by_group_; }
-  // What happened outside of all known allocations: managed globals, or allocations before the
+  // Traffic outside of all known allocations: managed globals, or allocations before the
   // trace.
   [[nodiscard]] const ManagedCounts& elsewhere() const { return elsewhere_; }
 

@@ -56,7 +56,7 @@ class PendingCalls {
   };
   struct Thread {
     std::vector<InThread> calls;     // forgotten ones may be among them
-    mutable std::size_t latest = 0;  // where the search before ended
+    mutable std::size_t latest = 0;  // index at which the last search ended
 
     // The first call that ends then or later. Records about a thread's calls come in nearly the
     // order of the calls, so it is often the one after the last that was found.
@@ -97,7 +97,7 @@ class PendingCalls {
   std::vector<std::uint32_t> by_writer_;  // index of the thread + 1
   std::unordered_map<std::uint64_t, std::uint32_t> by_thread_id_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> by_short_id_;
-  // What was looked up last; nullptr = nothing yet.
+  // The last look-up; nullptr = none yet.
   mutable std::uint32_t latest_short_id_ = 0;
   mutable const std::vector<std::uint32_t>* latest_threads_ = nullptr;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the copies and memory sets of one process say: how much goes where, and what goes in vain.
+// The copies and memory sets of one process: how much goes where, and which of them are in vain.
 #pragma once
 
 #include <cstdint>

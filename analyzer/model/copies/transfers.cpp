@@ -4,7 +4,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// What the call named as host memory is that, also if nobody knows whether it was pinned.
+// Memory that the call named as host memory is host memory, even if it is not known to be pinned.
 bool is_host(const Location& end) {
   return end.memory == MemoryClass::kPageable || end.memory == MemoryClass::kPinned ||
          (end.memory == MemoryClass::kUnknown && end.device == kHostDevice);

@@ -49,14 +49,14 @@ struct Extremes {
   }
 };
 
-// What CUPTI's records say of the calls of a row that they were joined to.
+// The times of CUPTI's records that were joined to calls of a row.
 struct GpuTimes {
   std::uint64_t calls = 0;
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;
   std::uint64_t ticks = 0;       // sum of the records' durations
-  std::uint64_t busy_ticks = 0;  // of each call, from its first record's start to its last's end
-  std::uint64_t overlapped_ticks = 0;  // of `ticks`, while kernels ran on the device
+  std::uint64_t busy_ticks = 0;  // for each call, from its first record's start to its last's end
+  std::uint64_t overlapped_ticks = 0;  // the part of `ticks` while kernels ran on the device
   Extremes record_ticks;
 
   void add(const GpuTimes& more) {
@@ -118,8 +118,8 @@ struct TransferRow {
   std::uint32_t down_row = 0;         // in which the first of their ways down was counted
   std::uint64_t hashed_count = 0;     // of these copies, those whose content has a hash
   Repeats repeats;                    // of those, whose content RepeatedCopies has seen before
-  // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
-  // loop has many of them, a model that is loaded none.
+  // For copies with pageable memory: bytes at device addresses to which the row had copied before.
+  // A loop has many of them, loading a model has none.
   std::uint64_t repeated_bytes = 0;
   CoveredRanges device_ranges;
   GpuTimes gpu;

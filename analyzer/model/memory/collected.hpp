@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What collections freed of one group.
+// Blocks of one group that collections freed.
 struct Collected {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -66,7 +66,7 @@ class CollectedMemory {
   std::map<std::uint32_t, Course> groups_;
   std::uint64_t collection_ = 0;
   std::uint64_t began_ = 0;
-  std::uint32_t writer_ = kNobody;  // whose collection runs
+  std::uint32_t writer_ = kNobody;  // the writer whose collection runs
 };
 
 }  // namespace gpumemtrace::analyzer

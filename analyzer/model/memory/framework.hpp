@@ -49,7 +49,7 @@ struct FrameworkDevice : ledger::ReservedBytes {
   PoolBytes in_private_pools;
   PoolBytes default_pool_peak;          // each at its own moment
   std::uint64_t marked_peak = 0;        // reserved_peak_bytes when the pools were marked last
-  std::uint64_t allocated_at_peak = 0;  // of all pools, at that moment
+  std::uint64_t allocated_at_peak = 0;  // of all pools, at that peak
   bool peak_is_restored = false;        // it was before a checkpoint's cut
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the free memory of a caching allocator lies at one moment.
+// The layout of a caching allocator's free memory at one time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls about CUDA graphs do to memory.
+// The effect of calls about CUDA graphs on memory.
 #pragma once
 
 #include "analyzer/model/memory/process_memory.hpp"

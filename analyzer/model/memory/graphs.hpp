@@ -18,7 +18,7 @@ struct GraphAllocation {
   std::uint32_t group = 0;
 };
 
-// What a launch of an executable graph does to memory, in this order.
+// The effect of a launch of an executable graph on memory, in this order.
 struct GraphMemory {
   std::vector<GraphAllocation> allocations;
   std::vector<std::uint64_t> frees;
@@ -33,9 +33,9 @@ struct GraphExecutable {
 };
 
 // The model: a node costs nothing. A launch makes every allocation of its graph live, and then
-// ends what the graph's own free nodes name, as if the launch ran at once. What a graph allocates
-// and does not free lives on until a free from outside, also when the graph is destroyed (CUDA
-// Programming Guide, "Graph Memory Nodes"); a launch with such memory still live begins it anew.
+// runs the graph's own free nodes, as if it ran at once. Memory that a graph allocates and does not
+// free lives on until a free from outside, also when the graph is destroyed (CUDA Programming
+// Guide, "Graph Memory Nodes"); a launch with such memory still live begins it anew.
 class Graphs {
  public:
   void begin_capture(std::uint64_t stream) { captures_[stream] = GraphMemory{}; }

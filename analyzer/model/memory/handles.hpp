@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program opened or created and must close or destroy by a handle.
+// Handles that a program opened or created and must close or destroy.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct OpenHandle {
   std::uint64_t time = 0;
 };
 
-// How many handles of one kind one place opened, and what became of them.
+// The handles of one kind that one call site opened, and their ends.
 struct OpenedHandles {
   HandleKind kind = HandleKind::kVmm;
   CallSite site;

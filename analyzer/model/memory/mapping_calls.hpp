@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls do to memory that is not simply allocated and freed by address: virtual memory
+// The effect of calls on memory that is not simply allocated and freed by address: virtual memory
 // management, pools, and memory of other processes.
 #pragma once
 

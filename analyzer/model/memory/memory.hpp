@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is live in one process by address: everything that the driver handed out except physical
-// memory handles (ledger::VirtualMemory) and what the framework made of it (framework.hpp).
+// The live memory of one process by address: everything that the driver handed out except physical
+// memory handles (ledger::VirtualMemory) and the framework's blocks (framework.hpp).
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ class Memory {
   // The program freed what a teardown had ended before: no leak.
   [[nodiscard]] bool forget_ended(std::uint64_t address) { return live_.forget_ended(address); }
 
-  // What a second free of the address is explained by.
+  // Remembers a free to explain a second free of the address.
   void remember_free(const LiveAllocation& freed, const CallSite& site) {
     live_.remember_free(freed, site);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls do to memory that hand it out and take it back by address or handle, those of the
-// framework and those that end contexts included.
+// The effect of calls that allocate and free memory by address or handle, including those of the
+// framework and those that end contexts.
 #pragma once
 
 #include "analyzer/model/memory/process_memory.hpp"

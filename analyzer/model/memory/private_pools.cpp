@@ -129,7 +129,7 @@ std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   return stays;
 }
 
-// What it held at the mark is kept before it changes for the first time after that.
+// The pool's bytes at the mark are kept before they change for the first time after it.
 PrivatePool& PrivatePools::changing(std::uint32_t id) {
   PrivatePool& pool = pools_[root_of(id) - 1];
   if (pool.mark != mark_) {

@@ -16,7 +16,7 @@ namespace gpumemtrace::analyzer {
 
 using ledger::CallSite;
 
-// What a pool holds at a moment.
+// The bytes of a pool at one time.
 struct PoolBytes {
   std::uint64_t reserved = 0;
   std::uint64_t allocated = 0;
@@ -25,7 +25,7 @@ struct PoolBytes {
 struct PrivatePool {
   std::int32_t device = -1;
   std::uint32_t merged_into = 0;  // id of the pool that this one turned out to be; 0 = none
-  CallSite made_at;               // where its first capture begins
+  CallSite made_at;               // the call site that begins its first capture
   std::uint64_t time = 0;         // model time of that
   std::uint64_t captures = 0;     // that allocated from it
   PoolBytes now;
@@ -53,7 +53,7 @@ class PrivatePools {
 
   void grow(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated);
   void shrink(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated);
-  // What all pools hold now is what they hold at the mark.
+  // Marks the present time: all pools' bytes now are their bytes at the mark.
   void set_mark() { ++mark_; }
   [[nodiscard]] PoolBytes at_mark(std::uint32_t id) const {
     const PrivatePool& pool = pools_[id - 1];

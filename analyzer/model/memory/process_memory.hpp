@@ -43,8 +43,8 @@ using VirtualMemory = ledger::VirtualMemory<LiveAllocation, SegmentTag>;
 
 struct ProcessMemory;
 
-// What changes of virtual memory mean for the accounts and for segments. Mappings have accounts of
-// their own level, so that a moment of the past knows what was mapped.
+// Follows changes of virtual memory in the accounts and in segments. Mappings have accounts of
+// their own level, so that a past peak knows its mappings.
 class MappingOwner {
  public:
   // `freed_by`: the call, where it is the present record.
@@ -95,7 +95,7 @@ struct ProcessMemory {
   // Drops a reference of physical memory. `call` is the one that did where it is the present
   // record.
   void release_handle(std::uint64_t handle, const trace::CallHeader* call = nullptr);
-  // What belongs to it in other parts, after the entry is gone from `live`.
+  // Ends the entry in the other parts, after it is gone from `live`.
   void ended(const LiveAllocation& entry);
 
   // Before the record's free takes effect. `find` says what it frees, nullptr if that is not
@@ -120,11 +120,11 @@ struct ProcessMemory {
   // std::bad_alloc where a part had no memory.
   void check_parts() const;
 
-  // What is live: blocks or mappings where the level is theirs, or else all that is neither.
+  // Visits live memory: the level's own blocks or mappings, or else all other memory.
   template <class Visit>
   void for_each_live(Level level, Visit&& visit) const;
-  // What was live at the moment, of one level on one device; the moment must watch that account, or
-  // be now. What lives on has no use yet.
+  // The memory of one level on one device that was live at the peak. The peak must watch that
+  // account, or be now. Memory that lives on has no use yet.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
@@ -160,7 +160,7 @@ struct ProcessMemory {
   CollectedMemory collected;
   ledger::RefusedFrees refused_frees;
   std::set<std::uint64_t> external_mappings;  // freed by cuMemFree, no memory of their own
-  // What threads were about to free when the trace ended: whether it is live is not known, unless
+  // Frees that had begun when the trace ended: it is not known whether their memory is live, unless
   // the address is handed out again.
   std::set<std::uint64_t> unfinished_frees;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How blocks lie in the segments of a caching allocator at one moment, drawn so coarsely that it
-// stays small.
+// The layout of blocks in the segments of a caching allocator at one time, drawn so coarsely that
+// it stays small.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ void CheckpointRestore::apply(const trace::Totals& totals) {
 void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
   const ledger::Target target = ledger::target_of(totals, memory_.contexts, memory_.pools);
-  // Whose context is not known counts only if a call succeeded.
+  // A call without a known context counts only if it succeeded.
   if (target.call_device == kUnknownDevice && !is_block) {
     memory_.statistics.unknown_context += totals.count;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint says about records that are gone: totals, and peaks with their holders. Records
-// that it keeps as they are go the way of all others.
+// Restores a checkpoint's sums of records that are gone: totals, and peaks with their holders.
+// Records that it keeps as they are are processed like all others.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class CheckpointRestore {
   // Both are borrowed.
   CheckpointRestore(ProcessMemory& memory, CopyCalls& copies) : memory_(memory), copies_(copies) {}
 
-  // What only checkpoints have.
+  // Records that only checkpoints have.
   void apply(const trace::Totals& totals);
   void apply(const trace::RecentFree& recent);
   void apply(const trace::RefusedFree& refused) { memory_.refused_frees.add(refused); }
@@ -33,7 +33,7 @@ class CheckpointRestore {
 
   ProcessMemory& memory_;
   CopyCalls& copies_;
-  // Of the peak that came last: where its holders belong. nullptr: nowhere.
+  // The snapshot that the next holders belong to, from the last peak record. nullptr: none.
   PeakSnapshot* peak_ = nullptr;
   Level level_ = Level::kDriver;
   std::int32_t device_ = kUnknownDevice;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver took of a device for one process beyond what its calls asked for, and which calls
-// came between two samples.
+// The bytes that the driver took of a device for one process beyond what its calls asked for, and
+// the calls between two samples.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct DriverShare {
 struct DriverShares {
   std::array<DriverShare, kDriverCauses> of_cause;
   std::uint64_t local_memory_bytes = 0;
-  std::uint64_t local_memory_of_new_contexts = 0;  // what of it came with them
+  std::uint64_t local_memory_of_new_contexts = 0;  // the part of it that came with them
 };
 
 struct GraphUse {
@@ -55,7 +55,7 @@ class DriverUse {
  public:
   void add_call(std::int32_t device, DriverCause cause, const ledger::CallSite& site);
   void instantiate(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
-  // What a checkpoint says of graphs: one that is alive at its cut, and those destroyed before it.
+  // Restores a checkpoint's graphs: one that is alive at its cut, and those destroyed before it.
   void restore_live(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
   void restore_destroyed(const trace::Totals& totals);
   void launch(std::uint64_t executable);

@@ -60,7 +60,7 @@ NamedHolders HolderSums::named_at(const PeakSnapshot& moment, std::int32_t devic
   return holders;
 }
 
-// What was born before the optimizer began last has been used by it.
+// A gradient made before the optimizer last began has been used by it.
 Holders HolderSums::gradients_left_at_peak(const Account& account) const {
   Holders holders;
   const PhaseClock& clock = account.clock_at_peak;

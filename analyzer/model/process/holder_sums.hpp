@@ -34,17 +34,17 @@ class HolderSums {
   HolderSums(const ProcessMemory& memory, const Program& program)
       : memory_(memory), program_(program) {}
 
-  // Of one level on one device; the moment must watch that account. It is known of moments before a
-  // checkpoint's cut, too.
+  // Holders of one level on one device; the peak must watch that account. Peaks before a
+  // checkpoint's cut have holders, too.
   [[nodiscard]] Holders at(const PeakSnapshot& moment, Level level, std::int32_t device) const;
-  // Of the framework's blocks, at a moment that is not before a checkpoint's cut.
+  // Holders among the framework's blocks, at a peak that is not before a checkpoint's cut.
   [[nodiscard]] NamedHolders named_at(const PeakSnapshot& moment, std::int32_t device) const;
-  // One by one; not of a moment before a checkpoint's cut.
+  // Single allocations; not for a peak before a checkpoint's cut.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
   // Gradients of a former step that were live at the account's peak, outside of the optimizer.
   [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
-  // How the framework's blocks lay in its segments; not of a moment before a checkpoint's cut.
+  // The framework's blocks in its segments; not for a peak before a checkpoint's cut.
   [[nodiscard]] SegmentMap segments_at(const PeakSnapshot& moment, std::int32_t device) const;
 
  private:

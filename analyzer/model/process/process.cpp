@@ -28,7 +28,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   trace::dispatch(record, [this](const auto& typed) { apply(typed); });
 }
 
-// What all calls have in common; false for a call that the trace ends in.
+// The part that all calls share; false for a call that the trace ends in.
 bool ProcessModel::begin_call(const trace::RecordHeader& record) {
   const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
   ++statistics_.events;
@@ -80,7 +80,7 @@ void ProcessModel::apply(const trace::Allocation& call) {
   if ((record.flags & trace::kFlagCaptured) != 0) return memory_calls_.capture(call, key);
   const std::uint32_t group = accounts_.group_of(key);
   expect_activity(call, group, key.kind);
-  // Where there is a framework, its blocks tell the steps.
+  // If there is a framework, its blocks show the steps.
   if (!present_.in_checkpoint && level_of(key.kind) != Level::kHost &&
       memory_.framework.devices().empty()) {
     program_.steps().allocated(group, call.bytes, present_.time);
@@ -204,7 +204,7 @@ void ProcessModel::apply(const trace::Block& block) {
   if (memory_.framework.check_totals(block, present_.time)) ++statistics_.framework_mismatch;
 }
 
-// What is said of memory that the framework did not deal, or took back meanwhile, names nothing.
+// A name for memory that the framework did not hand out, or took back meanwhile, is ignored.
 void ProcessModel::apply(const trace::Tensor& tensor) {
   const LiveAllocation* const block = memory_.framework.find_block(tensor.address);
   if (block != nullptr) program_.name_tensor(tensor, *block);

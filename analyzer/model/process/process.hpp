@@ -26,7 +26,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Where processes meet: the physical devices of the job.
+// The physical devices of the job, which its processes share.
 class DeviceRegistry {
  public:
   virtual ~DeviceRegistry() = default;

@@ -14,7 +14,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What stands for a stack number from kFirstJoined on.
+// The two stacks behind a stack number from kFirstJoined on.
 struct JoinedStack {
   trace::StackId own = trace::StackId::kNone;       // recorded with the event; 0 = none was
   trace::StackId inferred = trace::StackId::kNone;  // of the thread that waited
@@ -81,7 +81,7 @@ class BackwardStacks {
     std::uint64_t last_block = 0;  // time of its last block with a stack
     trace::StackId last_block_stack = trace::StackId::kNone;
   };
-  // Whose stack stands for the missing one, and from when on that is asked anew.
+  // The stack that stands for the missing one, and the time from which to search again.
   struct Waiting {
     trace::StackId inferred = trace::StackId::kNone;
     std::uint64_t thread_id = 0;
@@ -98,7 +98,7 @@ class BackwardStacks {
   [[nodiscard]] Thread& thread_of(std::uint32_t writer);
   [[nodiscard]] Root root_of(trace::StackId stack);
   void note_own(Thread& thread, trace::StackId stack, std::uint64_t time, bool is_block);
-  // Of a Python thread that has a block without Python frames: whether it is the engine's.
+  // For a Python thread that has a block without Python frames: true if it is the engine's.
   [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
   // Who waits for the engine's threads at the time.
   [[nodiscard]] Waiting find_waiting(std::uint64_t time);

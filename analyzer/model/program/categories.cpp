@@ -7,7 +7,7 @@ namespace {
 constexpr Verdict inferred(Category category) { return {category, Confidence::kInferred}; }
 constexpr Verdict heuristic(Category category) { return {category, Confidence::kHeuristic}; }
 
-// What only its size and its neighbour tell must live as a workspace does.
+// A block that is a workspace only by its size and its neighbour must live as one does.
 bool may_be_workspace(const BlockFacts& block) {
   return block.workspace != WorkspaceSign::kNone && !block.parameter_sized;
 }
@@ -34,7 +34,8 @@ Verdict born_in_backward(const BlockFacts& block) {
   return block.parameter_sized ? heuristic(Category::kGradient) : Verdict{};
 }
 
-// What forward leaves is for backward, or is the result that the next forward replaces.
+// A block that a forward pass leaves is for backward, or is the result that the next forward
+// replaces.
 Verdict born_in_forward(const BlockFacts& block) {
   const bool follows = block.workspace == WorkspaceSign::kFollows && !block.life.freed;
   const bool has_sign = block.workspace != WorkspaceSign::kNone;
@@ -51,7 +52,7 @@ Verdict placed(const BlockFacts& block) {
     case Placed::kAsBuffer:
       return inferred(Category::kBuffer);
     case Placed::kInModule:
-      // What is trained has a gradient.
+      // Parameters that are trained have gradients.
       return heuristic(block.backward_sized ? Category::kParameter : Category::kBuffer);
     case Placed::kAsOptimizerState:
       return inferred(Category::kOptimizerState);
@@ -64,8 +65,8 @@ Verdict placed(const BlockFacts& block) {
   }
 }
 
-// Freed in the phase that it was born in. What outlives a forward pass waited for a backward pass;
-// without autograd, the program kept it, and nothing tells why.
+// Freed in the phase that it was born in. A block that outlives a forward pass waited for a
+// backward pass; without autograd the program kept it, for an unknown reason.
 Verdict freed_in_its_phase(const BlockFacts& block) {
   // It was sent to the other ranks. The gradient is what comes back.
   if (block.placed == Placed::kAsGradient || block.placed == Placed::kAsGathered) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block of the framework is for, as a pure function of the phase and the stack that it was
-// born in and of how it lived. docs/concepts.md has the rules in words.
+// The category of a framework's block, as a pure function of the phase and the stack that it was
+// born in and of its lifetime. docs/concepts.md has the rules in words.
 #pragma once
 
 #include <array>
@@ -48,15 +48,15 @@ struct Verdict {
   friend auto operator<=>(const Verdict&, const Verdict&) = default;
 };
 
-// Where modules and optimizers are built, moved to a device or copied.
+// The code that builds modules and optimizers, moves them to a device or copies them.
 enum class Placed : std::uint8_t {
   kNowhere,
   kAsParameter,
   kAsBuffer,
   kInModule,  // by the constructor of a module of the program's own: a parameter or a buffer
   kAsOptimizerState,
-  kAsGradient,  // where gradients of all ranks are added up for sharded parameters
-  kAsGathered,  // where sharded parameters become whole, and in buckets of gradients
+  kAsGradient,  // code that adds up gradients of all ranks for sharded parameters
+  kAsGathered,  // code that makes sharded parameters whole, and buckets of gradients
 };
 
 struct BlockFacts {

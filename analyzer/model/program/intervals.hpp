@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What one level of memory did in an interval.
+// The use of one level of memory in an interval.
 struct IntervalUse {
   std::uint64_t peak_bytes = 0;
   std::uint64_t live_bytes_at_start = 0;
@@ -41,7 +41,7 @@ class IntervalMeter {
   static constexpr std::size_t kNone = ~std::size_t{0};
   // The interval's slot until its end; kNone if too many are open.
   [[nodiscard]] std::size_t begin(std::uint64_t index, std::uint32_t name, std::uint64_t now);
-  // What was measured; `end` is `now`.
+  // Ends the interval at `now` and returns its measurements.
   [[nodiscard]] Interval end(std::size_t slot, std::uint64_t now);
   // The same without an end, at the end of the trace.
   [[nodiscard]] Interval cut(std::size_t slot);
@@ -73,14 +73,14 @@ struct IntervalSums {
   Use driver;  // and pools
 };
 
-// Sums by name. Of many names the first have rows of their own.
+// Sums by name. The first kNames names have rows of their own.
 class IntervalsByName {
  public:
   static constexpr std::size_t kNames = 1000;
 
   void add(const Interval& interval, const std::string& name);
   [[nodiscard]] const std::map<std::string, IntervalSums>& rows() const { return rows_; }
-  // Of all other names.
+  // The sums of all other names.
   [[nodiscard]] const IntervalSums& rest() const { return rest_; }
 
  private:

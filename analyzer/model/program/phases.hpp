@@ -46,12 +46,12 @@ class Phases {
   [[nodiscard]] Placed placed_by(trace::StackId stack) const {
     return roles_.placed_by(roles_.role_of(stack));
   }
-  // What the stack makes is a parameter, or may turn out to be one.
+  // True if the stack makes a parameter, or a block that may turn out to be one.
   [[nodiscard]] bool may_place_parameter(trace::StackId stack) const {
     return !roles_.role_of(stack).built.empty() || placed_by(stack) == Placed::kAsParameter;
   }
 
-  // True once after each step of an optimizer that followed forward or backward work. Where the
+  // True once after each step of an optimizer that followed forward or backward work. If the
   // optimizer itself allocates and copies nothing, zero_grad shows that there was one.
   [[nodiscard]] bool take_step_end() {
     const bool ended = step_ended_;
@@ -91,7 +91,7 @@ class Phases {
   bool left_ = false;               // something else than the last phase has happened since
   bool between_passes_ = true;      // in forward, and outside of the model
   bool worked_ = false;             // since the last step ended
-  bool grads_were_freed_ = false;   // likewise
+  bool grads_were_freed_ = false;   // as above
   bool is_hidden_ = false;          // is_optimizer_hidden() was true, and no step was seen since
   bool has_worked_ = false;
   bool step_ended_ = false;

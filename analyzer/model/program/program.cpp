@@ -35,7 +35,7 @@ void Program::add_stack(const trace::Stack& stack) {
 }
 
 void Program::annotate(const trace::Annotation& annotation) {
-  // Of the others a checkpoint has none.
+  // A checkpoint keeps marks only.
   if (present_.in_checkpoint && annotation.operation != trace::AnnotationOperation::kMark) return;
   steps_.apply(annotation, present_.writer, present_.time);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program of one process does: its code and threads, phases, steps and ranges, and what
-// the framework's blocks are for.
+// The program of one process: its code and threads, phases, steps and ranges, and the use of the
+// framework's blocks.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class Program final : public BlockUses {
   void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
   void annotate(const trace::Annotation& annotation);
 
-  // The stack that the present event counts under. Of the time before a checkpoint's cut too little
-  // is left to tell who waited.
+  // The stack that the present event counts under. Before a checkpoint's cut too few records are
+  // left to find the thread that waited.
   [[nodiscard]] trace::StackId stack_of_event(trace::StackId stack, bool is_block) {
     if (present_.in_checkpoint) return stack;
     return backward_stacks_.stack_of_event(present_.writer, stack, present_.time, is_block);

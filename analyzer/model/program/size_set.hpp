@@ -18,7 +18,7 @@ class SizeSet {
   }
   [[nodiscard]] bool empty() const { return sizes_.empty(); }
   [[nodiscard]] bool has_exactly(std::uint64_t bytes) const { return sizes_.count(bytes) != 0; }
-  // Of a tensor of one of the sizes.
+  // True if the block can hold a tensor of one of the sizes.
   [[nodiscard]] bool has(std::uint64_t bytes) const {
     const std::uint64_t slack = bytes > kMostExact ? std::min(kSlack, bytes / 4) : 0;
     const auto found = sizes_.lower_bound(bytes - slack);

@@ -65,7 +65,7 @@ Placed placed_by(FrameRole role) {
   }
 }
 
-// Of the innermost frame that has a role, if it is not forward.
+// The phase of the innermost frame that has a role, if it is not forward.
 Phase phase_of(FrameRole role) {
   switch (role) {
     case FrameRole::kBackward:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Python stack says of the program's phase: PyTorch's modules, autograd and optimizers are
-// known by their files and functions.
+// The program's phase by a Python stack: PyTorch's modules, autograd and optimizers are known by
+// their files and functions.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace gpumemtrace::analyzer {
 
-// What a frame stands for.
+// The role of a frame.
 enum class FrameRole : std::uint8_t {
   kNone,
   kForward,        // a module's call
   kBackward,       // autograd
-  kFirstGradient,  // likewise, where it makes the gradient of the loss itself
+  kFirstGradient,  // the same, if it makes the gradient of the loss itself
   kOptimizer,      // an optimizer's step, and the loading of its state
-  kUpdate,         // likewise, where it computes with the state that it has
+  kUpdate,         // the same, if it computes with the state that it has
   kZeroGrad,
   kPlacement,  // modules are built, moved to a device or loaded; parameters are copied
   kState,      // an optimizer is built
   kReduction,  // gradients of sharded parameters are added up, in backward
   kGathering,  // parameters become whole, or buckets are made for what ranks exchange
   kLoading,    // tensors are read from a file
-  kClosure,    // what an optimizer's step calls to compute the loss: frames around it do not count
+  kClosure,    // called by an optimizer's step to compute the loss: frames around it do not count
 };
 // `function` as the interpreter tells it, qualified or not.
 [[nodiscard]] FrameRole role_of_frame(std::string_view function, std::string_view file);
 
-// What a class of the program's is: PyTorch's frames around its methods tell it, and with that what
-// its constructor makes.
+// The kind of a class of the program: PyTorch's frames around its methods show it, and it decides
+// what the blocks of its constructor are.
 enum class ClassKind : std::uint8_t { kUnknown, kModule, kOptimizer };
 
 struct StackRole {
@@ -55,8 +55,8 @@ struct StackRole {
   std::vector<const ClassKind*> built;
   Phase phase = Phase::kNone;
 };
-// Of the roles of a stack's frames, innermost first. The innermost decides; only a forward inside
-// autograd (a recomputed activation) is backward.
+// The role of a stack, by the roles of its frames, innermost first. The innermost decides; only a
+// forward inside autograd (a recomputed activation) is backward.
 [[nodiscard]] StackRole role_of_frames(const std::vector<FrameRole>& roles);
 
 // Remembers the answer for each stack.
@@ -74,13 +74,13 @@ class StackRoles {
   [[nodiscard]] Placed placed_by(const StackRole& role) const;
 
  private:
-  // What a function is beside its role.
+  // A function's part beside its role.
   enum class Method : std::uint8_t {
     kAny,
     kMove,           // Module._apply
-    kConstructor,    // of a class of the program's
-    kStep,           // likewise
-    kForward,        // likewise
+    kConstructor,    // of a class of the program
+    kStep,           // as above
+    kForward,        // as above
     kCallOfStep,     // PyTorch's, around the step of every optimizer
     kCallOfForward,  // PyTorch's, around the forward of every module
     kParameterCopy,

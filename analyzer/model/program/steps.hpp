@@ -46,17 +46,17 @@ class Steps {
   // `keep_optimizer_step`: what follows the last optimizer phase is a step, too. Periods below
   // `shortest_period` ticks on average are no steps but loops.
   void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
-  // What it would be if this were the end.
+  // The result if this were the end.
   [[nodiscard]] Steps by_now(bool keep_optimizer_step, std::uint64_t shortest_period);
 
-  // What was born up to this time is no leak: the program said so. 0 = it did not.
+  // Memory born up to this time is no leak, by the program's own mark. 0 = there was none.
   [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }
 
   // Nothing if no source tells any step.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
   [[nodiscard]] std::vector<Interval> steps() const;
   [[nodiscard]] std::vector<Interval> ranges() const { return ranges_.all(); }
-  // Of every range, also of those that ranges() leaves out.
+  // Sums of every range, also of those that ranges() leaves out.
   [[nodiscard]] const IntervalsByName& ranges_by_name() const { return ranges_by_name_; }
   [[nodiscard]] std::string name_of(std::uint32_t id) const;
   [[nodiscard]] const Marks& marks() const { return marks_; }

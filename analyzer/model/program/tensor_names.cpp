@@ -28,7 +28,7 @@ void TensorNames::add(const LiveAllocation& block, const trace::Tensor& record) 
   std::vector<TensorName> all;
   if (known != 0) all = names(known);
   if (all.size() == kMaxNames || std::ranges::find(all, name) != all.end()) return;
-  // Of one role those that came first stay first.
+  // Names of one role stay in the order in which they came.
   const auto after = std::ranges::upper_bound(all, name.role, {}, &TensorName::role);
   all.insert(after, name);
   if (name.role == trace::TensorRole::kGradient) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program said of its tensors: which block of the framework holds which of them.
+// The program's names of its tensors, by the framework's block that holds them.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What speaks for a workspace.
+// The evidence that a block is a workspace.
 enum class WorkspaceSign : std::uint8_t {
   kNone,
   kSized,    // as large as one that is known
@@ -43,7 +43,7 @@ class Workspaces {
     if (!signs_.empty()) signs_.erase(address);
   }
 
-  // Of a live block.
+  // The evidence for a live block.
   [[nodiscard]] WorkspaceSign sign_of(std::uint64_t address, std::uint64_t bytes) const {
     if (const auto found = signs_.find(address); found != signs_.end()) return found->second;
     return sizes_.count(bytes) != 0 ? WorkspaceSign::kSized : WorkspaceSign::kNone;
