@@ -27,10 +27,10 @@ struct Allocation {
   }
 };
 
-// Of one process, in the order in which they began.
+// Allocations of one process, in the order in which they began.
 struct AllocationHistory {
   std::string process;
-  OptionalNumber complete_from_ns;  // of what ended before, not all is there; none: all is
+  OptionalNumber complete_from_ns;  // some that ended before are missing; none: all are there
   std::vector<Allocation> allocations;
 
   GPUMEMTRACE_FIELDS(process, complete_from_ns, allocations)

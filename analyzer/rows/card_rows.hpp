@@ -7,11 +7,11 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// Whose curve a peak is the maximum of: of everything on the card, or of the job's processes.
+// The curve of a peak: all memory in use on the card, or that of the job's processes.
 enum class PeakOf : std::uint8_t { kCard, kJob };
 constexpr auto names(PeakOf) { return std::to_array<std::string_view>({"card", "job"}); }
 
-// What a part of the memory in use on a card is.
+// The parts of the memory in use on a card.
 enum class CardPartKind : std::uint8_t {
   kFrameworkAllocated,
   kFrameworkCached,
@@ -34,7 +34,7 @@ constexpr auto names(CardPartKind) {
 struct CardPart {
   OptionalText process;  // no value: it belongs to no process of the job
   CardPartKind what = CardPartKind::kNotSeparable;
-  OptionalText owner;  // of kAllocated
+  OptionalText owner;  // for kAllocated
   std::uint64_t bytes = 0;
 
   GPUMEMTRACE_FIELDS(process, what, owner, bytes)
@@ -59,7 +59,7 @@ struct CardPeak {
   }
 };
 
-// Whether a row rests on what the trace states, or was concluded.
+// Tells if a row is stated by the trace or was concluded.
 enum class RowBasis : std::uint8_t { kExact, kInferred };
 constexpr auto names(RowBasis) { return std::to_array<std::string_view>({"exact", "inferred"}); }
 
@@ -122,7 +122,7 @@ struct GraphCounts {
   GPUMEMTRACE_FIELDS(instantiated, destroyed, live_peak)
 };
 
-// What the driver took by itself: the context, code, graphs, local memory. The parts sum to
+// Memory that the driver took by itself: the context, code, graphs, local memory. The parts sum to
 // `peak_bytes`.
 struct DriverMemory : OnDevice {
   std::uint64_t samples = 0;  // how often the driver was asked

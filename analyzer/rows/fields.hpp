@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a row of the report says what its keys are.
+// The keys of the report's rows.
 //
 // Every row is a struct in this room: plain data, filled by report/, judged by rules/, turned into
 // JSON and back by json/. Its keys stand once, in the table `fields` at its end, in the order of

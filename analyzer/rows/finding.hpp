@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// What was in use when memory ran out, by the parts of PyTorch's own message.
+// The memory in use when it ran out, by the parts of PyTorch's own message.
 struct OomBreakdown {
   OptionalNumber tried_to_allocate;
   OptionalNumber total_capacity;
@@ -30,7 +30,7 @@ struct OomBreakdown {
                      reserved_by_pytorch_but_unallocated, non_pytorch, other_processes, source)
 };
 
-// What a finding rests on: values by name, in the order in which they were added. std::monostate
+// The evidence for a finding: values by name, in the order in which they were added. std::monostate
 // is null.
 class Evidence {
  public:
@@ -69,13 +69,13 @@ class Evidence {
   std::vector<std::pair<std::string, Value>> values_;
 };
 
-// What a finding's number of saved bytes or nanoseconds rests on.
+// The basis of a finding's number of saved bytes or nanoseconds.
 enum class SavesBasis : std::uint8_t { kExact, kReplayed, kArithmetic, kInferred };
 constexpr auto names(SavesBasis) {
   return std::to_array<std::string_view>({"exact", "replayed", "arithmetic", "inferred"});
 }
 
-// What following the advice saves; no value where that is not known.
+// The savings if the advice is followed; no value if they are not known.
 struct Saves {
   OptionalNumber bytes;
   OptionalNumber time_ns;

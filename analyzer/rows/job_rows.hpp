@@ -45,7 +45,7 @@ struct CudaVersions {
   GPUMEMTRACE_FIELDS(driver_version)
 };
 
-// How CUPTI's records were joined to the calls behind them.
+// The joins of CUPTI's records with the calls behind them.
 struct CuptiJoin {
   std::uint64_t calls = 0;
   std::uint64_t api_records = 0;
@@ -171,11 +171,11 @@ struct Rank {
   std::string process;
   OptionalText device;
   std::uint64_t peak_bytes =
-      0;  // of the framework; where there is none of the driver, else of pools
+      0;  // of the framework; if it has none, of the driver; if that has none, of pools
   OptionalNumber reserved_peak_bytes;
   std::uint64_t leaked_bytes = 0;
   std::optional<double> growth_bytes_per_step;
-  std::optional<std::int64_t> deviation;  // of the peak from the median; none of a single one
+  std::optional<std::int64_t> deviation;  // of the peak from the median; none for a single rank
 
   GPUMEMTRACE_FIELDS(rank, host, process, device, peak_bytes, reserved_peak_bytes, leaked_bytes,
                      growth_bytes_per_step, deviation)
@@ -205,7 +205,7 @@ struct Stack {
   std::string id;
   Thread thread;
   std::vector<Frame> frames;            // innermost first
-  std::optional<Thread> inferred_from;  // whose Python frames stand in for those it has not
+  std::optional<Thread> inferred_from;  // the thread whose Python frames stand in for missing ones
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, thread, frames);
@@ -248,7 +248,7 @@ struct MemoryAgreement {
   GPUMEMTRACE_FIELDS(process, records, agreed, not_judged)
 };
 
-// What CUPTI says of a pool.
+// CUPTI's numbers for a pool.
 struct PoolActivity : OnDevice {
   std::uint64_t records = 0;
   std::uint64_t reserved_peak_bytes = 0;

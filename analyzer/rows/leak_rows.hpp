@@ -60,8 +60,8 @@ struct Growth : OnLevel {
   std::uint64_t frees_after = 0;
   std::uint64_t other_sites = 0;  // of the level on the device that went on allocating
   std::uint64_t other_sites_growing = 0;
-  OptionalLocation kept_at;    // where it comes from together with others that grow likewise
-  bool keeps_graph = false;    // what layers save for backward is part of that
+  OptionalLocation kept_at;    // the common origin of all rows that grow together
+  bool keeps_graph = false;    // activations that layers save for backward are part of it
   bool only_fills = false;     // nothing of it was freed, and little of all else
   bool by_repetition = false;  // steps are repetitions of a pattern: nothing told the steps
   bool has_backward = false;   // the process ran backward passes

@@ -6,8 +6,8 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// Of the allocations of one level on one device those of a range of sizes. Without a range: those
-// of which the size is not known one by one.
+// The allocations of one level on one device in a range of sizes. Without a range: those whose
+// single sizes are not known.
 struct SizeRange : OnLevel {
   OptionalNumber from_bytes;
   OptionalNumber to_bytes;  // less than that

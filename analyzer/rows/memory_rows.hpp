@@ -9,12 +9,12 @@ namespace gpumemtrace::analyzer::rows {
 // A library's pool in which the trace cannot see.
 struct OpaquePool {
   std::string name;
-  std::string setting;  // what opens it to the next trace
+  std::string setting;  // the setting that records it in the next trace
 
   GPUMEMTRACE_FIELDS(name, setting)
 };
 
-// What the framework or a pool reserved; of those two alone.
+// The bytes that the framework or a pool reserved; other levels have none.
 struct Reserved {
   OptionalNumber peak_bytes;
   OptionalNumber bytes_at_end;
@@ -78,8 +78,8 @@ struct Peak : OnLevel {
   OptionalNumber time_ns;
   OptionalNumber step;
   std::vector<Holder> holders;
-  std::optional<NamedNumbers> categories;  // what the framework's blocks were for
-  // Of these bytes, those of which the program said so; where it said so of any.
+  std::optional<NamedNumbers> categories;  // the framework's blocks by their use
+  // Of these bytes, those whose category the program itself gave; if it gave any.
   std::optional<NamedNumbers> categories_exact;
   bool is_exact = true;
 
@@ -115,7 +115,7 @@ struct Tensor : OnDevice {
   OptionalNumber requested_bytes;        // of its storage
   std::uint64_t count = 0;               // of blocks
   std::vector<std::string> other_names;  // of the same block: tied weights, views of flat memory
-  std::uint64_t names = 0;               // how many it has, these and others
+  std::uint64_t names = 0;               // the number of its names, these and others
 
   GPUMEMTRACE_FIELDS(process, device, name, role, state, layer, path, bytes, requested_bytes, count,
                      other_names, names)
@@ -128,7 +128,7 @@ struct OwnersBytes {
   GPUMEMTRACE_FIELDS(owner, bytes)
 };
 
-// What the driver's own number for a device consists of.
+// The parts of the driver's own number for a device.
 struct Composition : OnDevice {
   SnapshotAt at = SnapshotAt::kEnd;
   OptionalNumber time_ns;
@@ -181,7 +181,7 @@ struct PinningBlocks {
 struct SegmentRun {
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
-  Category category = Category::kUnknown;  // of the most of what is allocated
+  Category category = Category::kUnknown;  // of most of the allocated bytes
 
   GPUMEMTRACE_FIELDS(bytes, allocated_bytes, category)
 };
@@ -207,7 +207,7 @@ struct Segment : OnDevice {
   }
 };
 
-// How reserved memory lay at a moment. Of a pool the driver tells how much it holds alone.
+// The layout of reserved memory at one time. A pool has only the bytes that the driver reports.
 struct Fragmentation : OnDevice {
   Level level = Level::kFramework;
   SnapshotAt at = SnapshotAt::kEnd;
@@ -265,7 +265,7 @@ struct Oom : OnLevel {
   }
 };
 
-// What a step and a range have in common.
+// The fields that a step and a range share.
 struct Interval {
   std::string process;
   std::uint64_t index = 0;
@@ -320,7 +320,7 @@ struct RangesOfName {
   }
 };
 
-// Bytes by stack. Of copies without a level.
+// Bytes by stack. For copies without a level.
 struct Cost {
   std::string process;
   std::optional<Level> level;

@@ -24,7 +24,7 @@ struct ChurningSite : Observed {
   std::uint64_t all_stretches_after_warmup = 0;
   std::uint64_t live_count_at_end = 0;
   std::uint64_t time_in_calls_ns = 0;
-  OptionalLocation freed_at;  // what the stack of the row's origin allocated
+  OptionalLocation freed_at;  // of memory that the origin's stack allocated
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
@@ -50,8 +50,8 @@ struct KeptGradients : Observed {
   std::string phase;  // of the program at the peak
 };
 
-// What forward passes under autograd had allocated at a peak and gave back before a backward pass
-// began. The origin is the line that called the model; of several, that of the most bytes.
+// Blocks that forward passes under autograd had allocated at a peak and freed before a backward
+// pass began. The origin is the line that called the model; the one with most bytes.
 struct GraphWithoutBackward : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -65,11 +65,11 @@ struct GraphWithoutBackward : Observed {
 // CUDA graphs of a process. The origin is the line that instantiated most of them.
 struct InstantiatedGraphs : Observed {
   std::uint64_t instantiated = 0;
-  std::uint64_t at_origin = 0;  // of them
+  std::uint64_t at_origin = 0;  // the part of them at the origin
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;   // behind a checkpoint's cut, like the next
-  std::uint64_t since_cut = 0;  // of the instantiated ones
+  std::uint64_t since_cut = 0;  // of the instantiated ones, those behind the cut
   // Between samples that only instantiations lie between.
   std::uint64_t sampled = 0;
   std::uint64_t sampled_bytes = 0;
@@ -102,8 +102,8 @@ struct AllocatingSite {
   GPUMEMTRACE_FIELDS(site, freed_at)
 };
 
-// A setting of PyTorch's allocator on what a process asked for: docs/whatif.md. Where sizes are not
-// known, over all that can have been asked for.
+// A setting of PyTorch's allocator, replayed on a process's requests: docs/whatif.md. If sizes are
+// not known, over all sizes that may have been requested.
 struct ReplayedSetting {
   std::string options;          // the text that sets it; empty = PyTorch's defaults
   std::uint64_t low_bytes = 0;  // reserved at most
@@ -122,8 +122,8 @@ struct RefusedRequest {
   std::uint64_t largest_met_bytes = 0;  // would have been met instead; 0 = not known
 };
 
-// PyTorch's allocator of a device. Where the recorded run does not prove the rules, nothing else
-// was tried on it.
+// PyTorch's allocator of a device. If a replay of the recorded run does not confirm its rules, no
+// other setting was replayed.
 struct ReplayedAllocator : OnDevice {
   bool is_expandable = false;  // as recorded
   std::uint64_t reserved_peak_bytes = 0;
@@ -132,7 +132,7 @@ struct ReplayedAllocator : OnDevice {
   std::vector<ReplayedSetting> others;
 };
 
-// Of which allocator replays are worth their time.
+// An allocator that is worth the time of a replay.
 struct AllocatorToReplay {
   std::string process;
   OptionalText device;
@@ -141,7 +141,7 @@ struct AllocatorToReplay {
   friend auto operator<=>(const AllocatorToReplay&, const AllocatorToReplay&) = default;
 };
 
-// How the line of a failed request had asked for more each time before.
+// A failed request's line that had asked for more each time before.
 struct PileUp {
   std::string process;
   OptionalText device;

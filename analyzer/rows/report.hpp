@@ -58,10 +58,10 @@ struct Report {
   std::vector<LifetimeRange> lifetimes;
   std::vector<Temporary> temporary;
   std::vector<LargestBlock> largest_blocks;
-  std::optional<Window> window;                               // where it was asked for
-  std::optional<std::vector<BlockAt>> blocks;                 // likewise
-  std::optional<std::vector<WhatIf>> what_if;                 // likewise
-  std::optional<std::vector<AllocationHistory>> allocations;  // likewise
+  std::optional<Window> window;                               // if it was asked for
+  std::optional<std::vector<BlockAt>> blocks;                 // if they were asked for
+  std::optional<std::vector<WhatIf>> what_if;                 // if it was asked for
+  std::optional<std::vector<AllocationHistory>> allocations;  // if they were asked for
   std::vector<Rank> ranks;
   std::vector<Finding> findings;
   std::vector<Cost> costs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in the program's code something was asked for, and whose code that is: what most rows end
-// with.
+// The line of the program's code that asked for something, and the owner of that code: most rows
+// end with it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Site {
   Language language = Language::kNative;
   OptionalNumber offset;  // in the module, where the line is not known
   OptionalText api;       // the function of CUDA that the code called
-  OptionalText node;      // of autograd, where this is the work of a backward pass
+  OptionalText node;      // of autograd, if this is the work of a backward pass
 
   friend bool operator==(const Site&, const Site&) = default;
 
@@ -55,7 +55,7 @@ struct CodeLocation {
 };
 using OptionalLocation = std::optional<CodeLocation>;
 
-// Whose memory it is and where it was asked for.
+// The owner of memory, and the line that asked for it.
 struct Origin {
   OptionalText owner;
   std::optional<Site> site;
@@ -64,14 +64,14 @@ struct Origin {
   GPUMEMTRACE_FIELDS(owner, site, stack)
 };
 
-// What calls gave back of what a row's site had asked for. No value: not known.
+// Frees by calls of the memory that a row's site had asked for. No value: not known.
 struct Releases {
   OptionalNumber count;
   OptionalLocation first_at;
   std::optional<bool> elsewhere;  // not all of them at that one
 };
 
-// What rows on a process's memory on a device have in common.
+// The fields that rows on a process's memory on a device share.
 struct OnDevice {
   std::string process;
   OptionalText device;

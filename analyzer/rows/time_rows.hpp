@@ -29,7 +29,7 @@ struct TimelineBucket {
                      reserved_bytes, parts)
 };
 
-// What was live of one level on one device.
+// The live bytes of one level on one device over time.
 struct Timeline : OnLevel {
   OptionalNumber capacity_bytes;
   PartsBy parts_by = PartsBy::kOwner;

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// How the single copies of a row differ. No value: not known, or a checkpoint has the sums alone.
+// The spread of a row's single copies. No value: not known, or a checkpoint has the sums alone.
 struct CopySpread {
   OptionalNumber min_bytes;
   OptionalNumber mean_bytes;
@@ -95,7 +95,7 @@ struct Hotspot : OnDevice {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t time_lost_ns = 0;
-  OptionalNumber own_time_ns;  // what the remedy could save at most
+  OptionalNumber own_time_ns;  // the most that the remedy could save
   OptionalNumber loop_ns;      // from the first copy to the end of the last
   Origin origin;
   std::string advice;
@@ -189,7 +189,7 @@ struct Managed : OnDevice {
   std::uint64_t cpu_faults = 0;
   std::uint64_t gpu_faults = 0;
   std::uint64_t thrashing = 0;
-  // How often as many bytes as one allocation has went up and came down again.
+  // The number of times that as many bytes as one allocation has went up and came down again.
   std::optional<double> round_trips;
   std::uint64_t round_trip_bytes = 0;
 

@@ -6,13 +6,13 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// How a row of what_if[].rows[] knows what it says.
+// The source of the numbers in a row of what_if[].rows[].
 enum class WhatIfBasis : std::uint8_t { kReplayed, kSampled, kEstimated, kBracket };
 constexpr auto names(WhatIfBasis) {
   return std::to_array<std::string_view>({"replayed", "sampled", "estimated", "bracket"});
 }
 
-// Whether a run fits a card.
+// Tells if a run fits a card.
 struct WhatIfFit {
   std::uint64_t capacity_bytes = 0;
   std::optional<bool> fits;
@@ -57,7 +57,7 @@ struct WhatIfRecorded {
   std::uint64_t classes = 0;
   std::string requested_sizes;
   std::uint64_t changes = 0;  // of settings, after the first block
-  // Of the device that PyTorch was allowed; null if it did not tell.
+  // The fraction of the device that PyTorch was allowed; null if it is not known.
   std::optional<double> memory_fraction;
 
   GPUMEMTRACE_FIELDS(policy, options, proven, events, mismatches, first_mismatch, classes,
@@ -72,7 +72,7 @@ struct WhatIfIdeal {
   GPUMEMTRACE_FIELDS(live_peak_bytes, packed_bytes, packed_window)
 };
 
-// What blocks of one line make unusable, or the remainder, `other`.
+// The bytes that blocks of one line make unusable, or the remainder, `other`.
 struct WhatIfLine {
   std::uint64_t bytes = 0;
   std::uint64_t releasable_bytes = 0;  // of these, where no block is in use

@@ -44,20 +44,20 @@ using analyzer::word_count;
 enum class Language : std::uint8_t { kNative, kPython };
 constexpr auto names(Language) { return std::to_array<std::string_view>({"native", "python"}); }
 
-// How a trace ended.
+// The end of a trace.
 enum class TraceEnd : std::uint8_t { kExit, kExec, kSignal, kKilled, kRunning, kUnknown };
 constexpr auto names(TraceEnd) {
   return std::to_array<std::string_view>(
       {"exit", "exec", "signal", "killed", "running", "unknown"});
 }
 
-// Whether it is known what was left at the exit of every process.
+// Tells if it is known which memory was left at the exit of every process.
 enum class LeakState : std::uint8_t { kChecked, kNotApplicable };
 constexpr auto names(LeakState) {
   return std::to_array<std::string_view>({"checked", "not_applicable"});
 }
 
-// What it means that memory was live when its process ended.
+// The meaning of memory that was live when its process ended.
 enum class LeakClass : std::uint8_t {
   kLost,
   kProcessLifetime,
@@ -80,7 +80,7 @@ constexpr auto names(SnapshotAt) {
 enum class BlocksAt : std::uint8_t { kPeak, kTime };
 constexpr auto names(BlocksAt) { return std::to_array<std::string_view>({"peak", "time"}); }
 
-// What the parts of a timeline are named by.
+// The names of a timeline's parts.
 enum class PartsBy : std::uint8_t { kCategory, kOwner };
 constexpr auto names(PartsBy) { return std::to_array<std::string_view>({"category", "owner"}); }
 
