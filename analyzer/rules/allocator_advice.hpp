@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What helps with PyTorch's allocator: what a replay of it under other settings has to say to a
-// finding, and what to do where its free memory lies in pieces.
+// Advice on PyTorch's allocator: results of its replay under other settings that matter to a
+// finding, and remedies for free memory that lies in pieces.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
                                                        const std::string& process,
                                                        const rows::OptionalText& device);
 
-// Whether the recorded run was known to have expandable segments.
+// True if the recorded run was known to have expandable segments.
 [[nodiscard]] bool was_expandable(const rows::Observations& seen, const std::string& process,
                                   const rows::OptionalText& device);
 
@@ -38,7 +38,7 @@ namespace gpumemtrace::analyzer {
 // first; nullptr if there is none. `refused` is an index into allocator.refused.
 [[nodiscard]] const rows::ReplayedSetting* setting_that_meets(
     const rows::ReplayedAllocator& allocator, std::size_t refused);
-// Whether it reserves less, by an amount that matters, than the recorded settings would have needed
+// True if it reserves less, by a significant amount, than the recorded settings would have needed
 // to meet the request, too. Else the next request fails instead.
 [[nodiscard]] bool leaves_room(const rows::ReplayedSetting& setting,
                                const rows::ReplayedAllocator& allocator,
@@ -56,9 +56,9 @@ namespace gpumemtrace::analyzer {
 // "expandable_segments:True, PyTorch's defaults": those that were tried.
 [[nodiscard]] std::string names_of_settings(const rows::ReplayedAllocator& allocator);
 
-// What to do besides the allocator's own setting where its free memory lies in pieces: "let the
-// short-lived blocks go and ... before train.py:12 (step) ...", without a full stop. `site` is
-// where the blocks between the free ones were made; without it there is no advice.
+// A remedy, besides the allocator's own setting, for free memory that lies in pieces: "let the
+// short-lived blocks go and ... before train.py:12 (step) ...", without a full stop. `site` made
+// the blocks between the free ones; without it there is no advice.
 [[nodiscard]] std::string advice_on_fragmentation(const std::optional<rows::Site>& site);
 
 }  // namespace gpumemtrace::analyzer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules make findings with: where they are, what they are known by, and words.
+// The parts of findings that rules share: their origin, their keys, and words.
 #pragma once
 
 #include <string>

@@ -81,7 +81,7 @@ std::string free_memory_text(const rows::Oom& failure, std::string (*size)(std::
       !on_device ? std::string()
                  : size(*on_device) + " free on the device" +
                        (reached_own_limit(failure) ? ", but not within PyTorch's own limit" : "");
-  // How free memory lies is known of the framework's segments alone.
+  // The layout of free memory is known for the framework's segments only.
   if (free && failure.largest_free_bytes) {
     std::string cached = size(*free) + " free in PyTorch's cache";
     if (*free != 0) cached += " (largest piece " + size(*failure.largest_free_bytes) + ')';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was in use when memory ran out, by the names of PyTorch's own message.
+// The memory in use when it ran out, by the names of PyTorch's own message.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace gpumemtrace::analyzer {
 
-// The parts of PyTorch's message about a failed request. What is free is the driver's last word
-// less what the process took since; what others hold may be a second old. No value where nothing is
-// known.
+// The parts of PyTorch's message about a failed request. Free bytes are the driver's last number
+// less the bytes that the process took since; the bytes of others may be a second old. No value if
+// nothing is known.
 [[nodiscard]] std::optional<rows::OomBreakdown> breakdown_of(
     const std::vector<rows::Device>& devices, const rows::Oom& failure);
 

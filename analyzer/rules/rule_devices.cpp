@@ -36,7 +36,7 @@ std::string main_device_of(const BytesByDevice& devices) {
   return largest;
 }
 
-// Where most of what the process had on the device at its peak was asked for.
+// The line that asked for most of the process's memory on the device at its peak.
 // nullptr if no line is known.
 const rows::Origin* largest_holder(const rows::Report& report, const std::string& process,
                                    const std::string& device) {
@@ -49,7 +49,7 @@ const rows::Origin* largest_holder(const rows::Report& report, const std::string
   return nullptr;
 }
 
-// How a process takes the device that is its own, in the words of what it uses.
+// Advice on how the process selects its own device, in the words of its framework.
 std::string choose_device_text(const rows::Process& process) {
   return process.torch ? "Call torch.cuda.set_device(local_rank)"
                        : "Make the rank's own device the current one (cudaSetDevice)";
@@ -76,8 +76,8 @@ rows::Finding finding_of(const Stray& stray) {
   return finding;
 }
 
-// What the driver took by itself for the process on the device; 0 if it does not tell processes
-// apart.
+// The bytes that the driver took by itself for the process on the device; 0 if it does not tell
+// processes apart.
 std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& process,
                               const std::string& device) {
   for (const rows::DriverMemory& row : report.driver_memory) {
@@ -184,7 +184,7 @@ rows::Finding context_finding(const rows::Report& report, const Stray& stray,
 void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Findings& findings) {
   for (const auto& [rank, process] : ranks.by_rank) {
     const BytesByDevice& devices = ranks.bytes.at(process->id);
-    std::map<std::string, rows::OptionalLocation> bare;  // where it was opened, by device
+    std::map<std::string, rows::OptionalLocation> bare;  // the call that opened it, by device
     for (const rows::OpenedContext& context : input.seen.contexts) {
       if (context.process != process->id || !context.device) continue;
       if (devices.contains(*context.device)) continue;
@@ -199,7 +199,7 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
   }
 }
 
-// What one process takes of all devices, without and with what the driver took for it.
+// The bytes of one process on all devices, without and with those that the driver took for it.
 struct Taken {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t driver_bytes = 0;
@@ -230,7 +230,7 @@ struct IdleContexts {
   [[nodiscard]] std::uint64_t bytes() const { return std::max(largest_bytes, bytes_at_peak); }
 };
 
-// What the process has of the job's peak on the device.
+// The process's part of the job's peak on the device.
 std::uint64_t bytes_at_peak(const rows::Report& report, const std::string& process,
                             const std::string& device) {
   std::uint64_t bytes = 0;

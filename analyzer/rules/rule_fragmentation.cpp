@@ -22,7 +22,7 @@ bool is_much(const rows::Fragmentation& row, const Thresholds& thresholds) {
              thresholds[Threshold::kFragmentationShare] * static_cast<double>(reserved);
 }
 
-// Of each process and device the worst moment alone.
+// The worst row of each process and device.
 std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report,
                                                       const Thresholds& thresholds) {
   std::map<std::pair<std::string, rows::OptionalText>, const rows::Fragmentation*> worst;
@@ -36,7 +36,7 @@ std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report
   return moments;
 }
 
-// What nobody would miss: less than a hundredth of a device that never refused a request.
+// True if it does not matter: less than a hundredth of a device that never refused a request.
 bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) {
   constexpr std::uint64_t kParts = 100;
   const bool was_refused = std::ranges::any_of(

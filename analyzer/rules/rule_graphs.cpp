@@ -40,7 +40,7 @@ rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   return finding;
 }
 
-// What a layer works with goes as it came, one by one.
+// A layer's temporary blocks are freed one by one, those of a graph at once.
 bool is_graph(const rows::GraphWithoutBackward& row) {
   return row.count >= kFewestBlocks && row.places >= kFewestPlaces && row.goes_at_once;
 }
@@ -62,8 +62,8 @@ const rows::DriverMemory* driver_memory_of(const rows::Report& report,
   return found == report.driver_memory.end() ? nullptr : &*found;
 }
 
-// What all that were alive took: as much for each as those between samples that nothing else lies
-// between, at most the whole rise.
+// The bytes of all graphs that were alive: for each the rise between samples that have only
+// instantiations between them, at most the whole rise.
 std::uint64_t bytes_of_graphs(const rows::InstantiatedGraphs& row,
                               const rows::DriverMemory& memory) {
   const std::uint64_t first = memory.first_bytes.value_or(0);

@@ -38,7 +38,7 @@ std::string rate_text(const rows::Growth& row) {
          " a second";
 }
 
-// Where what grew was freed in the end: known where none of it had been freed before.
+// The site that freed the grown memory in the end: known if none of it had been freed before.
 std::string site_of_later_frees(const rows::Growth& row) {
   const bool known = row.frees_before + row.frees == 0 && row.frees_after != 0;
   return known ? location_text(row.freed.first_at, row.origin.site) : std::string();
@@ -60,7 +60,7 @@ std::string fate_text(const rows::Growth& row) {
   return text + '.';
 }
 
-// What keeps blocks of PyTorch, by whether those of other places stay with them.
+// Advice on references to PyTorch's blocks, by whether those of other sites stay with them.
 std::string fix_for_tensors(const rows::Growth& row) {
   const std::uint64_t others = row.other_sites;
   const std::uint64_t growing = row.other_sites_growing;
@@ -85,7 +85,7 @@ std::string fix_for_tensors(const rows::Growth& row) {
            " grows with it, as where a whole graph of autograd stays, or several results of each "
            "round are kept.";
   }
-  // What a model's own layers allocate counts as the line that calls it.
+  // Allocations of a model's own layers count as the line that calls the model.
   const bool is_one_a_step = row.steps && row.blocks <= *row.steps;
   return "Where this line or its callers store them (append, a dict, an attribute), store .cpu() "
          "of them, or .item() of one value, or drop old ones: the memory of " +
@@ -122,7 +122,7 @@ void add_evidence(const rows::Growth& row, rows::Evidence& evidence) {
   evidence.add("other_places_growing", row.other_sites_growing);
 }
 
-// What one row says, without words.
+// The finding on one row, without words.
 rows::Finding finding_on(const rows::Growth& row) {
   rows::Finding finding = finding_at(Rule::kGrowth, row);
   finding.confidence = row.confidence;
@@ -151,7 +151,7 @@ std::string forecast_text(const rows::Growth& row) {
 // Hardly more blocks than before are live, but each is larger than the one that it replaced.
 bool gets_larger(const rows::Growth& row) { return row.larger_bytes * 2 > row.bytes; }
 
-// Whether that is a fault depends on what decides their size.
+// Larger blocks are a fault or not, depending on the reason for their size.
 void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
   const std::string place = site_text(row.origin.site);
   finding.severity = Severity::kInfo;
@@ -166,7 +166,7 @@ void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
   finding.fix = "Bound the size of what is kept there, if nothing else does. " + fate_text(row);
 }
 
-// Whether it would have gone on the trace does not show.
+// The trace does not show whether it would have gone on.
 void explain_filling(const rows::Growth& row, rows::Finding& finding) {
   const std::string place = site_text(finding.origin.site);
   finding.severity = Severity::kInfo;
@@ -186,10 +186,10 @@ std::string memory_text(Level level) {
   return level == Level::kManaged ? "Managed memory" : "Memory";
 }
 
-// How long the device lasts if memory goes on rising so. No value where that is not known.
+// The time until the device is full if memory goes on rising so. No value if that is not known.
 struct Outlook {
   std::optional<double> steps;    // that the program named
-  std::optional<double> seconds;  // where it names none
+  std::optional<double> seconds;  // if it names none
 };
 
 Outlook outlook_of(const rows::Growth& row, double left_bytes) {
@@ -257,8 +257,8 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   return finding;
 }
 
-// What was never freed and grew is one fault: to free it is the fix of both. The leak tells then
-// how it grew, and the growth stays for those who have a limit on it.
+// Memory that was never freed and grew is one fault: freeing it is the fix of both. The leak then
+// describes the growth, and the growth stays for users who have a limit on it.
 bool is_of_growth(const rows::Finding& leak, const rows::Finding& growth) {
   const bool is_leak = leak.rule == Rule::kLeak || leak.rule == Rule::kLeakUntilContextEnd;
   return is_leak && growth.origin.site && leak.origin.site == growth.origin.site &&
@@ -300,7 +300,7 @@ rows::Growth sum_of(const GrowthCause& cause) {
   }
   const rows::Growth& first = *cause.front();
   if (first.forecast_ns) {
-    // What is left of the device lasts as much shorter as all of them grow faster.
+    // The rest of the device lasts as much shorter as all of them grow faster.
     const auto left = static_cast<double>(*first.forecast_ns - first.end_ns);
     const double share = static_cast<double>(first.bytes) / static_cast<double>(sum.bytes);
     sum.forecast_ns = first.end_ns + static_cast<std::uint64_t>(left * share);

@@ -11,7 +11,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// How memory of a kind goes back, in the words of the CUDA runtime and of the driver.
+// The functions that free memory of a kind, in the words of the CUDA runtime and of the driver.
 struct FreeFunction {
   std::string_view kind;
   std::string_view runtime;
@@ -54,7 +54,7 @@ std::string free_function(const rows::ExitLeak& row) {
   return "its free function";
 }
 
-// What a row says of all that its site made, and in which words.
+// A row's numbers on the allocations of its site, and the words for them.
 struct Fate {
   const rows::Origin& origin;
   std::uint64_t count = 0;  // that the row is about
@@ -127,7 +127,7 @@ std::string fate_text(const Fate& fate) {
          (fate.count == 1 ? " was not. " : " were not. ");
 }
 
-// What to do for the rest where others of the same site came back: empty if none did.
+// Advice for the rest if others of the same site were freed: empty if none was.
 std::string fix_by_others(const Fate& fate, const std::string& function) {
   const std::string text = fate_text(fate);
   if (text.empty()) return text;
@@ -208,8 +208,8 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   return finding;
 }
 
-// Python programs load many libraries. Where nobody knows which code allocated, it may be one that
-// keeps a buffer as long as the process lives; a small one is all but sure to be.
+// Python programs load many libraries. If the allocating code is not known, it may be one that
+// keeps a buffer as long as the process lives; a small one most likely is.
 void doubt_unknown_owner(const rows::Report& report, rows::Finding& finding) {
   if (finding.origin.owner) return;
   for (const rows::Process& process : report.processes) {
@@ -296,7 +296,7 @@ void tell_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
   if (tried != 0) finding.evidence.add("refused_frees", tried);
 }
 
-// What lay at the address that was refused, and what to do about it.
+// Explains which memory lay at the refused address, and the remedy.
 void explain_invalid_free(const rows::InvalidFree& row, rows::Finding& finding) {
   const std::string free = row.function + " at " + site_text(row.origin.site);
   const std::string allocated = location_text(row.allocated_at, row.origin.site);

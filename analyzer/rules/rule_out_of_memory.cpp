@@ -76,18 +76,18 @@ bool grew_throughout(const rows::Report& report, const rows::Oom& row,
 struct Failure {
   const rows::Oom& row;
   std::optional<rows::OomBreakdown> breakdown;
-  const rows::ReplayedAllocator* replayed = nullptr;  // where its rules are proven
+  const rows::ReplayedAllocator* replayed = nullptr;  // if its rules are proven
   std::optional<std::size_t> refused;                 // which of replayed->refused it is
   bool is_expandable = false;                         // segments were, in the recorded run
-  const rows::PileUp* pile_up = nullptr;              // of the request's line, where there is one
+  const rows::PileUp* pile_up = nullptr;              // of the request's line, if there is one
 
   [[nodiscard]] std::uint64_t capacity() const {
     return breakdown ? breakdown->total_capacity.value_or(0) : 0;
   }
 };
 
-// What the device had free. Where the driver said nothing near, at most: less than its size by what
-// the process held.
+// The free bytes of the device. Without a driver's sample nearby, an upper bound: the device's size
+// less the bytes of the process.
 std::uint64_t free_on_device(const Failure& failure) {
   if (failure.row.device_free_bytes) return *failure.row.device_free_bytes;
   const std::uint64_t total = failure.capacity();
@@ -97,8 +97,8 @@ std::uint64_t free_on_device(const Failure& failure) {
   return std::min(failure.breakdown->free.value_or(free), free);
 }
 
-// One contiguous range is needed: from the framework's segments or from the device. How much
-// PyTorch's own limit would have allowed is not known.
+// A request needs one contiguous range: from the framework's segments or from the device. The bytes
+// that PyTorch's own limit would have allowed are not known.
 std::uint64_t available_bytes(const Failure& failure) {
   if (reached_own_limit(failure.row)) return 0;
   const rows::OptionalNumber& in_segments =
@@ -180,7 +180,7 @@ std::string fix_for_recovered(const Failure& failure, bool framework) {
          names_of_settings(*failure.replayed) + ").";
 }
 
-// What else to do about whose blocks lay between the free ones just then; nothing if most free
+// A further remedy, on the blocks that lay between the free ones just then; empty if most free
 // memory lay on its own.
 std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   if (!row.composition) return {};
@@ -207,7 +207,7 @@ std::string ask_less_text(const Failure& failure) {
          (at_most.empty() ? at_most : ", " + at_most);
 }
 
-// Where it is known that no setting helps, the rest of the fix comes first.
+// If it is known that no setting helps, the rest of the fix comes first.
 std::string fix_for_fragmented(const rows::Report& report, const Failure& failure) {
   const rows::Oom& row = failure.row;
   const std::string otherwise = pinning_text(report, row);
@@ -222,8 +222,7 @@ std::string fix_for_fragmented(const rows::Report& report, const Failure& failur
          size_text(row.requested_bytes) + " (arithmetic)." + otherwise;
 }
 
-// Where the request itself is what is too large: more than the device has, or than all that was
-// live.
+// For a request that is itself too large: more than the device has, or than all that was live.
 std::string fix_by_asking_less(const Failure& failure) {
   const rows::Oom& row = failure.row;
   const std::uint64_t total = failure.capacity();
@@ -245,7 +244,7 @@ std::string fix_by_asking_less(const Failure& failure) {
   return fix + (holder == nullptr ? "." : ": most is held by " + holder_text(*holder) + '.');
 }
 
-// How blocks of PyTorch become fewer, by what they are for.
+// Advice on having fewer PyTorch blocks, by their category.
 std::string advice_on_category(Category category) {
   switch (category) {
     case Category::kParameter:
@@ -273,7 +272,7 @@ bool has_framework(const Failure& failure) {
              0;
 }
 
-// What would have made it fit, by the numbers of the moment.
+// The change that would have made it fit, by the numbers at that time.
 std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
   const rows::Oom& row = failure.row;
   const bool framework = has_framework(failure);
@@ -333,7 +332,7 @@ std::string fix_for_pile_up(const Failure& failure) {
   return fix;
 }
 
-// What helps first where the device itself had room, then the rest.
+// The remedy for a process's own limit if the device itself had room, then the rest.
 std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
   if (!reached_own_limit(row)) return fix;
   return "Raise PyTorch's own limit (torch.cuda.set_per_process_memory_fraction, or "
@@ -342,8 +341,8 @@ std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
          (fix.empty() ? fix : " Else: " + fix);
 }
 
-// Where a replay shows that another setting meets the request, that comes first; where it shows
-// that none does, or that one just so does where memory is exhausted, it is said.
+// A setting that meets the request in a replay comes first. If the replay shows that none does, or
+// that one only just does where memory is exhausted, the text says so.
 std::string fix_for(const rows::Report& report, const Failure& failure) {
   const rows::ReplayedSetting* const setting = meeting_setting(failure);
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;

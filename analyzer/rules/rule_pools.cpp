@@ -17,7 +17,7 @@ using PoolsOfDevice = std::vector<const rows::PoolRow*>;
 struct Sums {
   std::uint64_t reserved = 0;
   std::uint64_t used = 0;     // between replays
-  std::uint64_t largest = 0;  // what one pool for all needs at least
+  std::uint64_t largest = 0;  // the least that one pool for all needs
 
   [[nodiscard]] std::uint64_t beyond_largest() const { return reserved - largest; }
 };

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t kLeastRanks = 2;
 
-// What a rank held at one site at its peak.
+// The bytes of a rank at one site at its peak.
 struct SiteMemory {
   std::uint64_t bytes = 0;
   rows::OptionalLocation at;
 };
 using MemoryBySite = std::map<std::string, SiteMemory>;
 
-// What one rank held on its devices: at each level the peak, and who held it.
+// The bytes of one rank on its devices: at each level the peak, and its holders.
 struct RankMemory {
   const rows::Process* process = nullptr;
   rows::OptionalText device;  // with the largest peak
@@ -64,7 +64,7 @@ MemoryByRank memory_by_rank(const rows::Report& report) {
   return ranks;
 }
 
-// Of an even number the lower one of the two in the middle.
+// If their number is even, the lower one of the two in the middle.
 std::uint64_t median_of(std::vector<std::uint64_t> values) {
   std::ranges::sort(values);
   return values[(values.size() - 1) / 2];
@@ -127,7 +127,7 @@ Made made_at(const rows::Observations& seen, const std::string& process, const s
   return made;
 }
 
-// What to do about the site where the rank holds more: it may be the only one that allocates there.
+// Advice on the site where the rank holds more: it may be the only rank that allocates there.
 std::string fix_at(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
                    const Excess& excess, rows::Evidence& evidence) {
   const Made made = made_at(input.seen, ranks.at(rank).process->id, excess.key);
@@ -189,7 +189,7 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
   return finding;
 }
 
-// Whether the rank's memory ran out, or nearly: stages of a pipeline and a rank that also evaluates
+// True if the rank's memory ran out, or nearly: stages of a pipeline and a rank that also evaluates
 // differ on purpose, and as long as all fits that costs nothing.
 bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
   const rows::Report& report = input.report;
@@ -201,7 +201,8 @@ bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
                  static_cast<double>(*device->total_bytes);
 }
 
-// What grows on one rank alone is why that one holds more: one fault, which the growth tells.
+// Growth on one rank alone is the reason why that rank holds more: one fault, which the growth
+// describes.
 void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
   const auto growth = std::ranges::find_if(findings, [&](const auto& finding) {
     return finding.rule == Rule::kGrowth && finding.process == more.process && excess.at &&
@@ -214,7 +215,7 @@ void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) 
 
 }  // namespace
 
-// Of two ranks nobody knows which is the usual one: the larger is named.
+// With two ranks it is not known which is the usual one: the larger is named.
 void find_rank_differences(const RuleInput& input, Findings& findings) {
   const MemoryByRank ranks = memory_by_rank(input.report);
   if (ranks.size() < kLeastRanks) return;

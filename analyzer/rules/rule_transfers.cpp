@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that cost more than they must. What they are is decided where transfers.hotspots[] is
-// made.
+// Copies that cost more than they must. transfers.hotspots[] decides which pattern they have.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -112,7 +111,7 @@ double own_share(const rows::Hotspot& row) {
   return own_ns >= loop_ns ? 1 : own_ns / loop_ns;
 }
 
-// Of the process, also of those between that the report leaves out.
+// Steps of the process, also those that the report leaves out.
 std::uint64_t count_steps(const rows::Report& report, const std::string& process) {
   std::uint64_t first = ~std::uint64_t{0};
   std::uint64_t last = 0;

@@ -34,8 +34,8 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   finding.detail += " It began in the range '" + innermost->name + "'.";
 }
 
-// What a rule counted from single events lacks those that a checkpoint replaced. A failed request
-// is known by itself: out_of_memory stays what it is.
+// A rule that counts single events misses those that a checkpoint replaced. A failed request is
+// known by itself: out_of_memory stays as it is.
 void lower_confidence(const rows::Report& report, rows::Finding& finding) {
   const RuleInfo& rule = describe(finding.rule);
   if (rule.scope != RuleScope::kBehindCheckpoint || rule.severity == Severity::kError ||

@@ -37,8 +37,8 @@ void find_gradients(const RuleInput& input, Findings& findings);
 void find_graphs_without_backward(const RuleInput& input, Findings& findings);
 void find_piled_graphs(const RuleInput& input, Findings& findings);
 
-// Whose findings say more where other settings of PyTorch's allocator are replayed on the run: what
-// seen.replayed is to be filled with. It may be empty.
+// The allocators whose findings gain by a replay of other settings on the run, to fill
+// seen.replayed. May be empty.
 [[nodiscard]] std::vector<rows::AllocatorToReplay> allocators_to_replay(
     const rows::Report& report, const Thresholds& thresholds);
 
