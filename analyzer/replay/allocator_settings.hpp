@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PYTORCH_CUDA_ALLOC_CONF says, as far as it moves memory on the device.
+// The settings in PYTORCH_CUDA_ALLOC_CONF, as far as they move memory on the device.
 //
 // Sources: c10/core/AllocatorConfig.cpp, c10/cuda/CUDAAllocatorConfig.cpp.
 #pragma once
@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kDefaultLargeSegmentBytes = 20 * kMib;
 // PyTorch 2.minor. The rules differ by it.
 struct TorchRules {
   int minor = 11;
-  // Whether a trace of this version was replayed with every placement equal.
+  // True if a trace of this version was replayed with every placement equal.
   [[nodiscard]] bool was_proven() const { return minor == 11; }
   // ">" in a list of divisions overwrites the last interval named before it (until 2.9).
   [[nodiscard]] bool rest_overwrites_last_interval() const { return minor < 10; }
@@ -66,12 +66,13 @@ struct AllocatorSettings {
   // rounded to so many or more.
   [[nodiscard]] std::uint64_t largest_within(std::uint64_t bytes) const;
   [[nodiscard]] std::uint64_t smallest_rounded_to(std::uint64_t bytes) const;
-  // How much the driver is asked for where a rounded request finds no block.
+  // The bytes that the driver is asked for if a rounded request finds no block.
   [[nodiscard]] std::uint64_t segment_bytes(std::uint64_t rounded) const;
   [[nodiscard]] std::uint64_t page_bytes(bool small) const {
     return small ? kSmallSegmentBytes : large_segment_bytes;
   }
-  // How much of a device memory_fraction leaves; 0 if it leaves all, or the device is not known.
+  // The bytes of a device that memory_fraction allows; 0 if it allows all, or the device is not
+  // known.
   [[nodiscard]] std::uint64_t allowed_bytes(std::uint64_t device_bytes) const {
     if (memory_fraction == 1) return 0;
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
@@ -79,8 +80,8 @@ struct AllocatorSettings {
   // Settings that do the same with requests up to so many bytes: without a limit of splitting that
   // no block reaches, and divisions of no use.
   [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
-  // What is known to go wrong with these settings together; empty if nothing is. `is_limited`:
-  // PyTorch keeps to less than the device has, though these settings do not say so.
+  // Known problems of these settings together; empty if there are none. `is_limited`: PyTorch keeps
+  // to less than the device has, though these settings do not say so.
   [[nodiscard]] std::string warning(bool is_limited = false) const;
 
   friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;
@@ -92,7 +93,7 @@ struct AllocatorSettings {
 // Throws SettingError. Empty text: PyTorch's defaults.
 [[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
 
-// What a program has that sets a text while it runs: some options keep the value they had where the
+// The settings of a program that sets a text while it runs: some options keep their value if the
 // text does not name them, others lose it.
 [[nodiscard]] AllocatorSettings changed_settings(const AllocatorSettings& before,
                                                  std::string_view text, const TorchRules& rules);

@@ -70,7 +70,7 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
     if (collects) collect_garbage();
     block = take_new(request);
     if (block == 0 && release_oversize(request)) block = take_new(request);
-    // What came back is not searched: PyTorch asks the driver again (pytorch issue 189504).
+    // The returned segments are not searched: PyTorch asks the driver again (pytorch issue 189504).
     if (block == 0) {
       empty_cache();
       ++counts_.retries;
@@ -112,7 +112,7 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
   return at;
 }
 
-// Of blocks that could grow, the one with the least room to grow is taken.
+// Among blocks that could grow, takes the one with the least room to grow.
 FreeBlocks::Place CachingAllocator::away_from_the_end(const FreeBlocks& free,
                                                       FreeBlocks::Place at) const {
   for (FreeBlocks::Place next = free.after(at); next != free.end(); next = free.after(at)) {
@@ -236,7 +236,7 @@ void CachingAllocator::join(BlockId id, BlockId neighbour) {
   absorb(id, neighbour);
 }
 
-// Of two blocks that are in no list any more.
+// Joins two blocks that are in no list any more.
 void CachingAllocator::absorb(BlockId id, BlockId neighbour) {
   Block& block = blocks_[id];
   const Block& other = blocks_[neighbour];
@@ -429,7 +429,7 @@ void CachingAllocator::unmap(BlockId id) {
 void CachingAllocator::move_segments(const std::map<std::uint64_t, std::uint64_t>& moves) {
   for (Block& block : blocks_) {
     const auto move = moves.find(block.segment);
-    if (move == moves.end()) continue;  // what is left of a block that is none any more
+    if (move == moves.end()) continue;  // the rest of a block that is gone
     block.address += move->second - move->first;
     block.segment = move->second;
   }

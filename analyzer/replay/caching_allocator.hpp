@@ -35,7 +35,7 @@ class SegmentSource {
   virtual void unmap(std::uint64_t address, std::uint64_t bytes) = 0;
 };
 
-// What memory_stats() of PyTorch counts.
+// The counters of PyTorch's memory_stats().
 struct AllocatorCounts {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
@@ -59,10 +59,10 @@ class CachingAllocator {
  public:
   CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
                    SegmentSource& source);
-  // Of a copy, which asks the same driver until then.
+  // Sets the driver that a copy uses; it shares the original's until then.
   void set_source(SegmentSource& source) { source_ = &source; }
 
-  // How much memory_fraction allows; without it, as much as the driver has.
+  // The bytes that memory_fraction allows; without it, all that the driver has.
   void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
   // From the next request on.
   void change_settings(const AllocatorSettings& settings) { settings_ = settings; }
@@ -90,11 +90,11 @@ class CachingAllocator {
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
 
-  // Where a request would go if it came now; 0 if the driver would be asked.
+  // The block that a request would get now; 0 if the driver would be asked.
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
-  // How large the block of a request would be if it came now.
+  // The size of the block that a request would get now.
   [[nodiscard]] std::uint64_t block_bytes_for(std::uint64_t requested_bytes, ClassId of) const;
-  // Whether a request would make segments go back for what is allowed, and not for the driver.
+  // True if a request would free segments to keep to the limit, not for lack of memory.
   [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId of) const;
   // The largest free block of the request's pool that is smaller than this; 0 if none is.
   [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
@@ -120,7 +120,7 @@ class CachingAllocator {
     std::uint64_t bytes = 0;
     std::uint64_t freed_at = 0;  // searches_ when it became free
     std::uint64_t segment = 0;   // address of its first block
-    BlockId previous = 0;        // of the segment, by address
+    BlockId previous = 0;        // in the segment, by address
     BlockId next = 0;
     ClassId of = 0;
     bool small = false;
@@ -154,7 +154,7 @@ class CachingAllocator {
     }
     return classes_[of];
   }
-  // Where a block stands that is not in use.
+  // The list of a block that is not in use.
   [[nodiscard]] FreeBlocks& list_of(const Block& block) {
     Pool& pool = classes_[block.of].pool(block.small);
     return block.mapped ? pool.free : pool.unmapped;
@@ -173,7 +173,7 @@ class CachingAllocator {
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
   [[nodiscard]] FreeBlocks::Place away_from_the_end(const FreeBlocks& free,
                                                     FreeBlocks::Place at) const;
-  // Whether blocks that are no worse than this one lie in other segments.
+  // True if blocks that are no worse than this one lie in other segments.
   [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
   [[nodiscard]] BlockId take_free(const Request& request);
   [[nodiscard]] BlockId take_new(const Request& request);

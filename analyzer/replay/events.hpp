@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program asked of its caching allocator, without what that allocator made of it.
+// The requests of a program to its caching allocator, without that allocator's answers.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace gpumemtrace::analyzer::replay {
 enum class EventKind : std::uint8_t {
   kRequest,     // block `slot` is asked for
   kFree,        // and given back
-  kFreeLater,   // likewise, while other streams use it
+  kFreeLater,   // the same, while other streams use it
   kWaitIsOver,  // it is free now
   kRefused,     // a request that the recorded run could not meet
   kEmptyCache,  // the program emptied the cache
@@ -94,11 +94,11 @@ class EventLog final : public EventSink {
   explicit EventLog(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
   void apply(const std::vector<Event>& events) override;
   [[nodiscard]] bool is_complete() const { return bytes_ <= most_bytes_; }
-  // Of a complete log only.
+  // For a complete log only.
   void replay(const std::vector<EventSink*>& sinks) const;
 
  private:
-  // What an event says beside its slot; a run repeats it.
+  // The fields of an event beside its slot; a run repeats them.
   using Shape = std::tuple<std::uint64_t, std::uint64_t, trace::StackId, ClassId, EventKind>;
   struct ShapeHash {
     std::size_t operator()(const Shape& shape) const;

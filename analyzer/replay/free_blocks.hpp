@@ -23,7 +23,7 @@ class FreeBlocks {
     std::uint64_t address = 0;  // of one block only
     BlockId block = 0;
   };
-  // Where an entry stands, until the next change.
+  // The position of an entry, valid until the next change.
   struct Place {
     std::size_t range = kRanges;
     std::size_t index = 0;

@@ -64,7 +64,7 @@ class Placed {
   std::size_t index_bits_;
   std::uint64_t stretch_;
   std::vector<std::vector<std::uint32_t>> begun_;   // by stretch
-  std::vector<std::vector<std::uint32_t>> living_;  // likewise
+  std::vector<std::vector<std::uint32_t>> living_;  // as above
   std::vector<Block> all_;
   std::vector<std::uint64_t> found_;  // offset, and the index in the lower bits
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How little memory the blocks of a run need at all: the most that is live, and what a packing of
-// known lifetimes into one address range reaches.
+// The least memory that the blocks of a run need: the most that is live, and the bytes that a
+// packing of known lifetimes into one address range reaches.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a caching allocator had reserved when that was most, and why no request could use all of it.
+// The memory that a caching allocator had reserved at its peak, and the reasons why no request
+// could use all of it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class Cause : std::uint8_t {
   kOversize,      // free, likewise, kept for large requests by max_split_size_mb
   kOtherPool,     // free, of the same stream, for small or for large requests
   kOtherStreams,  // free, of other streams or private pools
-  kRestOfSegment  // of what the driver just handed out, behind the request
+  kRestOfSegment  // of the driver's newest segment, behind the request
 };
 
 struct UnusableBytes {
@@ -53,7 +54,7 @@ class PeakMemory {
     [[nodiscard]] std::uint64_t end() const { return address + bytes; }
   };
 
-  // What follows happens with the event of this number; they begin at 1 and rise.
+  // Later changes happen with the event of this number; numbers begin at 1 and rise.
   void begin_event(std::uint64_t number) { now_ = number; }
   void add_segment(std::uint64_t address, std::uint64_t bytes, Pool pool) {
     units_[address] = {address, bytes, pool, false, now_, {}, {}};
@@ -61,7 +62,7 @@ class PeakMemory {
   void add_page(std::uint64_t address, std::uint64_t bytes, Pool pool) {
     units_[address] = {address, bytes, pool, true, now_, {}, {}};
   }
-  // Of a segment, or of pages.
+  // Removes a segment, or pages.
   void remove(std::uint64_t address, std::uint64_t bytes);
   void move_segment(std::uint64_t any_address, ClassId to);
   // The request is met by the block, and the most is noted.
@@ -77,7 +78,7 @@ class PeakMemory {
     std::optional<trace::StackId> stack;
     std::uint64_t at = 0;
   };
-  // What could go back to the driver by itself.
+  // Memory that could go back to the driver by itself.
   struct Unit {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;

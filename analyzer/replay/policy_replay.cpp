@@ -124,7 +124,7 @@ bool PolicyReplay::apply_refused(const Event& event) {
   if (block == CachingAllocator::kTied) return false;
   if (is_told) refused_before_.push_back({block != 0, 0});
   if (block != 0) {
-    // What the program would have done with the block is not known: it is given back at once.
+    // The program's use of the block is not known: it is freed at once.
     allocator_.free(block);
     return true;
   }
@@ -137,7 +137,7 @@ bool PolicyReplay::apply_refused(const Event& event) {
 }
 
 bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
-  // Where several blocks would do it is met as well.
+  // A request counts as met also if several blocks would do.
   return copy()->allocator_.malloc(bytes, of) != 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program asked, answered by an allocator with other settings.
+// The requests of a program, answered by an allocator with other settings.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct SizeChoice {
   [[nodiscard]] std::uint64_t size_of(const Event& request, std::uint64_t number) const;
 };
 
-// Where the driver places a segment among those that are there, which nobody outside knows: in the
+// The place of a new segment among the driver's others, which is not known outside the driver: the
 // first gap, or, by the number of a sample, anywhere.
 struct Placing {
   std::optional<std::uint32_t> sample;
@@ -35,7 +35,7 @@ class AddressSpace {
   explicit AddressSpace(Placing placing) : placing_(placing) {}
   [[nodiscard]] std::uint64_t take(std::uint64_t bytes);
   void give_back(std::uint64_t address) { taken_.erase(address); }
-  // Where everything lies from here on, by where it lay.
+  // Moves everything, from here on. Returns the new addresses by the old ones.
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> place_again(Placing placing);
   [[nodiscard]] Placing placing() const { return placing_; }
 
@@ -86,14 +86,14 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   // looks for the largest one that would have been met instead.
   void measure_refusals() { measures_refusals_ = true; }
   void apply(const std::vector<Event>& events) override { (void)apply(std::span(events)); }
-  // How many of the events it took: all, unless it stops at the first request whose block depends
-  // on places. That one it takes when it is called again.
+  // Returns how many of the events it took: all, unless it stops at the first request whose block
+  // depends on places. It takes that one when it is called again.
   [[nodiscard]] std::size_t apply(std::span<const Event> events);
   void stop_at_first_tie() { allocator_.stop_at_first_tie(); }
   [[nodiscard]] ReplayCounts counts() const { return {allocator_.counts(), refused_}; }
   // A request was refused that the recorded program had got.
   [[nodiscard]] bool ended() const { return ended_; }
-  // What became of the first requests that the recorded run was refused, as far as the replay came.
+  // The outcome of the first requests that the recorded run was refused, as far as the replay came.
   struct RefusedBefore {
     bool is_met = false;
     std::uint64_t largest_met_bytes = 0;  // as measure_refusals() says; 0 = none, or not looked for
@@ -101,7 +101,7 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
-  PolicyReplay(const PolicyReplay&) = default;  // whose allocator asks the other's driver
+  PolicyReplay(const PolicyReplay&) = default;  // its allocator asks the other's driver
 
   // False if it stops before the event.
   [[nodiscard]] bool apply(const Event& event);
@@ -133,8 +133,8 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   std::vector<RefusedBefore> refused_before_;
 };
 
-// What the driver's pool for stream-ordered memory has in use at most; what it reserves beside that
-// nobody outside knows.
+// The most that the driver's pool for stream-ordered memory has in use; the bytes that it reserves
+// beside that are not known outside the driver.
 class UsedBytes final : public EventSink {
  public:
   void apply(const std::vector<Event>& events) override;

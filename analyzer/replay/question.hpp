@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a replay.
+// The question that a replay answers.
 #pragma once
 
 #include <cstdint>

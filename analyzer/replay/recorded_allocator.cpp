@@ -97,7 +97,7 @@ void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call
   const std::uint64_t change = is_mapped ? call.bytes : 0 - call.bytes;
   around->mapped_bytes += change;
   if (around->is_segment) segment_bytes_ += change;
-  // Of reservations that are somebody else's only the begin can be taken for the allocator's.
+  // Before a reservation is known as a segment, only its mappings may be the allocator's.
   if (is_mapped || around->is_segment) threads_[writer].calls.push_back(call);
 }
 
@@ -253,8 +253,8 @@ void RecordedAllocator::settle(const Request& present) {
   }
 }
 
-// Where PyTorch's own limit is known, it says which requests make segments go back. A cache that
-// the program emptied just before such a request was emptied at another place in Python.
+// If PyTorch's own limit is known, it shows which requests free segments. A cache that the program
+// emptied just before such a request was emptied by another line of Python.
 bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
                                const DriverCall& freed) const {
   if (!knows_allowed_) return freed.stack == present.stack;

@@ -56,10 +56,10 @@ class PythonFrames {
 };
 
 // - Calls of the driver and reports of blocks come in the order in which they took effect.
-// - Each stream has classes of its own: one, and as many more as its placements show pools. Where
+// - Each stream has classes of its own: one, and as many more as its placements show pools. If
 //   streams are not recorded all blocks count as one stream's.
-// - A report is compared with the replay's own answer. Behind the first difference nothing is
-//   compared any more; what the program asked is still handed on, from the reports alone.
+// - A report is compared with the replay's own answer. After the first difference nothing is
+//   compared any more; the program's requests are still handed on, from the reports alone.
 class RecordedAllocator final : private SegmentSource {
  public:
   RecordedAllocator(const AllocatorSettings& settings, const TorchRules& rules,
@@ -86,7 +86,7 @@ class RecordedAllocator final : private SegmentSource {
   void refuse(std::uint32_t writer, const trace::FrameworkOom& oom);
   void finish();
 
-  // What PyTorch itself allows is known from here on; AllocatorSettings::kNoLimit = all.
+  // Sets the bytes that PyTorch itself allows from here on; AllocatorSettings::kNoLimit = all.
   void set_allowed_bytes(std::uint64_t bytes);
   void change_settings(const AllocatorSettings& settings) { allocator_.change_settings(settings); }
   // Private pools may exist from here on.
@@ -101,10 +101,10 @@ class RecordedAllocator final : private SegmentSource {
   // Driver memory of segments now, by the trace.
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
-  // What PyTorch itself allowed the process, by requests that it refused although the driver did
-  // not: somewhere from the most that it met to this; 0 if there was none, or it is known.
+  // PyTorch's own limit, by requests that it refused although the driver did not: between the most
+  // that it met and this; 0 if there was none, or it is known.
   [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
-  // Of a limit of its own; 0 if it was another one then.
+  // The lower end of such a limit; 0 if it was another one then.
   [[nodiscard]] std::uint64_t least_limit_of_its_own() const {
     const std::uint64_t met = allocator_.counts().asked_peak_bytes;
     return met <= limit_of_its_own_ ? met : 0;
@@ -168,8 +168,8 @@ class RecordedAllocator final : private SegmentSource {
   };
   static constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};
 
-  // What threads freed between their reports, and not for the present request, was the cache,
-  // emptied by the program.
+  // A thread's frees between its reports, if not for the present request, are the cache that the
+  // program emptied.
   void settle(const Request& present);
   [[nodiscard]] bool is_for(const Request& present, const Thread& thread,
                             const DriverCall& freed) const;
@@ -189,8 +189,8 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes);
   [[nodiscard]] ClassId class_of_new_segment(const Thread& thread, std::uint64_t bytes);
-  // What was asked for, where the trace says it and the rules can make this block of it; else what
-  // can have been.
+  // The requested size, if the trace has it and the rules can make this block of it; else all that
+  // are possible.
   [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, std::uint64_t requested,
                                        ClassId of) const;
   [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;

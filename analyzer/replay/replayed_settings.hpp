@@ -21,7 +21,7 @@ struct SettingsQuestion {
   bool measures_refusals = false;  // how much less the recorded run would have been given
 };
 
-// Where sizes are not known or places matter, over all replays.
+// If sizes are not known or places matter, over all replays.
 struct SettingOutcome {
   std::string options;          // the text that sets it, with the recorded limit
   std::uint64_t low_bytes = 0;  // reserved at most
@@ -48,9 +48,9 @@ struct DeviceOutcome {
   std::vector<SettingOutcome> others;
 };
 
-// Reads the trace once, and again where PyTorch kept to a limit that no setting names, or where
-// what else lay on the device was told late. Of devices of which nothing is proven only the
-// recorded setting is told.
+// Reads the trace once, and again if PyTorch kept to a limit that no setting names, or if other
+// memory on the device was sampled late. For devices without a confirmed replay, only the recorded
+// setting has an outcome.
 [[nodiscard]] std::vector<DeviceOutcome> replay_settings(const trace::TraceFile& file,
                                                          const SettingsQuestion& question);
 

@@ -28,10 +28,10 @@ struct Samples {
 class SettingReplays final : public EventSink {
  public:
   struct Limits {
-    std::uint64_t device_bytes = 0;  // of which settings may name a fraction
+    std::uint64_t device_bytes = 0;  // settings may name a fraction of it
     // That PyTorch keeps to where the settings say nothing; 0 = as the trace tells.
     std::uint64_t own_bytes = 0;
-    double allowed_scale = 1;                     // of what PyTorch allowed itself by the trace
+    double allowed_scale = 1;                     // of the limit that the trace shows
     std::optional<std::uint64_t> capacity_bytes;  // instead of what the driver had by the trace
     bool measures_refusals = false;               // largest_met_instead()
   };
@@ -61,7 +61,7 @@ class SettingReplays final : public EventSink {
   }
   // A request was refused that the recorded run had got.
   [[nodiscard]] bool any_ended() const;
-  // Whether the request that the recorded run was refused as number `index` is met; empty if the
+  // True if the request that the recorded run was refused as number `index` is met; empty if the
   // replays differ, or one had ended before.
   [[nodiscard]] std::optional<bool> meets_refused(std::size_t index) const;
   // The largest request that would have been met instead in every replay; 0 = none is known.

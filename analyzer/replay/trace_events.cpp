@@ -29,7 +29,7 @@ bool has_blocks(const trace::TraceFile& file) {
 
 }  // namespace
 
-// What a device holds of the driver goes with what nothing refers to any more.
+// The device's driver memory falls when nothing refers to the memory any more.
 struct TraceEvents::MappingOwner {
   TraceEvents& events;
 
@@ -411,7 +411,7 @@ void TraceEvents::driver_refused(std::int32_t device, std::uint64_t bytes) {
   update(device);
 }
 
-// How much the driver has for segments, as far as the trace tells.
+// Updates the bytes that the driver has for segments, as far as the trace shows.
 void TraceEvents::update(std::int32_t ordinal) {
   const auto found = devices_.find(ordinal);
   if (found == devices_.end()) return;
@@ -432,7 +432,7 @@ void TraceEvents::update(std::int32_t ordinal) {
     device.facts.other_at_peak = others;
   }
   if (usage.total_bytes == 0) return;
-  // What was met fits, whatever the last sample says.
+  // Requests that were met fit, whatever the last sample shows.
   const std::uint64_t limit =
       std::max(segments, usage.total_bytes - std::min(others, usage.total_bytes));
   if (limit == usage.limit) return;
@@ -441,7 +441,7 @@ void TraceEvents::update(std::int32_t ordinal) {
 }
 
 void TraceEvents::finish() {
-  // What the ledger keeps grows with what is live.
+  // The ledger's memory grows with live allocations.
   if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
   for (auto& [ordinal, device] : devices_) {
     update(ordinal);

@@ -23,7 +23,7 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// What the trace says of one device beside the allocator's own calls.
+// The trace's facts about one device beside the allocator's own calls.
 struct DeviceFacts {
   std::uint64_t total_bytes = 0;    // 0 = not told
   std::uint64_t other_at_peak = 0;  // used on the device beside segments, when these were most
@@ -53,7 +53,7 @@ struct DeviceEvents {
   AllocatorSettings settings;  // at the first block: recorded, or found by it
   std::string options;         // their text
   std::uint64_t changes = 0;   // of settings, later
-  // What PyTorch itself allowed of the device, by what the program set, where it is known.
+  // PyTorch's own limit on the device, by the program's settings, if it is known.
   struct Allowed {
     std::uint64_t least_bytes = 0;
     std::uint64_t most_bytes = 0;
@@ -94,14 +94,14 @@ class TraceEvents {
   [[nodiscard]] const std::map<std::int32_t, DeviceEvents>& devices() const { return devices_; }
   [[nodiscard]] TorchRules rules() const { return rules_of_version(torch_version_); }
   [[nodiscard]] const Gaps& gaps() const { return gaps_; }
-  // What the first samples told, of devices on which requests were refused before: to read the
-  // trace again with.
+  // The first samples of devices on which requests were refused before: for reading the trace
+  // again.
   [[nodiscard]] const Unseen& told_late() const { return told_late_; }
-  // What the reader lost of the trace.
+  // The reader's losses in the trace.
   void note_losses(const trace::ReadLosses& losses);
 
  private:
-  // Of driver memory, by its address or handle; of a mapping.
+  // Driver memory, by its address or handle, or a mapping.
   struct Piece {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
@@ -113,7 +113,7 @@ class TraceEvents {
     [[nodiscard]] static bool is_segment() { return false; }
   };
   struct MappingOwner;
-  // What the driver handed out where no allocator of PyTorch's was between.
+  // Memory that the driver handed out directly, without an allocator of PyTorch's.
   struct OwnBlock {
     std::uint32_t slot = 0;
     std::int32_t device = -1;

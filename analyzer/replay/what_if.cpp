@@ -46,7 +46,7 @@ constexpr const char* kUsualWithLimit[] = {
     "garbage_collection_threshold:0.8",
 };
 
-// What makes a range, as the subject of its ends.
+// The reason for a range, as the subject of its ends.
 std::string open_question(const SettingReplays& replays) {
   const std::string sizes = "the sizes that the program can have asked for";
   const std::string places = "where the driver can have placed segments";
@@ -139,8 +139,8 @@ class DeviceRows {
     replays_.clear();
   }
 
-  // What is left to find out about cards: rows whose peak is larger than the card, but not what is
-  // live at once.
+  // The sinks for open questions about cards: rows whose peak is larger than the card, but not
+  // their live bytes.
   [[nodiscard]] std::vector<EventSink*> card_sinks(const std::vector<std::uint64_t>& capacities) {
     std::vector<EventSink*> sinks;
     for (Row& row : answer_.rows) {
@@ -194,7 +194,7 @@ class DeviceRows {
     std::unique_ptr<SettingReplays> replays;
   };
 
-  // Of PyTorch's own: somewhere from here to there.
+  // PyTorch's own limit: between these two.
   struct Limits {
     std::uint64_t low = 0;
     std::uint64_t high = 0;  // 0 = none was seen
@@ -227,7 +227,8 @@ class DeviceRows {
     return {scaled_limit(own_limit_.low, scale), scaled_limit(own_limit_.high, scale)};
   }
 
-  // Whether what replays under the highest limit asked for is the same under the lowest.
+  // True if a replay under the highest limit, which asked for so much, is the same under the
+  // lowest.
   [[nodiscard]] static bool is_sure(const AllocatorSettings& settings, std::uint64_t asked,
                                     const Limits& limits) {
     // Garbage is collected from a share of the limit on.
@@ -244,7 +245,7 @@ class DeviceRows {
   [[nodiscard]] bool is_proven() const {
     return answer_.is_native && answer_.proof.holds() && !has_gaps_;
   }
-  // What the recorded settings do in this run these do as well.
+  // True if these settings behave in this run as the recorded ones.
   [[nodiscard]] bool is_as_recorded(const Row& row) const {
     if (!is_proven()) return false;
     const Row& recorded = answer_.rows.front();
@@ -281,7 +282,7 @@ class DeviceRows {
                                    : Basis::kSampled;
   }
 
-  // Of a trace without gaps; empty if this run proves the rules.
+  // The reason for an estimate; for a trace without gaps. Empty if this run confirms the rules.
   [[nodiscard]] std::string why_estimated() const {
     if (answer_.is_native && !answer_.proof.holds()) {
       return "the recorded run could not be replayed: " + answer_.proof.first_mismatch;

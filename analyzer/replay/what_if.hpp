@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a recorded process's caching allocator would have needed under other settings.
+// The memory that a recorded process's caching allocator would have needed under other settings.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// How a row knows.
+// The source of a row's numbers.
 enum class Basis {
   kReplayed,   // by proven rules, with the sizes that were asked for
   kSampled,    // by proven rules, over sizes and placements that can have been
