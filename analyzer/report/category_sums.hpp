@@ -30,14 +30,14 @@ class CategorySums {
   std::array<std::uint64_t, kCategories> bytes_{};
 };
 
-// What blocks that were live at a moment are for.
+// The categories of the blocks that were live at the peak.
 [[nodiscard]] inline CategorySums categories_of(const Holders& holders) {
   CategorySums sums;
   for (const auto& [holder, tally] : holders) sums.add(holder.verdict.category, tally.bytes);
   return sums;
 }
 
-// Of these, what the program itself said.
+// Of these, the bytes whose category the program itself gave.
 [[nodiscard]] inline rows::NamedNumbers exact_categories_of(const Holders& holders) {
   constexpr std::array kTold = {Category::kParameter, Category::kGradient,
                                 Category::kOptimizerState, Category::kBuffer};

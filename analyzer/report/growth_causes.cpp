@@ -51,7 +51,7 @@ bool is_same_function(const StackFrame& frame, const StackFrame& other) {
   return frame.file == other.file && frame.function == other.function;
 }
 
-// How many frames, from the outermost on, are the same in both.
+// The number of equal frames, from the outermost on.
 std::size_t common_frames(const Place& place, const Place& other) {
   std::size_t count = 0;
   while (count < place.frames.size() && count < other.frames.size() &&
@@ -163,7 +163,7 @@ void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<Alloc
     const std::vector<Place> together = take_together(left);
     const bool has_model =
         std::ranges::any_of(together, [](const Place& place) { return place.is_in_module; });
-    // What one line of a layer or a hook keeps by itself is no graph.
+    // A reference kept by one line of a layer or a hook is no graph.
     const bool is_alone = together.size() == 1;
     if (!has_model || (is_alone && together.front().is_own_layer)) continue;
     const bool is_graph = keeps_graph(together, stacks, frames_of);

@@ -25,11 +25,11 @@ struct AllocatingStack {
   std::uint64_t kept = 0;  // by which the number of its live blocks rose for good
 };
 
-// Of rows of one process, largest first: those that grow together know where they come from
-// (`kept_at`). That is the innermost line of the user's, outside of the model, or where they come
-// from several lines of one function, the line of most of the bytes. `stacks` tell a graph from
-// results alone (`keeps_graph`): of those a call keeps the last block, and all else that layers
-// allocate is freed while it runs.
+// For the rows of one process, largest first: finds the common origin (`kept_at`) of those that
+// grow together. That is the innermost line of the user's, outside of the model; if they come from
+// several lines of one function, the line with most of the bytes. `stacks` tell a graph from
+// results alone (`keeps_graph`): a call keeps the last block of its results, and all else that
+// layers allocate is freed while it runs.
 void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingStack>& stacks,
                         const FramesOf& frames_of);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the connection between a device and the host can carry.
+// The bandwidth of the connection between a device and the host.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rules look at beside the sections of the report.
+// The input of rules beside the sections of the report.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -99,7 +99,8 @@ void observe_churn(const ReportContext& context, const ReportProcess& process,
   }
 }
 
-// Of several ways to a site: collections and the largest of the one with most.
+// A site has several stacks: sums their collections, and takes the largest from the stack with
+// most.
 void observe_collected(const ReportContext& context, const ReportProcess& process,
                        std::vector<rows::CollectedSite>& list) {
   std::map<SiteKey, rows::CollectedSite> sites;
@@ -217,7 +218,7 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
     const GroupKey& key = model.accounts().group(block.entry.group).key;
     const auto category = static_cast<Category>(block.use.category);
     if (key.phase != Phase::kForward) continue;
-    // What was freed in its phase waited for a backward pass that did not come.
+    // A block that was freed in its phase waited for a backward pass that did not come.
     const bool waited_in_vain =
         category == Category::kActivation && block.end != 0 &&
         static_cast<Confidence>(block.use.confidence) == Confidence::kHeuristic;
@@ -233,8 +234,8 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
   return sums;
 }
 
-// The line that called the model, whichever lines inside allocated. Of several, that of the most
-// bytes; nullopt if no stack has one.
+// The line that called the model, whichever lines inside allocated. If there are several, the one
+// with most bytes; nullopt if no stack has one.
 std::optional<rows::Origin> models_caller(const ReportContext& context,
                                           const ReportProcess& process,
                                           const std::map<trace::StackId, std::uint64_t>& by_stack) {

@@ -47,7 +47,7 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   losses.add(Loss::recording_disabled, statistics.stopped_because.empty() ? 0 : 1);
   losses.add(Loss::paused, statistics.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);
-  // What a killed process was about to pack is still in its ring.
+  // The ring still has the records that a killed process was about to pack.
   losses.add(Loss::truncated_tail, file.has_ring() ? 0 : read.truncated_tail);
   losses.add(Loss::missing_chunks, read.missing_chunks);
   losses.add(Loss::missing_ring, end == rows::TraceEnd::kUnknown && !file.has_ring() ? 1 : 0);

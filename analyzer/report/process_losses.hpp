@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is missing or was guessed of one process, by the rows of trace/stats.def, and what of the
-// report that touches.
+// Losses and guesses of one process, by the rows of trace/stats.def, and the parts of the report
+// that they touch.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Where the report may not be exact, because of what is missing from a trace.
+// The parts of the report that may not be exact because of losses in a trace.
 struct Inexact {
   bool memory = false;     // driver, pool, managed, host
   bool framework = false;  // blocks

@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What a text is; the name that replaces it begins so.
+// The kind of a text; the name that replaces it begins with it.
 enum class Secret {
   kArgument,
   kBoot,
@@ -52,7 +52,7 @@ class Redaction {
   [[nodiscard]] std::string replace_layers(const std::string& layers);
   // The nodes that PyTorch itself has stay.
   [[nodiscard]] std::string replace_node(const std::string& node);
-  // Of a sentence only the words that are paths.
+  // Replaces only those words of a sentence that are paths.
   [[nodiscard]] std::string replace_paths(const std::string& sentence);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUPTI reported: its state, how its records were joined to calls, and copies by stream.
+// CUPTI's reports: its state, the joins of its records with calls, and copies by stream.
 #include <algorithm>
 #include <string>
 

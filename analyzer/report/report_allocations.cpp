@@ -8,7 +8,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// What all allocations of a group share.
+// The words that all allocations of a group share.
 struct GroupWords {
   rows::OptionalText device;
   rows::OptionalText layers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NCCL allocated, by communicator: communicators[].
+// Memory of NCCL, by communicator: communicators[].
 #include <set>
 #include <string>
 

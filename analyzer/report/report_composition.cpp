@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver's own number for a device consists of.
+// The parts of the driver's own number for a device.
 #include <algorithm>
 
 #include "analyzer/report/sections.hpp"
@@ -27,16 +27,16 @@ struct ComposedSnapshot {
   DriverSample sample;
 };
 
-// What the driver counted at its sample beyond what the process's calls held just then. The sample
-// and the calls are not one moment to the nanosecond: less than nothing is not known.
+// The bytes in the driver's sample beyond those of the process's calls just then. The sample and
+// the calls are not simultaneous to the nanosecond: a negative difference is not known.
 rows::OptionalNumber outside_calls(const DriverSample& sample, std::uint64_t driver_bytes) {
   if (driver_bytes < sample.physical_bytes) return std::nullopt;
   return driver_bytes - sample.physical_bytes;
 }
 
-// Fills in what the driver says, so that all parts sum to its number. What it counts for the
-// process beyond its allocations is the context and its modules; what changed between the sample
-// and the moment nobody can attribute.
+// Fills in the driver's numbers, so that all parts sum to its total. Bytes that it counts for the
+// process beyond its allocations are the context and its modules; changes between the sample and
+// the peak cannot be attributed.
 void add_driver_number(rows::Composition& row, const ReportProcess& process,
                        const DriverSample& sample, std::uint64_t explained) {
   row.source = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxHolders = 20;
 
-// What the background thread and other threads still wrote when a thread was about to exec is not
-// later than this; what is later says that the exec failed.
+// Records that the background thread and other threads still wrote when a thread was about to exec
+// are not later than this; later records show that the exec failed.
 constexpr std::uint64_t kExecTakesNs = 2'000'000'000;
 
 bool ended_by_exec(const Process& process) {
@@ -146,7 +146,7 @@ void set_place(Identity& identity, const StackFrame& frame) {
   identity.offset = frame.line == 0 ? frame.offset : 0;
 }
 
-// What the stack's frames say about the site replaces what the caller's address did.
+// The stack's frames are better evidence of the site than the caller's address, and replace it.
 void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack,
                               Identity& identity) const {
   const StackNames& names = names_of(process);
@@ -176,7 +176,7 @@ Identity ReportContext::identity_of(const ReportProcess& process, const HolderKe
 
 Identity ReportContext::identity_of_framework(const ReportProcess& process,
                                               trace::StackId stack) const {
-  // What the framework asked the driver for, and what it deals out of that.
+  // Requests of the framework to the driver, and the blocks that it hands out of them.
   CallSite site;
   site.stack = stack;
   Identity identity = identity_of_site(process, site);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all sections of the report share: ids, names, and who holds what.
+// Shared by all sections of the report: ids, names, and holders.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// Whose memory it is and where it was asked for, in the words of the report. Allocations that look
-// the same to the reader are one row: the stack is that of the first, which is not compared.
+// The owner of memory and the site that asked for it, in the words of the report. Allocations that
+// look the same to the reader are one row: the stack is that of the first, which is not compared.
 struct Identity {
   std::string owner;  // empty = not known
   bool has_site = false;
@@ -32,11 +32,11 @@ struct Identity {
   std::string module;        // native only
   std::uint64_t offset = 0;  // in the module, where the line is not known
   std::string api;           // the function of CUDA that the code called
-  std::string node;          // of autograd, where this is the work of a backward pass
+  std::string node;          // of autograd, if this is the work of a backward pass
   std::string stack;         // id of a row of stacks[], empty = none recorded
   std::string layers;        // of a model, of that stack; not compared
   std::string phase;         // of the program, blocks only; empty = not known
-  Verdict verdict;           // what they are for, blocks only
+  Verdict verdict;           // the use of the memory, blocks only
 
   [[nodiscard]] auto words() const {
     return std::tie(owner, has_site, is_python, function, file, line, module, offset, api, node,
@@ -62,11 +62,11 @@ struct ReportProcess {
   Inexact inexact;
 
   [[nodiscard]] const ProcessModel& model() const { return process->model(); }
-  // Of a moment of the model; 0 is none.
+  // The time of an event of the model; none for 0.
   [[nodiscard]] rows::OptionalNumber time_ns(std::uint64_t model_time) const {
     return model_time == 0 ? rows::OptionalNumber() : process->time_ns(model_time);
   }
-  // Of a moment that has come.
+  // The time of an event that has happened: model_time is not 0.
   [[nodiscard]] std::uint64_t known_time_ns(std::uint64_t model_time) const {
     return process->time_ns(model_time);
   }
@@ -155,10 +155,10 @@ void set_place(Identity& identity, const StackFrame& frame);
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const CallSite& site);
-// Whether some of it was given back at another line than the first.
+// True if some of it was freed at another line than the first.
 [[nodiscard]] bool is_freed_elsewhere(const ReportContext& context, const ReportProcess& process,
                                       const Releases& releases);
-// What calls gave back of what the row's site had asked for. nullptr: not known.
+// Frees by calls of the memory that the row's site had asked for. nullptr: not known.
 [[nodiscard]] rows::Releases releases_row(const ReportContext& context,
                                           const ReportProcess& process, const Releases* releases);
 // The largest holders, and the remainder as `other`, so that the rows sum to `total_bytes`.
@@ -182,8 +182,8 @@ void sort_rows(std::vector<Row>& list, Number Row::*number) {
   });
 }
 
-// The elements of a map by a number of their values, largest first; those that are equal keep their
-// order. Of what becomes one row the first is the largest, so that its stack stands for the row.
+// The elements of a map by a number of their values, largest first; equal ones keep their order.
+// When several become one row the first is the largest, so that its stack stands for the row.
 template <class Map, class Number>
 [[nodiscard]] std::vector<const typename Map::value_type*> largest_first(const Map& map,
                                                                          Number number) {

@@ -24,7 +24,7 @@ struct CostKey {
   Identity identity;
   friend auto operator<=>(const CostKey&, const CostKey&) = default;
 };
-// Of each the measures alone.
+// Only the measures of each row are filled.
 using CostRows = std::map<CostKey, rows::Cost>;
 using CostRow = CostRows::value_type;
 

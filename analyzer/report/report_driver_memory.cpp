@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver took by itself, for each process and device.
+// Memory that the driver took by itself, for each process and device.
 #include <algorithm>
 
 #include "analyzer/report/sections.hpp"
@@ -55,7 +55,7 @@ std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& contex
       auto row = context.row_on<rows::DriverMemory>(process, ordinal);
       row.samples = use.samples;
       if (use.samples != 0) {
-        // Of what a checkpoint replaced, the samples around the peak and the last one are there.
+        // A checkpoint keeps the samples around the peak and the last one.
         if (process.model().statistics().checkpoint_time == 0) row.first_bytes = use.first_bytes;
         row.peak_bytes = use.peak_bytes;
         row.end_bytes = use.last_bytes;

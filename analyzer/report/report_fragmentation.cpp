@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the framework's and the pools' free memory lies.
+// The layout of the framework's and the pools' free memory.
 #include <algorithm>
 
 #include "analyzer/report/sections.hpp"

@@ -24,19 +24,19 @@ constexpr std::uint64_t kLeastAllocations =
 
 struct SiteHistory {
   std::vector<History::Stretch> stretches;
-  std::string stack;  // of the group that rose most, of equals the one that allocated most
+  std::string stack;  // that of the group that grew most; ties go to the one with more allocations
   std::pair<std::uint64_t, std::uint64_t> most;  // by which it rose, how often it allocated
   Releases freed;
 };
 
-// The part of the run that is looked at: from the end of the warm-up to the site's last
-// allocation. What is freed afterwards, at the end of the program, does not make growth undone.
+// The watched part of the run: from the end of the warm-up to the site's last allocation. Frees
+// afterwards, at the end of the program, do not undo growth.
 struct GrowthWindow {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-// Where the process allocated last. At its end it may free as often as it ever allocated.
+// The end of the process's allocations. At its end it may free as often as it ever allocated.
 std::size_t allocating_end(const History& history) {
   std::size_t end = history.flow().size();
   while (end > 0 && history.flow()[end - 1].allocations == 0) --end;
@@ -69,8 +69,8 @@ bool is_steady(const History& history, const GrowthWindow& window, const Thresho
              thresholds[Threshold::kGrowthFreeShare] * static_cast<double>(allocations);
 }
 
-// What is live at a stretch's lowest moment and at every lower moment later has come to stay: one
-// number a stretch of the window.
+// The bytes that stay: the lowest live bytes of a stretch and of all later ones, one number for
+// each stretch of the window.
 std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stretches,
                                       const GrowthWindow& window,
                                       std::uint64_t History::Stretch::*low) {
@@ -174,8 +174,8 @@ struct StepsPassed {
   bool inferred = false;  // the job did not say its steps
 };
 
-// How many steps had ended by then, counted from the first number. Of very many steps the report
-// has only some; between two that it has, the others went by evenly.
+// The number of steps that had ended by then, counted from the first number. If there are very many
+// steps the report has only some; those between two of them are taken as evenly spread.
 double steps_ended_by(const std::vector<const rows::Step*>& steps, std::uint64_t time_ns) {
   const auto next = std::partition_point(
       steps.begin(), steps.end(), [&](const rows::Step* step) { return *step->end_ns <= time_ns; });
@@ -223,8 +223,8 @@ rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
   return static_cast<std::uint64_t>(forecast);
 }
 
-// What nothing of is freed, in a process that frees little, may be a cache or a data set that fills
-// for as long as the recording runs. Much of it, over many steps, is worth a word.
+// Memory of which nothing is freed, in a process that frees little, may be a cache or a data set
+// that fills for as long as the recording runs. A large amount of it, over many steps, is reported.
 bool is_much(const rows::Growth& row, std::uint64_t peak_bytes, const Thresholds& thresholds) {
   constexpr std::uint64_t kLeastSteps = 8;
   return row.level == Level::kFramework && row.frees_before + row.frees == 0 && row.blocks != 0 &&
@@ -254,7 +254,7 @@ bool is_training_that_just_began(const ReportProcess& process,
 
 using GrowthBySite = std::map<SiteKey, rows::Growth>;
 
-// Where their blocks are freed again while this site's memory grows, nothing keeps them together.
+// If their blocks are freed again while this site's memory grows, nothing keeps them together.
 void count_others(const SiteKey& key, const GrowthBySite& growths, rows::Growth& row) {
   for (const auto& [other, growth] : growths) {
     if (other == key || other.device != key.device || other.level != key.level) continue;
@@ -299,7 +299,7 @@ void add_steps(rows::Growth& row, const StepsPassed& passed) {
   if (!passed.inferred) row.confidence = FindingConfidence::kInferred;
 }
 
-// What is known of the site, its place and its time.
+// Fills in the site, its place and its time.
 void add_site(rows::Growth& row, const ReportContext& context, const ReportProcess& process,
               const std::pair<const SiteKey, SiteHistory>& site, const GrowthWindow& window) {
   const auto& [key, history] = site;

@@ -46,7 +46,7 @@ bool is_not_hidden(const TransferRow& sum, const GpuView& gpu, const Thresholds&
          *gpu.overlapped_share() < thresholds[Threshold::kNotHiddenShare];
 }
 
-// What was sent again and again, not what a second pass over the data brings.
+// True for content that was sent again and again, not for a second pass over the data.
 bool is_repeated(const TransferRow& sum, const Thresholds& thresholds) {
   const std::uint64_t contents = sum.hashed_count - sum.repeats.count;
   return sum.repeats.count != 0 &&
@@ -90,7 +90,7 @@ Rule rule_for(const TransferRow& sum, bool waits, const GpuView& gpu,
   return is_not_hidden(sum, gpu, thresholds) ? Rule::kCopiesNotHidden : Rule::kCount;
 }
 
-// What the remedy could save at most.
+// The most that the remedy could save.
 std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const TransferRow& sum,
                            const GpuView& gpu) {
   switch (rule) {
@@ -107,15 +107,15 @@ std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const Transf
   }
 }
 
-// What so many copies need by themselves: a call of its own for each, and the bytes.
+// The time that so many copies need by themselves: a call for each, and the bytes.
 std::uint64_t needed_ns(std::uint64_t count, std::uint64_t bytes, std::uint64_t bytes_per_ns) {
   constexpr std::uint64_t kCallNs = 10'000;
   return count * kCallNs + bytes / bytes_per_ns;
 }
 
-// Of the time lost, what does not merely wait for work that the GPU has to do in any case: a copy
-// of four bytes that waits for the kernels of a step takes as long as the step. At most, that is on
-// a slow machine.
+// The part of the lost time that does not merely wait for work that the GPU has to do in any case:
+// a copy of four bytes that waits for the kernels of a step takes as long as the step. An upper
+// bound, taken on a slow machine.
 std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const TransferRow& sum,
                           std::uint64_t lost_ns) {
   constexpr std::uint64_t kPageableBytesPerNs = 4;
@@ -148,7 +148,7 @@ std::uint64_t loop_ns(const ReportProcess& process, const TransferRow& sum) {
   return last > first ? process.duration_ns(last - first) : 0;
 }
 
-// Whether advice in PyTorch's words helps the site's author.
+// True if advice in PyTorch's words helps the site's author.
 bool speaks_pytorch(const ReportProcess& process, const Identity& identity) {
   return identity.owner == "pytorch" || (identity.is_python && uses_pytorch(process));
 }

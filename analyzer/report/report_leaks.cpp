@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was live when the process ended.
+// Memory that was live when the process ended.
 #include <algorithm>
 #include <tuple>
 
@@ -20,8 +20,8 @@ struct Made {
 struct LeakRow {
   Tally tally;
   CallSite ended_at;  // of the teardown that ended the first of them
-  // What the same site made of the kind, freed ones included; not counted of blocks, whose sites
-  // are many and slow to name.
+  // All allocations of the same site and kind, freed ones included; not counted for blocks, whose
+  // sites are many and slow to name.
   Made made;
 };
 
@@ -43,7 +43,7 @@ class LeakList {
     pool_is_framework_ = allocator == "cudaMallocAsync";
   }
 
-  // Of both what the program had before it said that leaks count from here on lives as long as the
+  // For both: memory from before the program's mark from which leaks count lives as long as the
   // process.
   void add_live(const HolderKey& holder, bool is_early, const Tally& tally) {
     add(holder, Teardown{}, is_early ? LeakClass::kProcessLifetime : class_of_live(holder), tally);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How large allocations were and how long they lived: sizes[], lifetimes[], temporary[],
-// largest_blocks[] and blocks[].
+// Sizes and lifetimes of allocations: sizes[], lifetimes[], temporary[], largest_blocks[] and
+// blocks[].
 #include <set>
 
 #include "analyzer/report/report_context.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostTemporaries = 300;  // of a process
 
-// Of all accounts together, but of each at least so many.
+// Limits: over all accounts together, but at least so many for each.
 constexpr std::size_t kMostLargest = 8192;
 constexpr std::size_t kLeastLargest = 32;
 
@@ -33,7 +33,7 @@ void for_each_account(const ReportContext& context, Visit&& visit) {
   }
 }
 
-// Of the account at the moment, the largest first, of equals the oldest.
+// Live allocations of the account at the peak, the largest first, then the oldest.
 std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, const ReportProcess& process,
                                          const Account& account) {
   std::vector<ReleasedAllocation> lives =
@@ -44,8 +44,7 @@ std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, const Repor
   return lives;
 }
 
-// Where something is missing it is not known which row lacks it, and of a checkpoint's part only
-// the sums are there.
+// If records are missing it is not known which row lacks them, and a checkpoint has only sums.
 bool is_whole(const ReportProcess& process, Level level) {
   return !is_inexact(process, level) && process.model().statistics().checkpoint_time == 0;
 }

@@ -25,7 +25,7 @@ void add(ManagedSums& sum, const ManagedSums& more) {
   sum.worst_bytes = more.worst_bytes;
 }
 
-// How often as many bytes as the allocation has went up and came down again.
+// The number of times that as many bytes as the allocation has went up and came down again.
 std::optional<double> round_trips_of(const ManagedSums& sums) {
   if (sums.worst_bytes == 0) return std::nullopt;
   const double times =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the recorded allocations and CUPTI's own record of them agree.
+// Compares the recorded allocations with CUPTI's own record of them.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -48,7 +48,7 @@ rows::Disagreement disagreement_row(const ReportProcess& process, const Disagree
   return row;
 }
 
-// What rows have in common that read the same to the user, in the order of the report's words: a
+// The words that rows share which read the same to the user, in the order of the report's words: a
 // word before none.
 std::string words_of(const rows::Disagreement& row) {
   std::string words;

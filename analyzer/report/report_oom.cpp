@@ -33,8 +33,8 @@ void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
   }
 }
 
-// Whether the process got memory of the level after its only failure and came to its own end. When
-// the last of several failures was is not kept.
+// True if the process got memory of the level after its only failure and came to its own end. The
+// time of the last of several failures is not kept.
 std::optional<bool> survived(const ReportProcess& process, const OomRow& failures) {
   if (process.end != rows::TraceEnd::kExit || failures.count != 1) return std::nullopt;
   const auto& groups = process.model().accounts().groups();
@@ -44,7 +44,7 @@ std::optional<bool> survived(const ReportProcess& process, const OomRow& failure
   });
 }
 
-// What is known of the moment of the first failure.
+// Fills in the numbers at the time of the first failure.
 void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
                   const OomSnapshot& snapshot) {
   add_free_memory(row, snapshot);

@@ -56,7 +56,7 @@ void add_numbers(const PrivatePool& pool, const PoolBytes& at_peak, rows::PoolRo
   row.live_graphs_at_end = row.live_graphs_at_end.value_or(0) + pool.live_graphs;
 }
 
-// What the private pools leave of the device's bytes.
+// The rest of the device's bytes beside the private pools.
 rows::PoolRow default_row(const ReportContext& context, const ReportProcess& process,
                           const FrameworkDevice& framework, const PoolBytes& in_private,
                           bool has_private) {

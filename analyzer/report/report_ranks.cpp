@@ -41,7 +41,7 @@ rows::OptionalNumber reserved_peak_of(const rows::Report& sections, const rows::
 std::uint64_t leaked_bytes_of(const rows::Report& sections, const rows::Rank& rank) {
   std::uint64_t bytes = 0;
   for (const rows::ExitLeak& leak : sections.leaks.exit) {
-    // What lies in memory of another row counts there.
+    // A leak inside memory of another row counts there.
     const bool counts = leak.leak_class == rows::LeakClass::kLost && !leak.inside;
     if (counts && is_at(leak, rank)) bytes += leak.bytes;
   }
@@ -57,7 +57,7 @@ std::optional<double> growth_of(const rows::Report& sections, const rows::Rank& 
   return bytes_per_step;
 }
 
-// Of an even number the lower one of the two in the middle.
+// If their number is even, the lower one of the two in the middle.
 std::uint64_t median_peak(const std::vector<rows::Rank>& ranks) {
   std::vector<std::uint64_t> values;
   for (const rows::Rank& rank : ranks) values.push_back(rank.peak_bytes);

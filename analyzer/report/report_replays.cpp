@@ -15,14 +15,14 @@ constexpr const char* kSettings[] = {"expandable_segments:True", "", "max_split_
 // Without a refused request, as many of them.
 constexpr std::size_t kSettingsForPeak = 2;
 
-// What steps take on a core of 2024, in nanoseconds: their proportions count.
+// Times of steps on a core of 2024, in nanoseconds: only their proportions count.
 constexpr std::uint64_t kAnalysisNs = 2'500'000;  // of any trace
 constexpr std::uint64_t kRecordNs =
     250;  // more, a record of a run's first ones; measured: 300 to 2,300
 constexpr std::uint64_t kFirstRecords = 50'000;
 constexpr std::uint64_t kLaterRecordNs = 50;
 constexpr std::uint64_t kProofNs = 220;  // a block handed out or taken back
-constexpr std::uint64_t kReplayNs = 70;  // likewise, in one replay
+constexpr std::uint64_t kReplayNs = 70;  // as above, in one replay
 
 // Samples of sizes of either kind, the most first.
 constexpr std::uint32_t kSamples[] = {4, 2, 1};
@@ -47,7 +47,7 @@ replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refus
   question.measures_refusals = was_refused;
   // Both ends of the sizes, each in the first gaps and in another order of segments.
   constexpr std::uint32_t kEnds = 2;
-  constexpr std::uint64_t kOrders = 2;  // of expandable segments one
+  constexpr std::uint64_t kOrders = 2;  // only one for expandable segments
   std::uint64_t spent = events * kProofNs;
   if (was_refused) spent += events * kReplayNs * kEnds * kOrders;
   const std::size_t most = was_refused ? std::size(kSettings) : kSettingsForPeak;

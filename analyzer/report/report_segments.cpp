@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How blocks lay in the framework's segments: segments[].
+// The layout of blocks in the framework's segments: segments[].
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {

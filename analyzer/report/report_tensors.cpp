@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program named of the framework's peaks, the largest first.
+// The tensors that the program named at the framework's peaks, the largest first.
 #include <array>
 
 #include "analyzer/report/sections.hpp"

@@ -17,7 +17,7 @@ Parts parts_by_category(const Timeline& timeline, std::size_t buckets) {
     parts.emplace_back(name, std::vector<std::uint64_t>(buckets));
   }
   for (const Timeline::Part& part : timeline.parts()) {
-    // What is of unknown use comes last.
+    // Bytes of unknown use come last.
     parts[part.id == 0 ? kCategories - 1 : part.id - 1].second = part.bytes;
   }
   return parts;
@@ -99,7 +99,7 @@ class TimelineRow {
     return rows::number_or_none(found->second.total_bytes);
   }
 
-  // Of the peak before a checkpoint's cut.
+  // The parts of the peak before a checkpoint's cut.
   [[nodiscard]] rows::NamedNumbers parts_before() const {
     if (!timeline_.before()) return {};
     const Holders holders =
@@ -117,7 +117,7 @@ class TimelineRow {
     rows::TimelineBucket row =
         bucket_row(*timeline_.before(), statistics.first_time, statistics.checkpoint_time);
     row.min_bytes.reset();
-    // Of pools the peak of their sum is not kept.
+    // The peak of the sum of all pools is not kept.
     if (account_.level != Level::kFramework) row.reserved_bytes.reset();
     row.parts = std::move(parts);
     return row;
@@ -142,7 +142,7 @@ class TimelineRow {
     const RunStatistics& statistics = process_.model().statistics();
     const Accounts& accounts = process_.model().accounts();
     const TimeGrid& grid = accounts.time_grid();
-    // What came after a window is in a bucket of its own.
+    // Memory after a window is in a bucket of its own.
     const std::size_t count = buckets.size() - (accounts.window_is_over() ? 1 : 0);
     const std::uint64_t last = std::min(statistics.last_time, accounts.window().last);
     bool was_quiet = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the job was recorded: traces, processes, devices, what was wrapped and what was lost.
+// The recording of the job: traces, processes, devices, wrapped functions and losses.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -34,7 +34,7 @@ std::string reason_of(const UnreadableTrace& trace) {
   return reason;
 }
 
-// What an event costs the program's thread is in no trace: docs/verification.md.
+// A trace does not have the cost of an event on the program's thread: docs/verification.md.
 rows::Overhead overhead_of(const ReportProcess& process) {
   return {process.model().statistics().events, std::nullopt,
           rows::number_or_none(process.process->preview().background_cpu_ns)};

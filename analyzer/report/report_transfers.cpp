@@ -8,7 +8,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Of single lines, the rest in one row.
+// The most single lines; the rest is in one row.
 constexpr std::size_t kMaxSites = 200;
 
 // Those of different callers that read the same to the user are one.
@@ -48,7 +48,7 @@ rows::CopySpread spread_of(const ReportProcess& process, const TransferRow& row)
   return spread;
 }
 
-// What rows on copies and on sets have in common.
+// The fields that rows on copies and on sets share.
 template <class Row>
 void set_sums(Row& row, const ReportProcess& process, const TransferRow& sum, const GpuView& gpu) {
   row.destination_memory = sum.key.destination;

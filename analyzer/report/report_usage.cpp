@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of what kind, the peaks with their holders, and the owners.
+// Bytes by kind, the peaks with their holders, and the owners.
 #include <algorithm>
 
 #include "analyzer/owners/owners.hpp"

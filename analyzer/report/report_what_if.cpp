@@ -90,7 +90,7 @@ class BlockPlaces {
     }
   }
   [[nodiscard]] bool knows_some() const { return knows_some_; }
-  // Where blocks of one stack count under several places, what the stack itself says.
+  // If blocks of one stack count under several places, the framework's identity for the stack.
   [[nodiscard]] std::optional<Identity> find(trace::StackId stack) const {
     const auto found = places_.find(stack);
     const bool is_one = found != places_.end() && found->second.size() == 1;

@@ -58,7 +58,7 @@ namespace gpumemtrace::analyzer {
 
 // report_leaks.cpp; without growth
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
-// What the class `lost` counts.
+// The bytes of the class `lost`.
 [[nodiscard]] std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
                                                                       const ReportProcess& process);
 
@@ -87,7 +87,7 @@ namespace gpumemtrace::analyzer {
 
 // report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context);
-// Whose blocks keep most free memory from being used, `most` rows.
+// The owners of the blocks that keep most free memory from being used, `most` rows.
 [[nodiscard]] std::vector<rows::PinningBlocks> pinning_blocks(
     const ReportContext& context, const ReportProcess& process,
     const std::map<std::uint32_t, Pin>& pins, std::size_t most);

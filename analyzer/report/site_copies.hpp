@@ -27,12 +27,12 @@ struct SiteCopies {
 };
 using CopiesBySite = std::map<SiteCopiesKey, SiteCopies>;
 
-// What the sections count of copies that are one row to the reader.
+// Adds up copies that are one row to the reader, as the sections do.
 void add(TransferRow& sum, const TransferRow& more);
 void add_to_site(CopiesBySite& copies, const ReportContext& context, const ReportProcess& process,
                  const TransferRow& row, bool waits);
 
-// What CUPTI's records say of copies, as far as they say it.
+// CUPTI's records about copies, as far as they are known.
 struct GpuView {
   rows::OptionalNumber time_ns;        // sum of the copies
   rows::OptionalNumber busy_ns;        // sum of the calls, each from its first record to its last

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What growth and collections of cycles are summed by.
+// The key by which growth and collections of cycles are summed.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process's stacks say in words: frames, whose code asked, and where in the user's code.
+// A process's stacks in words: their frames, the owner of the asking code, and its line in the
+// user's code.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class StackNames {
   [[nodiscard]] bool has_python_frames(trace::StackId stack) const;
   // Innermost first, native before Python.
   [[nodiscard]] std::vector<StackFrame> frames_of(trace::StackId stack) const;
-  // Whose code asked; empty if the frames do not tell.
+  // The owner of the asking code; empty if the frames do not show it.
   [[nodiscard]] std::string owner_of(trace::StackId stack) const;
   // The innermost frame that is the user's: of Python, else native.
   [[nodiscard]] std::optional<StackFrame> users_frame(trace::StackId stack) const;
