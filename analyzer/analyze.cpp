@@ -88,7 +88,7 @@ Looks looks_of(const Options& options, std::size_t traces) {
   return looks;
 }
 
-// Of what a checkpoint replaced nobody knows single allocations.
+// Single allocations before a checkpoint are not known.
 void require_detail_at(std::uint64_t at_ns, const Job& job) {
   for (const auto& process : job.processes) {
     const std::uint64_t cut = process->model().statistics().checkpoint_time;

@@ -30,7 +30,7 @@ struct Follower::State {
 
 namespace {
 
-// Of what happened so long ago a recording thread has told by now, unless it was held up.
+// A thread has recorded events of this age by now, unless it was held up.
 constexpr std::uint64_t kSettlingNs = 1'000'000;
 
 std::uint64_t monotonic_ns() {
@@ -40,7 +40,7 @@ std::uint64_t monotonic_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// How CUPTI's records were joined with the calls is known when all of them are there.
+// It is only known when all records of CUPTI are there how they were joined with the calls.
 constexpr Loss kOfTheEnd[] = {Loss::activity_unjoined, Loss::activity_inferred,
                               Loss::copy_memory_disagreements};
 

@@ -21,20 +21,20 @@ struct FollowOptions {
   bool redact = false;                             // docs/security.md
 };
 
-// What a job is at a look.
+// The state of a job at a refresh.
 struct JobNow {
   // traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[], steps[],
   // leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of what is
   // live: a row for what has one place and use.
   rows::Report report;
-  // What is known to be missing or guessed, by process; of CUPTI's records only what was dropped.
+  // Known losses and guesses, by process; for CUPTI's records only those that were dropped.
   std::map<std::string, std::vector<rows::Loss>> losses;
   std::map<std::string, std::uint64_t> time_ns;  // up to which the records go, by process
 };
 
-// - A look costs what was recorded since the one before, and a little for what is live; the first
-//   one reads the past (analyzer/job/job.hpp, FollowedJob).
-// - It only reads. Of processes that are running it takes what is older than a millisecond.
+// - A refresh costs time for the records since the one before, and a little for live memory; the
+//   first one reads the past (analyzer/job/job.hpp, FollowedJob).
+// - It only reads. In running processes it takes records that are older than a millisecond.
 class Follower {
  public:
   // `inputs`: traces and folders of traces. Throws InputError for files of the options that cannot
@@ -48,7 +48,7 @@ class Follower {
   [[nodiscard]] JobNow look();
   // The same of a saved job, as it was at a time of its machine's monotonic clock; the times rise.
   [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);
-  // How often the job had to be read from its begin; 1 after the first look.
+  // How often the job had to be read from its start; 1 after the first refresh.
   [[nodiscard]] std::uint64_t beginnings() const;
 
  private:

@@ -29,7 +29,7 @@ void read_writer(const trace::TraceFile& file, const trace::WriterStream& stream
 
 Places read_places(const trace::TraceFile& file) {
   Places places;
-  // What a checkpoint tells comes before everything else.
+  // The records of a checkpoint come before all others.
   for (const bool checkpoint : {true, false}) {
     for (const trace::WriterStream& stream : file.writers()) {
       if ((stream.writer == trace::kCheckpointWriter) == checkpoint) {

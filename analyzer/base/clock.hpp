@@ -38,7 +38,7 @@ class Clock {
   // Largest uncertainty of a calibration.
   [[nodiscard]] std::uint64_t error_ns() const;
 
-  // What this process's monotonic clock shows when the job begins.
+  // Sets the time of this process's monotonic clock at which the job begins.
   void set_origin(std::int64_t origin_monotonic_ns) { origin_ns_ = origin_monotonic_ns; }
   [[nodiscard]] std::int64_t to_monotonic_ns(std::uint64_t ticks) const;
 
@@ -49,7 +49,7 @@ class Clock {
     double ns_per_tick = 1.0;
   };
 
-  // Where one of the two clocks shows this time.
+  // The piece in which one of the two clocks has this time.
   template <class Time>
   [[nodiscard]] const Piece& piece_at(Time Piece::*begin, Time time) const;
 

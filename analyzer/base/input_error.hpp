@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every part of the analyzer throws when an input cannot be used.
+// Thrown by every part of the analyzer if an input cannot be used.
 #pragma once
 
 #include <stdexcept>

@@ -23,7 +23,7 @@ constexpr std::size_t kMostLevels = 500;
 
 [[noreturn]] void refuse(const std::string& what) { throw JsonError(what); }
 
-// What stands for an indent of text on one line: as short as it can be, or to be read.
+// Values of an indent for text on one line: the shortest form, and one to be read.
 constexpr int kNoSpaces = -1;
 constexpr int kOneLine = -2;
 
@@ -132,7 +132,7 @@ struct Json::Object {
 
   std::vector<std::string> keys;
   std::vector<Json> values;
-  std::map<std::string, std::size_t, std::less<>> places;  // of all keys, where there are many
+  std::map<std::string, std::size_t, std::less<>> places;  // of all keys, if there are many
 
   [[nodiscard]] std::size_t index_of(std::string_view key) const {
     if (keys.size() > kFewKeys) {

@@ -105,7 +105,7 @@ class Json {
     return get<Number>();
   }
 
-  // Of an array its elements, of an object the values of its members; null has none.
+  // The elements of an array, or the values of an object's members; null has none.
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] const Json* begin() const;
@@ -186,7 +186,7 @@ class Json {
   Value value_;
 };
 
-// What stands between the braces of a Json.
+// The content between the braces of a Json.
 class JsonPart {
  public:
   template <class Type>

@@ -77,7 +77,7 @@ void add_escape(std::string& out, std::uint32_t value) {
 }
 
 // GitHub: "::error ::" at the begin of a line, "##[error]" anywhere; Azure and TeamCity: "##vso[",
-// "##teamcity[". Where lines are broken every word may come to stand at the begin.
+// "##teamcity[". If lines are broken, every word may come to stand at the begin.
 bool begins_command(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
   for (const std::string_view anywhere : {"##[", "##vso[", "##teamcity["}) {

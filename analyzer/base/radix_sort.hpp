@@ -52,7 +52,7 @@ class RadixSorter {
     for (const Element& element : elements) sorted[places_[digit_of(element)]++] = element;
   }
 
-  // Of each digit, where the next element with it goes.
+  // For each digit, the index at which its next element goes.
   std::array<std::uint32_t, std::size_t{1} << kMaxDigitBits> places_{};
   std::vector<Element> sorted_;
 };

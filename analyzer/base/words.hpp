@@ -36,7 +36,7 @@ constexpr std::size_t word_count(Word word) {
   return words;
 }
 
-// Of a copy, between which sides it went.
+// The two sides of a copy.
 enum class Direction : std::uint8_t {
   kHostToDevice,
   kDeviceToHost,
@@ -69,7 +69,7 @@ constexpr std::string_view name_of(FreedWhat what) {
 }
 constexpr std::size_t word_count(FreedWhat) { return 5; }
 
-// What a program opened or created and must close or destroy by a handle.
+// The kinds of handles that a program opens or creates and must close or destroy.
 enum class HandleKind : std::uint8_t {
   kVmm,
   kVmmHost,
@@ -84,7 +84,7 @@ constexpr auto names(HandleKind) {
       {"vmm", "vmm_host", "imported_vmm", "ipc", "external", "pool", "graph_executable"});
 }
 
-// What became of a request that found too little memory.
+// The outcome of a request that found too little memory.
 enum class OomOutcome : std::uint8_t { kUnknown, kRaised, kRecovered };
 constexpr auto names(OomOutcome) {
   return std::to_array<std::string_view>({"unknown", "raised", "recovered"});

@@ -14,7 +14,7 @@ enum class Severity : std::uint8_t { kError, kWarning, kInfo };
 // kHeuristic: a pattern that other causes could have, too.
 enum class FindingConfidence : std::uint8_t { kExact, kInferred, kHeuristic };
 
-// What a rule sees of a trace with a checkpoint: the sums that stand for the replaced part are
+// The part of a trace with a checkpoint that a rule covers: the sums of the replaced part are
 // enough for some rules, not for those that need its single events.
 enum class RuleScope : std::uint8_t { kWholeRun, kBehindCheckpoint };
 

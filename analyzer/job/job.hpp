@@ -22,7 +22,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// What is looked at more closely, in nanoseconds of the job.
+// The part of the run to show in detail, in nanoseconds of the job.
 struct JobWindow {
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = ~std::uint64_t{0};  // the last one
@@ -35,11 +35,11 @@ struct Until {
 };
 struct Looks {
   ModelDetail detail;
-  // Where it is given, calls are taken that have returned: nothing that comes later belongs before
-  // what is taken.
+  // If it is set, only calls that have returned are taken: no later record belongs before a taken
+  // one.
   std::optional<Until> until;
   std::optional<JobWindow> window;  // timelines and largest lives have this part of the run alone
-  std::optional<std::uint64_t> at_ns;  // what is live then is kept
+  std::optional<std::uint64_t> at_ns;  // memory that is live then is kept
 };
 
 // The physical devices of a job. A device is known by its uuid on its machine.
@@ -113,7 +113,7 @@ class Process {
   [[nodiscard]] std::uint64_t last_tick_of(std::uint64_t job_ns) const;
   [[nodiscard]] bool knows_tick_of(const Until& until) const;
   [[nodiscard]] MergeLimit limit_of(const std::optional<Until>& until) const;
-  // Of a loop that is no step of the program, in ticks.
+  // The shortest period that is a step of the program and no loop, in ticks.
   [[nodiscard]] std::uint64_t shortest_period() const;
 
   std::unique_ptr<trace::TraceFile> file_;
@@ -142,16 +142,16 @@ void open_job(const std::vector<std::filesystem::path>& traces, const Looks& loo
 // Takes all records of all processes in the order of time.
 void run_job(Job& job, const std::function<void(double)>& progress);
 
-// A job that may be running, looked at time and again.
+// A job that may be running, refreshed again and again.
 //
-//   look 1   |-- records -->| T1   open calls, records of the last moments
-//   look 2                  |-- records -->| T2
+//   refresh 1   |-- records -->| T1   open calls, records of the last moments
+//   refresh 2                  |-- records -->| T2
 //
-// - Each look opens the traces anew and takes up to its time what was not taken before; the models
-//   go on. What they are then is what they would be had all of it been read at once, up to the same
-//   time; only across processes that share a device it is not known to the tick who came first.
-// - Where a look cannot go on (Process::go_on()), and where traces came or went, the job is read
-//   from its begin. Of a process whose recording is over there is nothing to look at again.
+// - Each refresh opens the traces again and takes the records up to its time that were not taken
+//   before; the models go on. They are then as if all records up to the same time had been read at
+//   once; only the order of processes that share a device is not known to the tick.
+// - If a refresh cannot go on (Process::go_on()), or traces came or went, the job is read from its
+//   start. A process whose recording is over is not read again.
 class FollowedJob {
  public:
   // `inputs`: traces and folders of traces.
@@ -159,7 +159,7 @@ class FollowedJob {
 
   // Throws trace::TraceError if no trace can be read. The times of looks rise.
   [[nodiscard]] const Job& look(const Until& until);
-  // How often the job was read from its begin.
+  // How often the job was read from its start.
   [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }
 
  private:

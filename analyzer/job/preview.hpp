@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is needed of a trace before its records can be put in order and applied.
+// The parts of a trace that are needed before its records can be put in order and applied.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Preview {
   }
 };
 
-// How many records the packed file has of a writer.
+// The number of the writer's records in the packed file.
 [[nodiscard]] std::uint64_t record_count(const trace::WriterStream& stream);
 
 // Reads the clock records, the place of the process, its devices and who waited in backward passes

@@ -15,8 +15,8 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] Json to_json(const rows::Finding& finding);
 [[nodiscard]] Json to_json(const std::vector<rows::WhatIf>& rows);
 
-// The report as a file: indented, with a line break at its end. What is no UTF-8 in it (a command
-// line or a file name may be anything) is replaced.
+// The report as a file: indented, with a line break at its end. Bytes in it that are no UTF-8 (a
+// command line or a file name may be anything) are replaced.
 [[nodiscard]] std::string to_text(const rows::Report& report);
 
 // Throws InputError if a key is missing or its value is none that a report of this version has.

@@ -161,7 +161,7 @@ ProcessMerge::WindowRecord* ProcessMerge::add_records_of(Source source, Place en
   const std::span<const std::uint64_t> keys = records.keys();
   const std::uint32_t writer = records.writer();
   const std::uint64_t first_key = first_key_;
-  // Of records at the end's own key those of sources up to the end's are in the window.
+  // The window has records at the end's own key only from sources up to the end's.
   const std::uint64_t behind = end.first + (source <= end.second ? 1 : 0);
   const std::size_t most = records_in_reach(source);
   std::size_t i = 0;

@@ -24,19 +24,19 @@ namespace gpumemtrace::analyzer {
 class LookAhead {
  public:
   virtual ~LookAhead() = default;
-  // Searches a short stretch of the other writers' records. Where a successful free of the address
-  // is found, it is taken out of the order and true is returned: the caller applies it now. Of
-  // several it is that of the first writer.
+  // Searches a short stretch of the other writers' records for a successful free of the address. If
+  // there is one, takes it out of the order and returns true: the caller applies it now. If there
+  // are several, takes that of the first writer.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
   // When the next record of a writer, which is not the present record's, takes effect, in ticks;
   // the largest number where it has none.
   [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) = 0;
 };
 
-// How far a merge has come: enough to go on in a later opening of the same file.
+// The progress of a merge: enough to go on in a later opening of the same file.
 struct MergeProgress {
   std::map<std::uint32_t, WriterProgress> writers;
-  std::uint64_t last_key = 0;  // of the last record that was passed, and whose it was
+  std::uint64_t last_key = 0;  // of the last record that was passed, and its source
   std::uint32_t last_writer = 0;
   TakenFrees taken;  // behind that record
   std::uint64_t records = 0;
@@ -84,12 +84,12 @@ class ProcessMerge final : public LookAhead {
 
   [[nodiscard]] bool take_free(std::uint64_t address) override;
   [[nodiscard]] std::uint64_t next_ticks_of(std::uint32_t writer) override;
-  // Of the file and of what was read of it.
+  // Losses of the file and of the records read.
   [[nodiscard]] trace::ReadLosses losses() const;
   [[nodiscard]] std::uint64_t records() const { return records_; }
 
-  // Whether the file goes on where the progress ended: it has all those places, and no record came
-  // since then that belongs before one which was passed.
+  // True if the file goes on at the end of the progress: it has all those positions, and no record
+  // came since then that belongs before one which was passed.
   [[nodiscard]] bool continues(const MergeProgress& from) const;
   [[nodiscard]] MergeProgress progress() const;
 
@@ -97,7 +97,8 @@ class ProcessMerge final : public LookAhead {
   // The number of a writer's records among sources_.
   using Source = std::uint32_t;
 
-  // A place in the order of all records. Of two with the same key the smaller source comes first.
+  // A position in the order of all records. If two have the same key the smaller source comes
+  // first.
   using Place = std::pair<std::uint64_t, Source>;
 
   static constexpr Place kNowhere{kNoMore, 0};
@@ -114,7 +115,8 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] Place next_place_of(Source source) const {
     return {sources_[source].keys().front(), source};
   }
-  // How many of the source's records can be in the next window, and where the last of them stands.
+  // The number of the source's records that can be in the next window, and the position of the
+  // last.
   [[nodiscard]] std::size_t records_in_reach(Source source) const;
   [[nodiscard]] Place last_place_in_reach(Source source) const;
 
@@ -123,7 +125,7 @@ class ProcessMerge final : public LookAhead {
   void make_window();
   // Wakes the sources that have records in the next window. Returns its end and sets first_key_.
   [[nodiscard]] Place find_end();
-  // Whether so many records of one source come first that they are a window of their own, which
+  // True if so many records of one source come first that they are a window of their own, which
   // needs no sorting.
   [[nodiscard]] bool has_run(Place first, Place second) const;
   [[nodiscard]] static Place place_before(Place place);
@@ -142,7 +144,7 @@ class ProcessMerge final : public LookAhead {
   std::priority_queue<Place, std::vector<Place>, std::greater<>> asleep_;  // by their next records
   std::vector<WindowRecord> window_;    // memory for a window and kFetchAhead records behind it
   const WindowRecord* next_ = nullptr;  // in it
-  const WindowRecord* end_ = nullptr;   // of the window
+  const WindowRecord* end_ = nullptr;   // the window's
   std::uint64_t first_key_ = 0;
   RadixSorter<WindowRecord, &WindowRecord::key_offset> sorter_;
   std::uint64_t last_key_ = kNoMore;  // that may be passed

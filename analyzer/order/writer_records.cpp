@@ -88,7 +88,7 @@ void WriterRecords::leave_out_open_calls(trace::Image& image) {
   }
   if (end == image.offsets.size()) return;
   has_ended_ = true;
-  // What hands memory out takes effect when it returns, so after all that is there now.
+  // A call that allocates takes effect when it returns, so after all records that are there now.
   if (!trace::takes_effect_at_end(*image.record(end))) hold_ = std::max(image.keys[end], last_key_);
   image.resize_records(end);
 }

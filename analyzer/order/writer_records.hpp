@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one writer recorded, from the record that comes next on.
+// The records of one writer, from the next one on.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ struct PlacedRecord {
 // A free of the address that took effect.
 [[nodiscard]] bool is_free_of(const trace::RecordHeader& record, std::uint64_t address);
 
-// How far one writer's records were taken: enough to go on in a later opening of the same file.
+// The progress in one writer's records: enough to go on in a later opening of the same file.
 struct WriterProgress {
   trace::StreamPosition position;
   bool has_begun = false;
-  std::uint64_t last_key = 0;  // of what was taken
+  std::uint64_t last_key = 0;  // of the last taken record
   trace::ReadLosses losses;    // of the pieces before the position's
 };
 
@@ -38,8 +38,8 @@ using TakenFrees = std::multimap<std::uint64_t, std::uint64_t>;
 // Which records of a writer may be taken.
 enum class Extent : std::uint8_t {
   kAll,
-  // Those up to the first call that has not returned, as long as it may: what comes of it is not
-  // known. What is in the packed file will not return, and neither will a call before another one.
+  // Records up to the first call that has not returned but may: its outcome is not known. Calls in
+  // the packed file will not return, and neither will a call before another one.
   kReturned,
 };
 
@@ -80,9 +80,9 @@ class WriterRecords {
   // The place in the order of a call that has not returned (Extent::kReturned), or kNoHold. It is
   // known once all records before it were read.
   [[nodiscard]] std::uint64_t hold() const { return hold_; }
-  // What went wrong so far.
+  // Losses so far.
   [[nodiscard]] trace::ReadLosses losses() const;
-  // What was passed, less the last `returned` records, which were passed in the present piece.
+  // The progress without the last `returned` records, which were passed in the present piece.
   [[nodiscard]] WriterProgress progress(std::size_t returned = 0) const;
 
  private:

@@ -16,13 +16,13 @@ class CodeOwners {
   // Adds the rules of a file. Throws InputError if it is missing or malformed.
   void read(const std::filesystem::path& path);
 
-  // Whose native code it is; empty for code that passes calls on and for code in no known file.
+  // The owner of native code; empty for code that passes calls on and for code in no known file.
   [[nodiscard]] std::string_view owner_of_code(std::string_view module, std::string_view function,
                                                std::string_view executable) const;
-  // Whose code the immediate caller is, where no stack was recorded; empty for a CUDA runtime.
+  // The owner of the immediate caller's code, if no stack was recorded; empty for a CUDA runtime.
   [[nodiscard]] std::string_view owner_of_caller(std::string_view module,
                                                  std::string_view executable) const;
-  // Whose Python code it is; empty for the standard library.
+  // The owner of Python code; empty for the standard library.
   [[nodiscard]] std::string_view owner_of_python(std::string_view file) const;
   [[nodiscard]] bool is_users_code(std::string_view module, std::string_view function,
                                    std::string_view executable) const;

@@ -83,7 +83,7 @@ constexpr auto kPassingFunctions = std::to_array<std::string_view>(
 constexpr auto kInterpreterModules =
     std::to_array<std::string_view>({"libpython", "python", "libffi", "_ctypes.", "_ctypes_"});
 
-// What C++ code has compiled into it.
+// Functions that C++ compiles into other code.
 constexpr auto kLibraryFunctions = std::to_array<std::string_view>({"std::",
                                                                     "__gnu_cxx::",
                                                                     "__cxxabi",
@@ -107,7 +107,7 @@ constexpr auto kLibraryFunctions = std::to_array<std::string_view>({"std::",
                                                                     "operator new",
                                                                     "operator delete"});
 
-// Where distributions install libraries. /usr/local is the user's.
+// Folders of distributions for libraries. /usr/local is the user's.
 constexpr auto kSystemFolders = std::to_array<std::string_view>(
     {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/usr/local/cuda"});
 
@@ -132,7 +132,7 @@ bool contains_any(std::string_view text, std::span<const std::string_view> parts
   return std::ranges::any_of(parts, [&](auto part) { return has_part(text, part); });
 }
 
-// Of the first rule that the name begins with.
+// The owner by the first rule whose prefix the name has.
 std::string_view owner_by_begin(std::string_view name, std::span<const OwnerRule> rules) {
   const auto rule = std::ranges::find_if(
       rules, [&](std::string_view prefix) { return name.starts_with(prefix); }, &OwnerRule::prefix);
@@ -228,8 +228,9 @@ bool is_users_source_file(std::string_view file) {
 
 namespace {
 
-// What PyTorch's Inductor writes, in whichever folder its cache is: the first two letters of the
-// content's hash as a folder, and in it `c` and the whole hash, 51 letters and digits of base 32.
+// A file that PyTorch's Inductor wrote, in whichever folder its cache is: the first two letters of
+// the content's hash as a folder, and in it `c` and the whole hash, 51 letters and digits of base
+// 32.
 bool is_inductor_file(std::string_view file) {
   constexpr std::size_t kFolderLetters = 2;
   constexpr std::size_t kHashLetters = 51;

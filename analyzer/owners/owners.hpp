@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose code a file or a function is: the built-in tables behind `owner` and `site` of the report.
+// The owner of a file's or a function's code: the tables behind `owner` and `site` of the report.
 #pragma once
 
 #include <string>
@@ -58,7 +58,7 @@ namespace gpumemtrace::analyzer {
 struct OpaquePool {
   std::string_view owner;
   std::string_view name;
-  std::string_view setting;  // what opens it to the next trace
+  std::string_view setting;  // the setting that records it in the next trace
 };
 
 // nullptr if the owner has no such pool.

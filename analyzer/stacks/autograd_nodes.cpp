@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kApply = "::apply";
 constexpr std::string_view kAutograd = "torch::autograd::";
 
-// What stands behind the last `::` outside of brackets.
+// The part behind the last `::` outside of brackets.
 std::string_view last_part(std::string_view name) {
   int depth = 0;
   for (std::size_t i = name.size(); i-- > 0;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the numbers in a process's records mean: modules, functions, texts.
+// The meaning of the numbers in a process's records: modules, functions, texts.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class Dictionary {
   // Empty if the process did not tell.
   [[nodiscard]] std::string text(trace::TextKey key) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
-  // Of a text whose parts are lines of their own.
+  // A text whose parts are lines of their own.
   [[nodiscard]] std::vector<std::string> lines(trace::TextKey key) const;
-  // How many functions the recorder wraps.
+  // The number of functions that the recorder wraps.
   [[nodiscard]] std::size_t function_count() const { return functions_.size(); }
   // A loaded file whose name begins so, or empty.
   [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const {

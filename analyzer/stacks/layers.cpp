@@ -8,7 +8,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// What every call of a module goes through before it reaches the class's own `forward`.
+// The frames between every call of a module and the class's own `forward`.
 bool is_module_call(const PythonFrame& frame) {
   constexpr std::string_view kFile = "/torch/nn/modules/module.py";
   if (!frame.file.ends_with(kFile)) return false;

@@ -11,12 +11,12 @@
 namespace gpumemtrace::analyzer {
 
 // The classes whose `forward` runs, outermost first: "GPT2Model > GPT2Block > GPT2MLP". Empty
-// outside a model, and for what a backward pass does that is called there. `frames` are innermost
-// first. Where the interpreter tells no class (before CPython 3.11), file and line of `forward`
-// stand for it: "modeling_gpt2.py:345".
+// outside a model, and for the parts of a backward pass that are called there. `frames` are
+// innermost first. If the interpreter gives no class (before CPython 3.11), file and line of
+// `forward` stand for it: "modeling_gpt2.py:345".
 [[nodiscard]] std::string layers_of(const std::vector<PythonFrame>& frames);
 
-// How many of the frames belong to the model: from the innermost to the call of its outermost
+// The number of frames that belong to the model: from the innermost to the call of its outermost
 // module. 0 outside a model.
 [[nodiscard]] std::size_t frames_of_model(const std::vector<PythonFrame>& frames);
 

@@ -32,7 +32,7 @@ namespace modules_by_time {
 struct Candidate {
   int misfit = 0;
   std::uint64_t distance = 0;
-  std::uint64_t before_end = 0;  // how far its begin lies before the last address
+  std::uint64_t before_end = 0;  // the distance of its begin from the last address
   const LoadedModule* module = nullptr;
 };
 
@@ -54,7 +54,7 @@ struct Unloaded {
   const LoadedModule* module = nullptr;
 };
 
-// Of modules around the same addresses the one that fits a time best.
+// Among modules around the same addresses, finds the one that fits a time best.
 class Times {
  public:
   void add(const Unloaded& module) { by_loaded_.push_back({module.module->loaded, module}); }
@@ -75,7 +75,7 @@ class Times {
     if (later != by_loaded_.end()) consider(*later);
     const auto gone = std::ranges::upper_bound(by_unloaded_, time, {}, &Moment::time);
     if (gone != by_unloaded_.begin()) {
-      // Of those that went at the same time the one that begins last.
+      // If several were unloaded at the same time, the one that begins last.
       consider(*std::ranges::lower_bound(by_unloaded_, std::prev(gone)->time, {}, &Moment::time));
     }
     const auto present = std::ranges::upper_bound(present_, time, {}, &Moment::time);

@@ -27,7 +27,8 @@ struct LoadedModule {
 
 // Takes records in any order that has a module's loading before its unloading. Modules are seen
 // some time after they were loaded and after they were unloaded, so an address that lay in none at
-// its time belongs to the next one that was seen there. What is loaded over a module ends it.
+// its time belongs to the next one that was seen there. A module that is loaded over another ends
+// it.
 class ModuleMap {
  public:
   static constexpr std::uint64_t kLatest = LoadedModule::kStillLoaded - 1;

@@ -23,7 +23,7 @@ struct PythonFrame {
   std::uint32_t first_line = 0;  // of the function
 };
 
-// Where a frame is in its code object.
+// A frame's position in its code object.
 struct CodePlace {
   std::uint32_t code = 0;
   std::uint32_t instruction = 0;  // byte offset
@@ -43,9 +43,9 @@ class PythonStacks {
   [[nodiscard]] bool is_under_autograd(trace::StackId stack) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
   [[nodiscard]] bool has(trace::StackId stack) const { return stacks_.count(stack) != 0; }
-  // Of its frames, innermost first.
+  // The positions of its frames, innermost first.
   [[nodiscard]] std::vector<CodePlace> places_of(trace::StackId stack) const;
-  // What is known of a code object.
+  // The known text of a code object.
   [[nodiscard]] std::string text_of(std::uint32_t code, trace::CodeText which) const;
 
  private:

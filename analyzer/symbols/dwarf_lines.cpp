@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kMaxDepth = 64;  // of entries in entries
 constexpr std::size_t kMaxEntries = std::size_t{1} << 24;
-constexpr std::size_t kMaxRanges = std::size_t{1} << 20;  // of one entry
+constexpr std::size_t kMaxRanges = std::size_t{1} << 20;  // in one entry
 constexpr std::size_t kMaxInlined = 64;
-// How many ranges that begin later may lie inside the one that is looked for.
+// The most later ranges that may lie inside the range that contains the address.
 constexpr int kMaxNested = 64;
 
 // Entries that functions with code may stand in.
@@ -53,7 +53,7 @@ std::string name_of(Dwarf_Die& die) {
   return name == nullptr ? std::string() : std::string(name);
 }
 
-// Where an inlined function was called.
+// Reads the line from which an inlined function was called.
 void read_call_site(Dwarf_Die& unit, Dwarf_Die& inlined, SymbolFrame& frame) {
   Dwarf_Attribute attribute;
   Dwarf_Word value = 0;

@@ -19,7 +19,7 @@ struct ElfFunction {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;  // 0 = not told
   const char* name = nullptr;
-  std::uint8_t rank = 0;  // of names of one address the highest is the best
+  std::uint8_t rank = 0;  // among names of one address the highest is the best
 };
 
 // - What the file holds is not trusted: whatever is wrong in it reads as absent.

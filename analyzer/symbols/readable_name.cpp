@@ -66,7 +66,7 @@ std::string readable_name(const char* symbol) {
     if (copy != std::string::npos) readable.resize(copy);
     return readable;
   }
-  // Of functions in C, too, compilers make copies: `step.part.0`, `step.cold`.
+  // Compilers make copies of functions in C as well: `step.part.0`, `step.cold`.
   const std::size_t dot = name.find('.', 1);
   if (dot != std::string::npos) name.resize(dot);
   return name;

@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer {
 // thousand letters. A name that cannot be demangled stays as it is.
 [[nodiscard]] std::string readable_name(const char* symbol);
 
-// Whether the time and memory that a hostile name takes are bounded, too: where libstdc++ is linked
+// True if the time and memory for a hostile name are bounded, too: if libstdc++ is linked
 // statically.
 [[nodiscard]] bool can_demangle_bounded();
 

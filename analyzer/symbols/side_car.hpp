@@ -34,7 +34,7 @@ class SideCar {
                                                      std::uint64_t offset) const;
   const std::vector<SymbolFrame>& add(const ModuleIdentity& module, std::uint64_t offset,
                                       std::vector<SymbolFrame> frames);
-  // How many places were asked about, and of how many anything is known.
+  // The number of offsets asked for, and of those with a known name.
   [[nodiscard]] std::uint64_t offsets() const;
   [[nodiscard]] std::uint64_t named_offsets() const;
 

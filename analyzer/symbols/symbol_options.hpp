@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where to look for the names of native code.
+// The places to search for the names of native code.
 #pragma once
 
 #include <filesystem>

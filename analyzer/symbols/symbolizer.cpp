@@ -9,7 +9,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// How many functions that begin later may lie inside the one that is looked for.
+// The most later functions that may lie inside the function that contains the address.
 constexpr int kMaxNestedFunctions = 16;
 
 // In the order of addresses; of several names of one address the best comes last.

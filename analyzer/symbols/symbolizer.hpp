@@ -37,8 +37,8 @@ class Symbolizer {
  public:
   explicit Symbolizer(const SymbolOptions& options);
 
-  // What stands at the module's virtual address, innermost function first; empty if no file of
-  // the same build says it. For a return address, ask for the byte before it.
+  // The frames at the module's virtual address, innermost function first; empty if no file of the
+  // same build has it. For a return address, ask for the byte before it.
   [[nodiscard]] const std::vector<SymbolFrame>& frames_at(const ModuleIdentity& module,
                                                           std::uint64_t offset);
 
