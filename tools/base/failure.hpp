@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a command fails, and what the process then returns.
+// The error of a command, and the exit code of its process.
 #pragma once
 
 #include <stdexcept>

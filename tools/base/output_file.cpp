@@ -39,8 +39,8 @@ int write_all(int descriptor, std::string_view content) {
   return error;
 }
 
-// A new file next to `path`, and its name; no descriptor where none can be made. What is there
-// stays: it may be a file of the user's, or a link to one, in a folder that others can write to.
+// A new file next to `path`, and its name; no descriptor if none can be made. Existing files stay:
+// one may be the user's, or a link to one, in a folder that others can write to.
 std::pair<int, std::string> create_beside(const fs::path& path) {
   constexpr int kMostNames = 100;
   std::string name = path.string() + ".unfinished";

@@ -7,7 +7,7 @@
 
 namespace gpumemtrace::tools {
 
-// Whether the path means stdout: it is empty or "-".
+// True if the path means stdout: it is empty or "-".
 [[nodiscard]] bool is_stdout(const std::filesystem::path& path);
 
 // To stdout where is_stdout(path). A file gets its name when it is whole, so that a reader never

@@ -18,14 +18,14 @@ using analyzer::size_text;
 // does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 
-// What is wrong with a text that is to be a size, and how it is written; empty if nothing is.
+// The error in a text that is to be a size, and the right form; empty if there is none.
 [[nodiscard]] std::string complaint_about_size(std::string_view text);
 
 // "12.4s", "350ms", "1.5us", "120ns", "2min", "1h" or plain nanoseconds, as a whole number of
 // nanoseconds. Empty if the text is no such time, or one that does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text);
 
-// What is wrong with text that is to be a time; empty if nothing is.
+// The error in a text that is to be a time; empty if there is none.
 [[nodiscard]] std::string complaint_about_time(const std::string& text);
 
 // "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.

@@ -8,7 +8,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// How many letters must be added, removed or replaced to make one of the other (Levenshtein).
+// The number of letters to add, remove or replace to make one of the other (Levenshtein).
 std::size_t distance_of(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

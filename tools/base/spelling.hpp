@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody may have meant who wrote a name that is not known.
+// Suggests the name that the user may have meant by an unknown one.
 #pragma once
 
 #include <string>

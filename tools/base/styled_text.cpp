@@ -38,7 +38,7 @@ constexpr auto kColoredWords = std::to_array<ColoredWord>({
     {"Note", kYellow},
     {"note", kYellow},
     {"ok", kGreen},
-    // What `summary` begins its facts and its parts with.
+    // The words that begin facts and parts of `summary`.
     {"LEAKED", kRed},
     {"GROWTH", kYellow},
     {"UNUSABLE", kYellow},

@@ -17,7 +17,7 @@ struct TextStyle {
   bool has_color = false;
 };
 
-// What `stream` is to get. Columns are those of COLUMNS, else the terminal's. Colour by
+// The style of text for `stream`. Columns are those of COLUMNS, else the terminal's. Colour by
 // `color_mode`: with auto on a terminal, unless NO_COLOR is set.
 [[nodiscard]] TextStyle style_of(std::FILE* stream, const std::string& color_mode);
 
