@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job is known to do: findings by fingerprint, peaks and copied bytes. A small, sorted JSON
-// file that is meant to be committed beside the code it judges.
+// The known state of a job: findings by fingerprint, peaks and copied bytes. A small, sorted JSON
+// file that is meant to be committed beside the code that it judges.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace gpumemtrace::tools {
 
-// What a file of baselines has near its begin.
+// A text near the begin of every file of baselines.
 inline constexpr std::string_view kBaselineMark = "\"gpumemtrace-baseline\"";
 
 struct KnownFinding {
   std::string rule;
   std::string where;  // for people
   std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> count;  // of allocations or handles; empty if nobody counted
+  std::optional<std::uint64_t> count;  // of allocations or handles; empty if they were not counted
 };
 
-// What decides how much memory the same program takes.
+// Facts that decide how much memory the same program takes.
 struct Environment {
   std::vector<std::string> devices;  // their names, sorted
   std::optional<std::uint64_t> driver_version;
@@ -46,7 +46,7 @@ struct BaselineEntry {
   std::uint64_t transfer_bytes = 0;
 };
 
-// Of a leak the allocations or handles that it is about.
+// The allocations or handles that a leak is about.
 [[nodiscard]] std::optional<std::uint64_t> leak_count_of(const analyzer::rows::Finding& finding);
 
 // The entry that the report would make. Findings that say what the trace could not see are no part

@@ -50,7 +50,7 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   }
 }
 
-// The report that is judged. What is no part of it is noted.
+// The report that is judged. Notes the inputs that are no part of it.
 analyzer::rows::Report load_judged(const CheckRequest& request, std::vector<std::string>& notes) {
   LoadOptions load = request.load;
   load.tell_left_out = false;

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::tools {
 
-// Where a verdict goes beside the terminal; empty paths are not written.
+// Output files for the verdict; an empty path means "not written".
 struct VerdictFiles {
   std::filesystem::path json;
   std::filesystem::path junit;
@@ -41,7 +41,7 @@ void require_sense(const CheckRequest& request);
 // throws.
 [[nodiscard]] int check_job(const CheckRequest& request);
 
-// Where a verdict goes, as options of `check` and `run`.
+// Options of `check` and `run` for the outputs of a verdict.
 struct VerdictOptions {
   VerdictFiles files;
   bool json = false;

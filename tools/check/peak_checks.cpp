@@ -94,7 +94,7 @@ bool has_peak_of_job(const rows::Report& report) {
   return highest_card_peak(report, PeakOf::kJob) != nullptr;
 }
 
-// What the peak that a baseline names consists of, in the report.
+// The title of the report's holders at a peak that a baseline names.
 std::string growth_title(bool knows_lines) {
   return knows_lines ? "Grew most:"
                      : "Held most (the baseline has no lines to tell who grew; write it again):";

@@ -12,22 +12,22 @@
 
 namespace gpumemtrace::tools {
 
-// What one call site held, or a part of the memory that has no call site.
+// The bytes of one call site, or a part of the memory that has no call site.
 struct HeldBytes {
   std::string call_site;  // without its line, which moves when code above it changes
   std::string name;       // for people: with the line that held most
   std::uint64_t bytes = 0;
   std::optional<analyzer::rows::Site> site;
-  std::optional<std::uint64_t> base_bytes;  // what a baseline has of it
+  std::optional<std::uint64_t> base_bytes;  // the bytes that a baseline has for it
 };
 
 // Which peak is meant.
 struct PeakOfJob {
-  // Of all levels together (a row of card_peaks), or of one level.
+  // For all levels together (a row of card_peaks), or for one level.
   std::optional<analyzer::rows::PeakOf> of;
   std::optional<analyzer::Level> level;
   std::optional<std::string> device;   // empty: of every device
-  std::optional<std::string> process;  // likewise
+  std::optional<std::string> process;  // as above
 };
 
 // Largest first. The lines are those of the peaks of each level, which can be at other times than a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `check` asks of a job: the limits and rules that flags or a policy file name.
+// The policy of `check`: the limits and rules that flags or a policy file name.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace gpumemtrace::tools {
 
 struct PeakLimit {
   std::uint64_t bytes = 0;
-  // Whose memory in use on a device is limited, where no level is named.
+  // The memory in use on a device that is limited, if no level is named: the job's, or all.
   analyzer::rows::PeakOf of = analyzer::rows::PeakOf::kJob;
   std::string level;   // "physical": what the job's processes asked for on a device, together
   std::string device;  // empty: every device
@@ -75,7 +75,7 @@ class PolicyOptions {
   void add_options(CommandLine& line);
   // Throws Failure for a file that cannot be read and for a setting that makes no sense.
   [[nodiscard]] Policy policy() const;
-  // Whether any setting or a policy file was named.
+  // True if any setting or a policy file was named.
   [[nodiscard]] bool given() const;
 
  private:

@@ -15,9 +15,9 @@ struct PolicyCheck {
   std::string subject;  // the device, the level or the rule; may be empty
   std::string message;
   bool holds = true;
-  bool baseline_can_accept = false;     // where it does not hold
-  std::string holders_title = {};       // likewise: what the holders are
-  std::vector<HeldBytes> holders = {};  // likewise: who held a peak, or grew
+  bool baseline_can_accept = false;     // if it does not hold
+  std::string holders_title = {};       // the same; the title of the holders
+  std::vector<HeldBytes> holders = {};  // the same; who held a peak, or grew
 };
 
 }  // namespace gpumemtrace::tools

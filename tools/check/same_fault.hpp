@@ -13,8 +13,8 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
                                                                 const JudgedFinding& finding);
 
-// Whether people are told of it by itself: of those with one cause the one that fails the policy
-// is, and the one that the others point to where they are equal in that.
+// True if the finding is shown by itself. If several have one cause, it is the one that fails the
+// policy; if that does not decide, the one that the others point to.
 [[nodiscard]] bool stands_for_cause(const Verdict& verdict, const JudgedFinding& finding);
 
 }  // namespace gpumemtrace::tools

@@ -15,8 +15,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Buffers that libraries make at their first use and keep as long as the process lives. Where the
-// library is linked statically, its functions are all that tells it.
+// Buffers that libraries make at their first use and keep as long as the process lives. A
+// statically linked library is known by its functions alone.
 constexpr std::string_view kBuiltIn = R"(
 leak:^cublasCreate
 leak:^cublasLtCreate
@@ -35,7 +35,7 @@ bool is_type(const std::string& type) {
   });
 }
 
-// Of a site or a frame.
+// Adds the texts of a site or a frame.
 template <class Code>
 void add_code(const Code& code, std::vector<std::string>& texts) {
   for (const auto& text : {code.function, code.file, code.module}) {

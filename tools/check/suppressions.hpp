@@ -51,8 +51,8 @@ class Suppressions {
   std::vector<Suppression> rows_;
 };
 
-// What to write in a suppressions file to hide the finding. Empty if neither its function nor
-// its line is known: a module or an owner would hide everything else of it as well.
+// The line of a suppressions file that hides the finding. Empty if neither its function nor its
+// line is known: a module or an owner would hide everything else of it as well.
 [[nodiscard]] std::string suppression_for(const analyzer::rows::Finding& finding);
 
 }  // namespace gpumemtrace::tools

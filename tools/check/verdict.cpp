@@ -44,7 +44,7 @@ double growth_of(const rows::Finding& row) {
   return static_cast<double>(whole != nullptr ? *whole : row.bytes.value_or(0));
 }
 
-// How long copies took is what CUPTI alone tells.
+// True for rules that need CUPTI: only it has the times of copies.
 bool needs_cupti(std::string_view rule) {
   return rule == name_of(Rule::kLowBandwidth) || rule == name_of(Rule::kCopiesNotHidden);
 }
@@ -93,7 +93,7 @@ class Judge {
   }
 
  private:
-  // Of all findings with one fingerprint.
+  // The sum of all findings with one fingerprint.
   struct Sum {
     std::uint64_t bytes = 0;
     std::uint64_t count = 0;
@@ -130,7 +130,7 @@ class Judge {
     }
   }
 
-  // What is lost may not become more; the slack is for what varies from run to run.
+  // Lost bytes may not become more; the slack is for numbers that vary from run to run.
   [[nodiscard]] bool is_known(const rows::Finding& row, const Sum& now) const {
     if (known_ == nullptr) return false;
     const auto found = known_->findings.find(row.fingerprint);
@@ -322,8 +322,8 @@ class Judge {
                               reserved, size_text(capacity)),
                   false});
     }
-    // What was recorded fits, or a replay with less memory does; streams that were told apart by
-    // places alone could be others there.
+    // The recorded run fits, or a replay with less memory does. In the replay, streams that were
+    // told apart by places alone could be others.
     const bool is_replayed = recorded.basis == rows::WhatIfBasis::kReplayed &&
                              (fit->margin_bytes.value_or(-1) >= 0 || row.recorded.classes <= 1);
     const bool is_known = fit->fits && is_replayed;

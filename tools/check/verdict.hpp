@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a job holds to a policy, and what speaks against it.
+// The judgement whether a job holds to a policy, with its evidence.
 #pragma once
 
 #include <string>

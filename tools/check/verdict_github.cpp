@@ -50,7 +50,7 @@ std::string place_of(const PolicyCheck& check, const std::filesystem::path& root
 // A cell of a table in Markdown.
 std::string cell(const std::string& text) { return replaced(text, {{'|', "\\|"}, {'\n', " "}}); }
 
-// What the job had in use at its peak, and the five that held most of it.
+// The memory that the job had in use at its peak, and the five largest holders.
 std::string peaks_markdown(const analyzer::rows::Report& report) {
   constexpr std::size_t kMostHolders = 5;
   std::string text;

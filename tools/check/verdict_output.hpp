@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::tools {
 
-// Of the stack of a finding.
+// The most frames of a finding's stack.
 inline constexpr std::size_t kMaxFramesOfFinding = 4;
 
 // For a terminal: the verdict first, then why, then how to accept or suppress it. `inputs` are what

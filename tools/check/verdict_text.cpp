@@ -160,7 +160,7 @@ std::string baseline_command(const Verdict& verdict,
   return text;
 }
 
-// Whether a line was proposed that leaves a failed finding out.
+// True if a line was proposed that leaves a failed finding out.
 bool proposes_suppression(const Verdict& verdict) {
   return std::ranges::any_of(verdict.findings, [](const JudgedFinding& finding) {
     return finding.status == FindingStatus::kFails && !suppression_for(*finding.row).empty();
