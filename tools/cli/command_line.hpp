@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands say about their options. CLI11 parses them behind it: its templates take seconds in
-// every file that includes them, so that command_line.cpp is the only one.
+// The options of commands. CLI11 parses them behind this: its templates take seconds in every file
+// that includes them, so command_line.cpp is the only one.
 #pragma once
 
 #include <sys/types.h>
@@ -22,14 +22,14 @@ class Option;
 
 namespace gpumemtrace::tools {
 
-// One option or operand, borrowed from its CommandLine. What is said of it returns it again.
+// One option or operand, borrowed from its CommandLine. Its setters return it again.
 class Option {
  public:
   Option() = default;
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option& required();
-  // How the help calls the value; empty: not at all.
+  // The name of the value in the help; empty: none.
   Option& value_name(const std::string& name);
   // One value each time that the option is given, so that an operand may follow.
   Option& one_value_each();
@@ -38,7 +38,7 @@ class Option {
   // `complaint` returns what is wrong with a value, or nothing.
   Option& check(const std::function<std::string(const std::string&)>& complaint);
 
-  // How often it was given, once the words are parsed.
+  // The number of times that it was given, once the words are parsed.
   [[nodiscard]] std::size_t count() const;
 
  private:
@@ -53,7 +53,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // What the help ends with. Its paragraphs are wrapped, lines that begin with a space are not.
+  // The end of the help. Its paragraphs are wrapped, lines that begin with a space are not.
   void footer(const std::string& text);
   // Words that are no options of ours belong to a command; `usage` is the help's first line.
   void takes_command(const std::string& usage);
@@ -79,7 +79,7 @@ class Program {
   struct Text {
     std::string name;
     std::string summary;
-    std::string version;  // what --version prints
+    std::string version;  // for --version
     std::string footer;
   };
 
