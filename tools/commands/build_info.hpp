@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `--version` prints.
+// The output of `--version`.
 #pragma once
 
 namespace gpumemtrace::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What main() knows about a subcommand.
+// The interface of a subcommand for main().
 #pragma once
 
 #include <functional>

@@ -60,7 +60,7 @@ DiffInput split_input(const std::string& text) {
   return {text.substr(0, mark), step};
 }
 
-// Of a gate, which is to see everything: also leaks, which only an exit shows.
+// A gate must see everything: also leaks, which are only known at an exit.
 std::vector<std::string> missing_in(const analyzer::rows::Report& report, bool is_gate) {
   std::vector<std::string> missing = missing_events(report);
   if (is_gate && report.leaks.state != analyzer::rows::LeakState::kChecked) {

@@ -79,11 +79,12 @@ struct ExportOptions {
 using analyzer::Level;
 using analyzer::rows::Report;
 
-// What a format is asked for, besides the rows.
+// The options of a format, besides the rows.
 struct ExportRequest {
   StackExport stacks;
-  std::uint64_t job_start_unix_ns = 0;      // where the times of the rows begin; 0: not known
-  std::string selection;                    // as it was asked for
+  std::uint64_t job_start_unix_ns =
+      0;                  // the time at which the times of the rows begin; 0: not known
+  std::string selection;  // as it was asked for
   std::uint64_t end_ns = TimeSpan().to_ns;  // of the part that was asked for
 };
 
@@ -116,7 +117,8 @@ Level level_of_allocations(const Report& report, const StackExport& what) {
   return Level::kDriver;
 }
 
-// Of the only process of the job that has allocations; ends where the part that was asked for does.
+// The snapshot of the only process of the job that has allocations, up to the end of the part that
+// was asked for.
 std::string memory_viz_of(const Report& whole, const ExportRequest& what) {
   Report part;
   const bool ends_early = what.end_ns != TimeSpan().to_ns;

@@ -174,7 +174,7 @@ bool can_draw() {
 
 // Returns the last state.
 LiveState show_on_screen(Looks& looks) {
-  LiveState state = looks.look();  // what fails is told on the terminal as it is
+  LiveState state = looks.look();  // an error here is printed on the terminal as it is
   LiveScreen screen;
   const auto draw = [&] {
     auto lines = live_lines(state, screen.width(), screen.height() - 1);
@@ -199,7 +199,7 @@ LiveState show_on_screen(Looks& looks) {
 int show(const LiveOptions& options) {
   Looks looks(options);
   if (!options.once && !options.json && can_draw()) {
-    print(show_on_screen(looks), options);  // what stays on the terminal
+    print(show_on_screen(looks), options);  // stays on the terminal
     return to_int(ExitCode::kSuccess);
   }
   while (true) {

@@ -42,14 +42,14 @@ Exit codes: those of the command (128 + signal where a signal ended it); where t
 returned 0, with --check those of `gpumemtrace check`;
 1 the command could not be started, 2 usage.)TEXT";
 
-// What the simulated driver is for.
+// The purpose of the simulated driver.
 constexpr const char* kSimulated =
     "runs programs of CUDA's driver API, not those of the CUDA runtime (PyTorch, CuPy, programs "
     "made by nvcc)";
 
 constexpr std::size_t kMostTracesListed = 4;
 
-// What is told of a command that failed, and how much may be read for it: a few seconds' worth.
+// Limits for a failed command: lines printed, and bytes of traces read, which take a few seconds.
 constexpr std::size_t kLinesOfFailure = 10;
 constexpr std::uint64_t kMostBytesToLookInto = std::uint64_t{256} << 20;
 
@@ -120,7 +120,7 @@ std::string display_path(const std::filesystem::path& path) {
   return relative.starts_with("..") ? path.string() : relative;
 }
 
-// What `summary` is given next: a few traces by name, many by their folder.
+// The input for `summary` in the next command: a few traces by name, many by their folder.
 std::string next_input(const std::vector<WrittenTrace>& traces) {
   if (traces.size() > kMostTracesListed) {
     const std::filesystem::path folder = traces.front().path.parent_path();
@@ -131,7 +131,7 @@ std::string next_input(const std::vector<WrittenTrace>& traces) {
   return shell_words(names);
 }
 
-// The command failed, and memory may be why: what a look at the summary would say first. Where the
+// The command failed, perhaps for lack of memory: prints the beginning of the summary. If the
 // traces cannot be read, the commands that read them say so.
 void tell_failure(const std::vector<WrittenTrace>& traces) {
   std::vector<std::filesystem::path> inputs;

@@ -18,11 +18,11 @@
 
 namespace gpumemtrace::tools {
 
-// Where names come from that the traces do not hold.
+// Sources of names that the traces do not hold.
 void add_symbol_options(CommandLine& line, NamingOptions& naming);
 void add_naming_options(CommandLine& line, NamingOptions& naming);
 
-// How inputs become a report.
+// Options for making a report of inputs.
 struct AnalysisOptions {
   bool require_complete = false;
   bool tell_progress = false;
@@ -51,7 +51,7 @@ struct InputOptions : AnalysisOptions {
   [[nodiscard]] int use_report(const LoadOptions& load,
                                const std::function<void(const Json&)>& use) const;
 
-  // What the process returns once the report is out.
+  // The exit code once the report is written.
   template <class Report>
   [[nodiscard]] int exit_code(const Report& report) const {
     return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
@@ -69,7 +69,7 @@ struct MomentOptions {
   void apply(const std::vector<std::filesystem::path>& inputs, LoadOptions& load);
 };
 
-// What a replay is asked.
+// Options of a replay.
 struct ReplayOptions {
   bool what_if = false;
   std::vector<std::string> settings;
@@ -84,7 +84,7 @@ struct ReplayOptions {
   [[nodiscard]] std::optional<analyzer::replay::Question> question_if_asked() const;
 };
 
-// Where a command writes, and what it may replace there.
+// The output of a command, and the files that it may replace.
 struct OutputOptions {
   std::filesystem::path output;
   bool force = false;

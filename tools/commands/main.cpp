@@ -55,7 +55,7 @@ constexpr const char* kProgramFooter =
 
 `gpumemtrace help COMMAND` has options, examples and exit codes.)";
 
-// What the parser gets, and what stands behind the first bare `--`.
+// The words for the parser, and those behind the first bare `--`.
 struct Arguments {
   std::vector<std::string> parsed;
   std::vector<std::string> after_dashes;
