@@ -29,7 +29,7 @@ KeyById keys_of(const rows::Report& report) {
   return keys;
 }
 
-// How much an origin says: of a name without a line or a file less.
+// The detail of an origin: a name without a line or a file has less.
 int rank_of(const rows::Origin& origin) {
   if (!origin.site) return origin.owner ? 1 : 0;
   return 2 + (origin.site->function ? 1 : 0) + (origin.site->file ? 2 : 0) +

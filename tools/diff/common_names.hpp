@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::tools {
 
-// Code is the same where the stacks are: the same offsets in the same files, the same Python lines.
-// Of two names the one that says more stands for it.
+// Code is the same if its stacks are: the same offsets in the same files, the same Python lines.
+// The more detailed of two names stands for both.
 class CommonNames {
  public:
   // Takes the names of a report's stacks.

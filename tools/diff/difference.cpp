@@ -101,7 +101,7 @@ BytesByName in_use(const rows::Report& report) {
   return bytes;
 }
 
-// What people call a level.
+// The title of a level.
 std::string title_of_level(const std::string& level) {
   constexpr std::pair<std::string_view, std::string_view> kTitles[] = {
       {"physical", "asked for by all processes of the job"},
@@ -139,7 +139,7 @@ constexpr SectionInfo kSections[] = {
 };
 constexpr const char* kStepSection = "step";
 
-// Of several ranks the sums.
+// Sums over several ranks.
 BytesByName step_numbers(const rows::Report& report, std::uint64_t step) {
   BytesByName numbers;
   for (const rows::Step& row : find_step(report, step)) {
@@ -186,7 +186,7 @@ std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& 
           return info.is_limited && section.name == info.name;
         });
     for (const DifferenceRow& row : section.rows) {
-      // What others have on the card is not the job's to answer for.
+      // The job does not answer for the memory of others on the card.
       if (section.name == kCardSection && !row.name.starts_with("job")) continue;
       const std::uint64_t allowed =
           section.name == kLeakSection ? row.base_bytes : limit.allowed_bytes(row.base_bytes);

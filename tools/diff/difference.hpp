@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changed from one job to another, or from one step to another of one job.
+// The changes from one job to another, or from one step to another of one job.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +42,12 @@ struct DifferenceSection {
                                                            const analyzer::rows::Report& next,
                                                            std::uint64_t next_step);
 
-// What makes the two hard to compare, a sentence each: another program, GPU or version.
+// Reasons why the two are hard to compare, a sentence each: another program, GPU or version.
 [[nodiscard]] std::vector<std::string> changes_of_environment(const analyzer::rows::Report& base,
                                                               const analyzer::rows::Report& next);
 
-// Totals that grew by more than is allowed: rows of the sections "card_peaks" (of the job alone),
-// "peak", "leaks" and "transfers", of a step all rows. What is lost may not grow at all.
+// Totals that grew by more than is allowed: rows of the sections "card_peaks" (the job's alone),
+// "peak", "leaks" and "transfers"; for a step all rows. Lost bytes may not grow at all.
 [[nodiscard]] std::vector<DifferenceRow> regressions_of(
     const std::vector<DifferenceSection>& sections, const RegressionLimit& limit);
 

@@ -39,7 +39,7 @@ std::uint64_t lost_bytes(const rows::Report& report) {
   return bytes;
 }
 
-// Of several ranks the sum.
+// The sum over several ranks.
 std::uint64_t peak_of_step(const rows::Report& report, std::uint64_t step) {
   std::uint64_t bytes = 0;
   for (const rows::Step& row : find_step(report, step)) bytes += row.peak_bytes;

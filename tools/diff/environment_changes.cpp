@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes two jobs hard to compare beside what they did.
+// Reasons why two jobs are hard to compare, beside their own behaviour.
 #include <algorithm>
 #include <set>
 
