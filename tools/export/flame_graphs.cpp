@@ -124,7 +124,7 @@ class Picture {
   std::string boxes_;
 };
 
-// What it is, and what it lacks.
+// The graph's name, and the losses that it has.
 std::string title_of(const char* what_of, const Report& report, const StackExport& what) {
   const std::string missing = missing_in_short(report);
   return format_text("{}, {} bytes{}", what_of, what.measure.name,

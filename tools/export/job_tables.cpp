@@ -223,7 +223,7 @@ constexpr std::array kTables = {
     Table{"range", kRange, ""},
     Table{"finding", kFinding, ""},
 };
-// Of the same tables.
+// The rows of the same tables, in the same order.
 constexpr std::array kRowsOfTables = {
     &Writer::meta,
     &Writer::processes,

@@ -41,7 +41,7 @@ class TableSink {
   TableSink& operator=(const TableSink&) = delete;
   virtual ~TableSink() = default;
 
-  // What the table "meta" calls the format.
+  // The name of the format in the table "meta".
   [[nodiscard]] virtual std::string format() const = 0;
   virtual void begin(const Table& table) = 0;
   // A row of the table that was begun last: a value a column.

@@ -74,7 +74,7 @@ class LiveSegments {
  public:
   // In the order of start_ns.
   void add(const Allocation& segment) {
-    // What lies there in the books is gone.
+    // Segments recorded as live there have ended.
     live_.erase(live_.lower_bound(segment.address), live_.lower_bound(end_of(segment)));
     live_[segment.address] = &segment;
   }
@@ -179,7 +179,7 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
   return memory;
 }
 
-// Of one moment, in this order: what goes makes room, and a block comes after its segment.
+// The order of actions at one time: frees make room, and a block comes after its segment.
 enum class Action : std::uint8_t { kFree, kSegmentFree, kSegmentAlloc, kAlloc };
 
 struct Event {
@@ -325,8 +325,7 @@ class SnapshotWriter {
     missing_ += "what " + device + " had: memory_viz has no device " + std::to_string(number);
   }
 
-  // What was among the first texts is referred to with two bytes instead of five. Nobody reads
-  // this list.
+  // The first texts are referred to with two bytes instead of five. Nobody reads this list.
   void write_frequent_texts() {
     constexpr auto kFrequent = std::to_array<std::string_view>(
         {"action", "addr", "size", "stream", "time_us", "frames", "category", "user_metadata",
@@ -379,7 +378,7 @@ class SnapshotWriter {
     });
   }
 
-  // What lies between blocks is a block as well, so that they fill the segment.
+  // The gaps between blocks are blocks as well, so that they fill the segment.
   void write_blocks(const FinalSegment& segment) {
     struct Piece {
       std::uint64_t address = 0;
@@ -472,7 +471,7 @@ class SnapshotWriter {
     });
   }
 
-  // Where some category is told, the page wants one event of the category "unknown".
+  // If any event has a category, the page wants one event of the category "unknown".
   void write_end(const std::vector<Event>& events) {
     const std::uint64_t end_ns = events.empty() ? 0 : events.back().time_ns;
     out_.dict([&] {

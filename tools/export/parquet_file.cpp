@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "PAR1";
 constexpr std::uint64_t kMostRows = 131'072;              // of a row group
-constexpr std::size_t kMostBytes = std::size_t{1} << 26;  // likewise, in plain encoding
+constexpr std::size_t kMostBytes = std::size_t{1} << 26;  // of a row group, in plain encoding
 
 // Numbers of parquet.thrift.
 constexpr int kTypeInt64 = 2;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 // Names the files of the export, a line each, itself last. Engines skip names that begin so.
 constexpr const char* kFileList = "_gpumemtrace_files";
 constexpr const char* kPartFile = "part-0.parquet";
-// Where Hive, and who follows it, puts the rows whose value is NULL.
+// The partition in which Hive and its followers put rows whose value is NULL.
 constexpr const char* kNoRank = "__HIVE_DEFAULT_PARTITION__";
 
 // Writes each table into a folder of its own below `root`, which is there.
@@ -56,7 +56,7 @@ class FolderSink : public TableSink {
     files_.clear();
   }
 
-  // Of all that was written, below `root`.
+  // All files written so far, below `root`.
   [[nodiscard]] const std::string& written() const { return written_; }
 
  private:
@@ -85,7 +85,7 @@ class FolderSink : public TableSink {
   std::string written_;
 };
 
-// What the list in `folder` names; empty if there is none.
+// The files that the list in `folder` names; empty if there is none.
 std::set<fs::path> files_of_export(const fs::path& folder) {
   std::set<fs::path> files;
   std::ifstream list(folder / kFileList);
@@ -123,7 +123,7 @@ fs::path create_beside(const fs::path& folder, const char* suffix) {
                             suffix, kMostNames - 1));
 }
 
-// What a link names; a trailing slash is no part of a name.
+// The target of a link; a trailing slash is no part of a name.
 fs::path real_name(const fs::path& folder) {
   const fs::path whole = fs::weakly_canonical(fs::absolute(folder));
   return whole.has_filename() ? whole : whole.parent_path();

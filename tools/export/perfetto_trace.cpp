@@ -272,7 +272,7 @@ class TraceWriter {
 
   void add_heap_dump(const analyzer::rows::Process& process, const analyzer::rows::Peak& peak,
                      const BytesByStack& stacks) {
-    // Of its own, so that what is interned is this dump's.
+    // Each dump has a sequence of its own, so that its interned names are its own.
     const std::uint32_t sequence = ++sequences_;
     std::map<std::string, std::uint64_t> functions;
     std::vector<std::vector<std::uint64_t>> callstacks;

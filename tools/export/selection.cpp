@@ -11,7 +11,7 @@ namespace rows = analyzer::rows;
 bool is_in(const TimeSpan& span, std::uint64_t time_ns) {
   return span.from_ns <= time_ns && time_ns <= span.to_ns;
 }
-// What has no time is of the whole run.
+// Rows without a time belong to the whole run.
 bool is_in(const TimeSpan& span, const rows::OptionalNumber& time_ns) {
   return !time_ns || is_in(span, *time_ns);
 }
@@ -34,7 +34,7 @@ void keep_stretches(std::vector<Row>& list, const TimeSpan& span) {
 void keep_time(rows::Report& report, const TimeSpan& span) {
   if (report.allocations) {
     for (rows::AllocationHistory& history : *report.allocations) {
-      // What ends at a moment is gone at it.
+      // An allocation that ends at a time is gone at that time.
       std::erase_if(history.allocations, [&](const rows::Allocation& row) {
         return row.start_ns > span.to_ns || (row.end_ns && *row.end_ns <= span.from_ns);
       });

@@ -15,12 +15,12 @@ struct TimeSpan {
   std::uint64_t to_ns = ~std::uint64_t{0};
 };
 
-// Leaves out what lies outside of the time: allocations, steps and ranges that were not there in
-// it, and peaks, marks, failed requests and findings of another time. What is left stays as it is.
+// Leaves out everything outside of the time: allocations, steps and ranges that were not there in
+// it, and peaks, marks, failed requests and findings of another time. The rest is unchanged.
 void keep_time(analyzer::rows::Report& report, const TimeSpan& span);
 
-// What lived on behind the end of the time is taken for live at the end, as in a trace that ends
-// there.
+// Allocations that lived on behind the end of the time are taken for live at the end, as in a trace
+// that ends there.
 void end_lives_at(analyzer::rows::Report& report, std::uint64_t end_ns);
 
 // Leaves out allocations, peaks and timelines of other levels.

@@ -77,7 +77,7 @@ std::string creation_of(const Table& table) {
                            column.type == ColumnType::kText ? "TEXT" : "INTEGER");
   }
   if (table.key.empty()) return format_text("CREATE TABLE {}({})", table.name, columns);
-  // What several columns tell apart is kept in their order.
+  // Tables with a key of several columns are kept in its order.
   const bool has_several = table.key.find(',') != std::string_view::npos;
   return format_text("CREATE TABLE {}({}, PRIMARY KEY({})){}", table.name, columns, table.key,
                      has_several ? " WITHOUT ROWID" : "");

@@ -20,7 +20,7 @@ bool has_framework_cost(const Report& report, const CostMeasure& measure) {
   });
 }
 
-// Whether the row counts; no byte is counted at two levels.
+// True if the row counts; no byte is counted at two levels.
 bool is_wanted(const Cost& row, const StackExport& what, bool prefers_framework) {
   if (row.*what.measure.bytes == 0) return false;
   if (!what.level.empty()) return row.level && name_of(*row.level) == what.level;

@@ -14,7 +14,7 @@
 
 namespace gpumemtrace::tools {
 
-// What the width of a frame stands for.
+// The meaning of a frame's width.
 struct CostMeasure {
   std::string_view name;  // on the command line
   std::uint64_t analyzer::rows::Cost::*bytes;
@@ -28,8 +28,8 @@ inline constexpr std::array kCostMeasures = {
 
 struct StackExport {
   CostMeasure measure = kCostMeasures[0];
-  // Of the report's levels. Empty: for leaked bytes all but the framework's; for others the
-  // framework's blocks where there are any, else the memory of all other levels. Copies have none.
+  // One of the report's levels. Empty: for leaked bytes all but the framework's; for others the
+  // framework's blocks if there are any, else the memory of all other levels. Copies have none.
   std::string level;
   // Frames are the layers of a model instead of functions.
   bool by_module = false;
@@ -45,10 +45,10 @@ struct NamedFrame {
 using NamedStack = std::vector<NamedFrame>;  // outermost first
 using BytesByStack = std::map<NamedStack, std::uint64_t>;
 
-// Of one process. Empty if nothing has that cost.
+// For one process. Empty if nothing has that cost.
 [[nodiscard]] BytesByStack bytes_by_stack(const analyzer::rows::Report& report,
                                           const StackExport& what, const std::string& process);
-// Of all processes; where there are several, each is a frame around its stacks.
+// For all processes; if there are several, each is a frame around its stacks.
 [[nodiscard]] BytesByStack bytes_by_stack(const analyzer::rows::Report& report,
                                           const StackExport& what);
 
