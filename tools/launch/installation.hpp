@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where this program's other parts lie: beside it in a build folder, or as installed.
+// The places of this program's other parts: beside it in a build folder, or as installed.
 #pragma once
 
 #include <filesystem>

@@ -23,7 +23,7 @@ inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 // Makes `library` NVTX's tool, which starts the one that is there already.
 [[nodiscard]] std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library);
 
-// What the traces of one run have in common. A run within a run is a part of the outer one.
+// The variable that the processes of one run share. A run within a run is a part of the outer one.
 [[nodiscard]] EnvironmentVariable run_variable();
 
 // LD_LIBRARY_PATH with `folder` in front of what is there already.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to paste so that a launcher records the programs it starts.
+// Texts to paste so that a launcher records the programs it starts.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::tools {
 
-// What a recipe puts together. The recipe itself adds LD_PRELOAD, in its launcher's own way.
+// The settings of a recipe. The recipe itself adds LD_PRELOAD, in its launcher's own way.
 struct LaunchSettings {
   std::filesystem::path library;
   std::vector<EnvironmentVariable> variables;

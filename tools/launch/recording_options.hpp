@@ -34,7 +34,7 @@ struct RecordingOption {
   const char* flags;  // as CommandLine takes them
   const char* variable;
   ValueKind kind;
-  const char* value_name;  // how the help calls the value; of kChoice all, separated by '|'
+  const char* value_name;  // the value's name in the help; for kChoice all, separated by '|'
   const char* help;
   std::uint64_t most = 0;  // for kNumber
 };
