@@ -21,7 +21,7 @@ bool is_of(const LiveRow& row, const rows::Usage& usage) {
   return usage.process == row.process && usage.device == row.device;
 }
 
-// What the framework deals blocks from is the driver's, too, and not counted twice.
+// The framework's segments are the driver's, too, and not counted twice.
 bool counts(const LiveRow& row, Level level) {
   if (row.has_framework) return level == Level::kFramework;
   return level == Level::kDriver || level == Level::kPool;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a job hold at the end of what their traces have.
+// The memory of a job's processes at the end of their traces.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct LiveRow {
   std::uint64_t live_bytes = 0;
   std::optional<std::uint64_t> reserved_bytes;  // unknown without a framework
   std::optional<std::uint64_t> capacity_bytes;  // of the device
-  // Of the device so far, at most: of what the whole job had, and of everything on the card.
+  // The highest sums on the device so far: of the whole job, and of everything on the card.
   std::optional<std::uint64_t> job_peak_bytes;
   std::optional<std::uint64_t> card_peak_bytes;
   BytesByName categories;  // of framework blocks; sum to live_bytes
@@ -49,7 +49,7 @@ struct LiveState {
   std::vector<NamedBytes> layers;
 };
 
-// Of the processes and devices of `scope`, which need not be there yet.
+// The state of the processes and devices in `scope`, which need not be there yet.
 [[nodiscard]] LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope);
 
 }  // namespace gpumemtrace::tools

@@ -31,7 +31,7 @@ std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
   return bytes ? size_text(*bytes) : "-";
 }
 
-// A column of the table. Where the lines are narrow, columns go, the largest `goes_at` first.
+// A column of the table. If lines are narrow, columns are left out, the largest `goes_at` first.
 struct LiveColumn {
   std::string_view title;
   int width;
@@ -98,7 +98,7 @@ void add_holders(const std::string& title, const std::vector<NamedBytes>& holder
   }
 }
 
-// Of all processes, each of which may have several rows.
+// The sums over all processes, each of which may have several rows.
 std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_missing_events) {
   std::map<std::string, std::uint64_t> sums;
   std::set<std::string> processes;

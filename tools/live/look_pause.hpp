@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long lies between two looks at a running job.
+// The pause between two refreshes of a running job.
 #pragma once
 
 #include <chrono>
