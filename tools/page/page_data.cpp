@@ -30,7 +30,7 @@ constexpr std::size_t kMostCosts = 15'000;
 constexpr std::size_t kMostBlocks = 8192;
 constexpr std::size_t kMostHeadBuckets = 512;
 
-// What a row is measured by when rows have to be left out: the first of these that it has.
+// The measure of a row when rows have to be left out: the first of these that it has.
 constexpr auto kWeights =
     std::to_array<const char*>({"bytes", "peak_bytes", "bytes_at_peak", "reserved_bytes",
                                 "live_bytes", "migrated_bytes", "count"});
@@ -39,7 +39,7 @@ constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces",
 // In chunks of their own.
 constexpr auto kSeparate = std::to_array<std::string_view>(
     {"stacks", "frames", "costs", "timeline", "largest_blocks", "blocks", "segments"});
-// What the first view needs.
+// The keys that the first view needs.
 constexpr auto kHeadKeys = std::to_array<std::string_view>(
     {"format", "version", "tool", "redacted", "traces", "processes", "devices", "usage", "peak",
      "composition", "card_peaks", "leaks", "fragmentation", "oom", "findings", "ranks", "losses",
@@ -94,7 +94,7 @@ Json rows_of(const Json& rows, const Json& process, const char* key) {
   return found;
 }
 
-// What of a value of the report concerns `process`.
+// The part of a report's value that concerns `process`.
 Json value_of(const std::string& key, const Json& value, const Json& process) {
   if (key == "findings" || key == "ranks" || key == "devices" || key == "losses") return value;
   if (value.is_array()) return rows_of(value, process, key == "processes" ? "id" : "process");
@@ -124,7 +124,7 @@ StepCount count_steps_of(const Json& report) {
   return count_steps(steps);
 }
 
-// What is said of all processes together. Times of the report begin with the earliest process.
+// Facts about all processes together. Times of the report begin with the earliest process.
 Json job_of(const Json& report) {
   std::uint64_t first_start = UINT64_MAX;
   for (const Json& process : report.at("processes")) {
@@ -202,7 +202,7 @@ Json rows_with(const Json& report, std::size_t most_rows) {
   return rows;
 }
 
-// Of `make(most)` the first that fits, `most` halved each time; null if none does.
+// The first result of `make(most)` that fits, `most` halved each time; null if none does.
 template <class Make>
 std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& make) {
   for (;; most /= 2) {

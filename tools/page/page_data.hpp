@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the report stands in the page, each part within its share of the file. What was left out
-// is counted and summed, so that what is shown adds up to the report.
+// The part of the report that the page holds, each section within its share of the file. Rows left
+// out are counted and summed, so that the shown rows add up to the report.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct PageChunk {
   std::string text;  // of encoded_chunk()
 };
 
-// What the first view is drawn from: the report's own keys with the rows of the focus, and the key
-// `page` with what is said of the job as a whole.
+// The data of the first view: the report's own keys with the rows of the focus, and the key `page`
+// with facts about the job as a whole.
 [[nodiscard]] Json page_head(const Json& report);
 
 // `report`: the report's own keys with the rows of all processes. `costs`: rows of costs, and the

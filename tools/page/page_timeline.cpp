@@ -29,7 +29,7 @@ Json smaller_minimum(const Json& a, const Json& b) {
   return first && second ? Json(std::min(*first, *second)) : Json();
 }
 
-// Of two reservations, of which either may be unknown.
+// The larger of two reservations, either of which may be unknown.
 Json larger_reservation(const Json& a, const Json& b) {
   const auto first = number_in(a, "reserved_bytes");
   const auto second = number_in(b, "reserved_bytes");

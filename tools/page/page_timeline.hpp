@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::tools {
 
-// How many buckets a row may have so that all of them together can be decoded at once.
+// The most buckets of a row such that all of them together can be decoded at once.
 [[nodiscard]] std::size_t most_buckets_of(const Json& timeline);
 
 // Rows of `timeline` with neighbours merged until none has more than `most` buckets: the largest

@@ -58,7 +58,7 @@ std::string report_page(const Json& report) {
       assets.policy, GPUMEMTRACE_VERSION, title);
   page.append("<script>").append(assets.theme).append("</script>\n");
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
-  // What is read without script, in previews and by other programs.
+  // The text for readers without script, previews and other programs.
   page +=
       format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
                   valid_utf8(escaped(summary_text(printable(analyzer::report_of_json(report))))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the first view says, as functions of the report: sums and choices of its rows.
+// The facts of the first view, as functions of the report: sums and choices of its rows.
 
 import type {
   Bytes, CardPart, CardPeak, Composition, Device, Finding, Fragmentation, Head, OutOfMemory, Peak, Report, Time,

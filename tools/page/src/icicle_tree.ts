@@ -108,7 +108,7 @@ interface Told extends Origin {
 export interface Moment {
   value: string;
   text: string;
-  time_ns: Time | null; // of what is of the whole run
+  time_ns: Time | null; // null for the whole run
   rows: Told[];
 }
 
@@ -170,7 +170,7 @@ function layerTree(rows: ModuleRow[], process: string | null): Node {
 }
 
 export interface Wanted {
-  measure: string; // of kMeasures
+  measure: string; // one of kMeasures
   moment: Moment | undefined; // instead of the measure
   grouping: Grouping;
   isInverted: boolean;

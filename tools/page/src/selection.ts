@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is selected, for all views: the one state that they share.
+// The selection of all views: the one state that they share.
 
 import type { Time } from "./report";
 

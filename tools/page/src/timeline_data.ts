@@ -7,7 +7,7 @@ import type { Bucket, Bytes, Time, Timeline } from "./report";
 export interface Columns {
   row: Timeline;
   parts: string[]; // from the bottom to the top
-  seconds: number[]; // where buckets begin, and the end of the last one
+  seconds: number[]; // begins of buckets, and the end of the last one
   sums: (number | null)[][]; // by part: it and all below it
   reserved: (number | null)[];
   peak: Bucket; // the one with the largest maximum

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands on top of the curve: capacity, peak, out of memory, steps, marks, the selected moment.
+// Drawn on top of the curve: capacity, peak, out of memory, steps, marks, the selected time.
 
 import type uPlot from "uplot";
 import { themeColor } from "./colors";

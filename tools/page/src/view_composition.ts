@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory consists of, as bars: the whole card, and the framework's blocks by what they are for.
+// The parts of memory, as bars: the whole card, and the framework's blocks by category.
 
 import { colorOf, isHatched, swatch, textOn } from "./colors";
 import { element, replace } from "./dom";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was reserved and of no use; how the trace was made, and what it lacks.
+// Reserved memory that was of no use; facts about the trace, and its losses.
 
 import { element, replace } from "./dom";
 import { frameworkName } from "./facts";

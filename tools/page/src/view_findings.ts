@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do: each finding with what it is about, on what basis, and the way to its proof.
+// Advice: each finding with its subject, its basis, and the way to its proof.
 
 import { button, element, replace } from "./dom";
 import { swatch } from "./colors";

@@ -46,7 +46,7 @@ export function drawRanks(place: Element, report: Report, selection: Selection):
   }
   const most = Math.max(...report.ranks.map((row) => row.peak_bytes), 1);
   const least = Math.min(...report.ranks.map((row) => row.peak_bytes));
-  // Of very many those that are furthest from the others.
+  // If there are very many ranks, shows those that are furthest from the others.
   const shown = report.ranks.length <= kMostBars ? [...report.ranks]
     : [...report.ranks].sort((a, b) => Math.abs(b.deviation ?? 0) - Math.abs(a.deviation ?? 0)).slice(0, kMostBars);
   const bars = element("div", { class: "ranks" });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How blocks lay in the segments of the framework's allocator: at the peak, when most was unusable, and
-// when memory ran out.
+// The layout of blocks in the segments of the framework's allocator: at the peak, when most was
+// unusable, and when memory ran out.
 
 import { CanvasList, penOf } from "./canvas";
 import { fillOf, themeColor } from "./colors";
@@ -96,7 +96,7 @@ export class SegmentsView extends CanvasList<Laid> {
           context.fillStyle = free;
           context.fillRect(x, y, length, kRow);
           if (share === 0) return;
-          // Of what is both, the lower part is allocated.
+          // If a piece is both, its lower part is allocated.
           context.fillStyle = fill;
           context.fillRect(x, y + kRow * (1 - share), Math.max(length - 0.4, 0.3), kRow * share);
         });

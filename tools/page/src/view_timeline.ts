@@ -257,7 +257,7 @@ function tableOf(columns: Columns): HTMLElement {
     const every = Math.max(1, Math.ceil(row.buckets.length / 200));
     const body = element("tbody");
     for (let i = 0; i < row.buckets.length; i += every) {
-      // Of neighbours the one with the largest maximum stands for all.
+      // The neighbour with the largest maximum stands for all.
       const best = row.buckets.slice(i, i + every).reduce((a, b) => (b.max_bytes > a.max_bytes ? b : a));
       body.appendChild(element("tr", {}, ...[
         duration((row.buckets[i] as Bucket).start_ns), duration(best.max_time_ns), size(best.max_bytes), size(lowestOf(row.buckets.slice(i, i + every))),
