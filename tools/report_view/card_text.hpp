@@ -24,15 +24,15 @@ struct DevicePeaks {
   const analyzer::rows::CardPeak* job = nullptr;
   const analyzer::rows::CardPeak* card = nullptr;
 
-  // Whether the card had so much more than the job that both are worth telling.
+  // True if the card had so much more than the job that both are worth showing.
   [[nodiscard]] bool differ() const;
 };
 [[nodiscard]] DevicePeaks peaks_of(const analyzer::rows::Report& report,
                                    const analyzer::rows::Device& device);
-// Of the device that was closest to its end. Without rows where the report has none.
+// The device that was closest to its end. Without rows if the report has none.
 [[nodiscard]] DevicePeaks fullest_device(const analyzer::rows::Report& report);
 
-// What the card had besides the job: "other processes 3.0 GiB, no process 10.0 MiB".
+// The bytes of the card besides the job: "other processes 3.0 GiB, no process 10.0 MiB".
 [[nodiscard]] std::string besides_job(const analyzer::rows::CardPeak& card);
 
 }  // namespace gpumemtrace::tools

@@ -13,7 +13,7 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-// What stands in a row, where that is text or has some that no field names.
+// Prints the parts of a row that are text, or have text without a field's name.
 class TextPrinter {
  public:
   template <class T>

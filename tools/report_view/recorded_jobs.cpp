@@ -109,7 +109,7 @@ void link_families(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// What one parent started with the same command, such as workers one after the other.
+// Links processes that one parent started with the same command, such as workers in turn.
 void link_siblings(const std::vector<Member>& members, Groups& groups) {
   using Parent = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t, Command>;
   std::map<Parent, std::size_t> first;
@@ -152,7 +152,7 @@ void link_overlapping(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// Where it is not known when or what a process was, nothing tells it from the others.
+// A process whose time or command is not known cannot be told from the others.
 Groups groups_of(const std::vector<Member>& members) {
   Groups groups(members.size());
   if (std::ranges::all_of(members, is_known)) {

@@ -28,7 +28,7 @@ struct RecordedJob {
 // "2 unrelated jobs: train.py (4 processes), bench (1 process)"; empty if there is one.
 [[nodiscard]] std::string unrelated_jobs_text(const analyzer::rows::Report& report);
 
-// What a trace says of the run that it is a part of; no value where it does not.
+// A trace's own record of the run that it is a part of; no value if it has none.
 struct RunOfTrace {
   std::optional<std::string> run;      // of the `gpumemtrace run` that started the process
   std::optional<std::string> attempt;  // of a scheduler's job: "7.1"

@@ -178,7 +178,7 @@ analyzer::rows::Report load_as_it_is(const std::vector<fs::path>& inputs,
   return report;
 }
 
-// What the report's key says; a report that was made before has it not.
+// The reasons under the report's key; older reports do not have it.
 std::vector<std::string> reasons_of(const Json& trace) {
   std::vector<std::string> names;
   const auto reasons = trace.find("incomplete_because");

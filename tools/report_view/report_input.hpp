@@ -17,7 +17,7 @@
 
 namespace gpumemtrace::tools {
 
-// How traces are turned into a report; a report that is read is as it is.
+// Options for making a report of traces; a saved report is read as it is.
 struct NamingOptions {
   std::vector<std::filesystem::path> symbols;  // folders of files, and side-cars
   std::vector<std::filesystem::path> owners;   // files of rules
@@ -35,7 +35,8 @@ struct NamingOptions {
 struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
-  bool tell_progress = false;  // how far a long analysis is also if stderr is no terminal
+  bool tell_progress =
+      false;  // print the progress of a long analysis also if stderr is no terminal
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
@@ -75,7 +76,7 @@ struct LoadOptions {
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
 // Which traces of its folders the report was made without, a sentence; empty if there are none.
 [[nodiscard]] std::string left_out_traces(const analyzer::rows::Report& report);
-// Whether recording was paused in one of the traces.
+// True if recording was paused in one of the traces.
 [[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 
 // Until when the report has sums alone, so that some rules looked at the rest; empty if it has

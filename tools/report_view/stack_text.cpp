@@ -28,7 +28,8 @@ bool has_readable_name(const Frame& frame) {
   return frame.function && !frame.function->starts_with("libcudart_static_");
 }
 
-// Of the user: their Python lines, and native lines outside of libraries that only pass calls on.
+// True for frames of the user: Python lines, and native lines outside of libraries that only pass
+// calls on.
 bool is_users(const Frame& frame) {
   const std::string file = frame.file.value_or("");
   if (is_python(frame)) return analyzer::is_users_python_file(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many steps a job made: one count for everything that shows one.
+// The number of steps of a job: one count for every text that shows one.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace gpumemtrace::tools {
 struct StepCount {
   std::string process;  // the one that made most
   std::uint64_t count = 0;
-  bool are_repetitions = false;  // of a pattern of allocations: nothing told the steps
+  bool are_repetitions = false;  // of a pattern of allocations: no source gave the steps
 };
 
-// A step that was open when the trace ended counts. Of very many steps the rows have only some, and
-// the numbers of the first and the last tell how many there were.
+// A step that was open when the trace ended counts. If there are very many steps the rows have only
+// some; the numbers of the first and the last give their count.
 [[nodiscard]] StepCount count_steps(const std::vector<analyzer::rows::Step>& steps);
 
 }  // namespace gpumemtrace::tools

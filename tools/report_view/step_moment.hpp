@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::tools {
 
-// Of one process, at the peak of a step on one device: PyTorch's blocks, else the level below that
-// held most.
+// One process at the peak of a step on one device: PyTorch's blocks, else the level below that held
+// most.
 struct StepMoment {
   analyzer::rows::Step step;
   analyzer::rows::OptionalText device;
@@ -46,7 +46,7 @@ struct NamedTimes {
   void resolve(const std::vector<std::filesystem::path>& traces, const LoadOptions& options);
 };
 
-// What is wrong with a value of NamedTimes::at; nothing if it is one.
+// The error in a value of NamedTimes::at; empty if there is none.
 [[nodiscard]] std::string complaint_about_moment(const std::string& text);
 
 }  // namespace gpumemtrace::tools
