@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether something is wrong, what ran, and the three largest facts.
+// The answer to "is something wrong?", the program, and the three largest facts.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -200,7 +200,7 @@ std::optional<Fact> card_fact(const Report& report) {
               besides.empty() ? "everything on the card" : "with " + besides};
 }
 
-// Of the peak that is shown.
+// The bytes of the peak that is shown.
 std::uint64_t peak_bytes(const Report& report) {
   if (const rows::CardPeak* const job = fullest_device(report).job) return job->bytes;
   const std::optional<CardState> card = fullest_card(report);
@@ -280,7 +280,7 @@ std::optional<Fact> leak_fact(const Report& report) {
   return fact;
 }
 
-// Whether the bytes of a hint are memory that its fix gives back, not such as were copied, or grew.
+// True if the bytes of a hint are memory that its fix frees, and were not copied or grown.
 bool gives_back_memory(const rows::Finding& hint) {
   return hint.rule == Rule::kLeak || hint.rule == Rule::kFragmentation ||
          hint.rule == Rule::kGradientsInForward;
@@ -299,7 +299,7 @@ std::optional<Fact> saving_fact(const Report& report) {
   return fact;
 }
 
-// What PyTorch's blocks are for, and the lines of those whose use says nothing.
+// The categories of PyTorch's blocks, and the lines of blocks without a useful category.
 BytesByName uses_of(const rows::Peak& peak) {
   BytesByName parts;
   if (peak.categories) {
@@ -331,7 +331,8 @@ BytesByName lines_of(const Report& report, const rows::CardPart& part, const std
   return parts;
 }
 
-// What held most of a part of a peak: a use or a line where it is known, else the part itself.
+// The largest holder of a part of a peak: a category or a line if it is known, else the part
+// itself.
 std::pair<std::string, std::uint64_t> largest_of(const Report& report, const rows::CardPart& part,
                                                  const std::string& device) {
   BytesByName parts;

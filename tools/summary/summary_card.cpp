@@ -17,7 +17,7 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// Where a request failed, the card tells of that moment, unless this part of the peak was gone.
+// If a request failed, the card is shown at that time, unless this part of the peak was gone.
 constexpr std::uint64_t kLittleLess = 10;
 
 struct PartName {
@@ -31,8 +31,8 @@ constexpr PartName kParts[] = {
     {&rows::Composition::pool_cached, "free in pools"},
 };
 
-// What no call of the process shows, where the driver does not tell contexts and other processes
-// apart; empty if that is not known.
+// The bytes that no call of the process shows, if the driver does not tell contexts and other
+// processes apart; empty if that is not known.
 std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
   if (row.source == "nvml_process") return 0;  // parts of their own
   if (row.outside_calls) return row.outside_calls;
@@ -62,7 +62,7 @@ void add_parts(const rows::Composition& row, CardState& card) {
   for (const NamedPart& part : card.parts) card.bytes += part.bytes;
 }
 
-// Whose the largest part of a peak is.
+// The owner of the largest part of a peak.
 std::string owner_of_most(const rows::Peak& peak) {
   std::map<std::string, std::uint64_t> bytes;
   for (const rows::Holder& holder : peak.holders) {
@@ -102,8 +102,8 @@ bool has_failed(const Report& report, const std::string& process, const std::str
   });
 }
 
-// Of the process and device of the driver's peak; of several such moments the fullest. Without a
-// sum where there is none.
+// The process and device of the driver's peak; if there are several such peaks, the fullest.
+// Without a sum if there is none.
 CardState card_at(const Report& report, const rows::Peak& largest, rows::SnapshotAt at) {
   CardState fullest;
   fullest.device = *largest.device;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a card held at the moment that counts, as one sum.
+// The memory of a card at the time that counts, as one sum.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct CardState {
   const analyzer::rows::Composition* composition = nullptr;  // nullptr: the driver's peak alone
 };
 [[nodiscard]] std::optional<CardState> card_state(const Report& report, const std::string& device);
-// Of all cards the one that was closest to its end.
+// The card that was closest to its end.
 [[nodiscard]] std::optional<CardState> fullest_card(const Report& report);
 
 // nullptr if the report has none of that id.

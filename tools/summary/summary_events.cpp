@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks differ, where memory ran out, what leaked, what was copied, what the trace misses.
+// Differences of ranks, failures for lack of memory, leaks, copies, and losses of the trace.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -40,7 +40,7 @@ std::string_view words_of(LeakClass leak) {
   return "in use";
 }
 
-// What was live at the end, except for what was lost: "68.0 GiB in the framework's cache".
+// Memory that was live at the end, except lost memory: "68.0 GiB in the framework's cache".
 std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
   std::map<LeakClass, std::uint64_t> bytes_by_class;
   for (const rows::ExitLeak& row : leaks.exit) {

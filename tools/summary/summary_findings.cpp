@@ -18,7 +18,7 @@ using analyzer::rows::CodeLocation;
 using analyzer::rows::Finding;
 
 constexpr std::size_t kMostStackFrames = 4;
-constexpr std::size_t kMostFindings = 4;  // whose place is kept
+constexpr std::size_t kMostFindings = 4;  // kept even if there is little room
 
 // Memory that ran out because it was fragmented is one fault; its fix is that of the failed
 // request.
@@ -31,7 +31,7 @@ bool is_explained_by_failure(const Report& report, const Finding& fragmentation)
   });
 }
 
-// What opens an opaque pool is the next command (next_section), and is not repeated.
+// The next command (next_section) opens an opaque pool, so it is not repeated here.
 bool is_hint(const Report&, const Finding& finding) {
   return finding.severity == Severity::kInfo && finding.rule != Rule::kOpaquePool;
 }
@@ -114,7 +114,7 @@ std::vector<Fault> hints_of(const Report& report) { return collect(report, is_hi
 Blocks fix_section(const Report& report, const SummaryDetail& detail) {
   const std::vector<Fault> faults = faults_of(report);
   Blocks blocks = finding_blocks(report, faults, false, 0, detail);
-  // What is no fault takes the room that faults leave.
+  // Hints take the room that faults leave.
   append(blocks, finding_blocks(report, hints_of(report), true, faults.size(), detail));
   return blocks;
 }

@@ -11,7 +11,7 @@ namespace gpumemtrace::tools {
 
 // Findings of several ranks that are one fault are one row.
 struct Fault {
-  const analyzer::rows::Finding* finding = nullptr;  // of the first of them
+  const analyzer::rows::Finding* finding = nullptr;  // the first of them
   std::vector<std::string> processes;
 };
 
@@ -19,7 +19,7 @@ struct Fault {
 [[nodiscard]] bool is_fault(const Report& report, const analyzer::rows::Finding& finding);
 // In the order of the report, the worst first.
 [[nodiscard]] std::vector<Fault> faults_of(const Report& report);
-// What is worth knowing and no fault.
+// Findings that are worth knowing and no faults.
 [[nodiscard]] std::vector<Fault> hints_of(const Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each card held at its peak, and who held it.
+// The memory of each card at its peak, and its holders.
 #include <algorithm>
 #include <map>
 
@@ -17,9 +17,9 @@ using analyzer::Category;
 using analyzer::Level;
 
 constexpr std::size_t kMostPeakRows = 8;  // of a peak
-constexpr std::size_t kMostDevices = 4;   // whose rows do not go first
+constexpr std::size_t kMostDevices = 4;   // their rows are not the first to go
 
-// What is left of a list below its rows.
+// True if the rest of a list, below its rows, is shown.
 bool is_worth_a_row(std::uint64_t rest, std::uint64_t whole) {
   return rest != 0 && rest >= whole / kLeastShare;
 }
@@ -75,8 +75,8 @@ std::string short_layers(const std::string& path) {
   return before == std::string::npos ? path : path.substr(before + kInside.size());
 }
 
-// Who holds the bytes of a category: layers, and lines where there is no layer. Of activations
-// those are told as a whole.
+// The holders of a category's bytes: layers, and lines where there is no layer. For activations
+// they are shown for the whole.
 std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak,
                                     const std::string& category, std::uint64_t bytes,
                                     std::size_t width) {
@@ -247,7 +247,7 @@ Lines opaque_pool_lines(const Report& report, const std::string& device, std::si
                  width);
 }
 
-// Of the levels on a device those that hold much and are not told by another one.
+// The levels of a device that hold much and are not shown by another one.
 std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
                                                    const std::string& device) {
   const rows::Peak* main = main_peak(report, device);
@@ -311,7 +311,7 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
   return blocks;
 }
 
-// What is said of a device, without the titles, which name it and its process.
+// The text about a device, without the titles, which name it and its process.
 std::string content_of(const Blocks& blocks) {
   std::string text;
   for (const Block& block : blocks) {
@@ -344,7 +344,7 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     }
     const std::size_t number = shown.size() - 1;
     for (Block& block : more) {
-      if (number != 0) block.what = {};  // whose rest is counted is clear of the first alone
+      if (number != 0) block.what = {};  // its rest is counted with the first
       if (block.rank == kGoesFirst) continue;
       block.rank = number < kMostDevices ? block.rank + static_cast<int>(number) * rank::kNextDevice
                                          : kGoesFirst;

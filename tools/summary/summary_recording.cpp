@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the numbers do not say by themselves: why lines have no names, and what XLA took in advance.
+// Notes that the numbers need: why lines have no names, and memory that XLA took in advance.
 #include <algorithm>
 
 #include "tools/base/sizes.hpp"
@@ -12,7 +12,7 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// Of what a card has, from which on one allocation of XLA is no growth but taken in advance.
+// The share of a card from which one allocation of XLA is no growth but taken in advance.
 constexpr double kLeastPreallocated = 0.05;
 
 // The program's own code, of which the trace has an address alone.

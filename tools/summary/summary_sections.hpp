@@ -15,13 +15,13 @@ namespace gpumemtrace::tools {
 using Lines = std::vector<std::string>;
 using analyzer::rows::Report;
 
-// Of a peak: what is less than one part of so many is not worth a line.
+// A part of a peak below one of so many is not worth a line.
 inline constexpr std::uint64_t kLeastShare = 100;
 
 // Lines that are shown or left out together, so that no sentence is cut.
 struct Block {
   Lines lines;
-  // Where there is no room, the highest goes first.
+  // If there is no room, the highest goes first.
   int rank = 0;
   std::string_view what{};  // "finding": how many of these were left out is said
 };
@@ -61,24 +61,24 @@ inline constexpr int kNextRow = 4;
 struct SummaryDetail {
   std::size_t width = 0;      // of a line
   bool is_full = false;       // nothing is left out
-  std::string_view inputs{};  // of the next command, as words of a shell; empty: the traces
+  std::string_view inputs{};  // for the next command, as words of a shell; empty: the traces
 };
 
-// Whether something is wrong, what ran, and the three largest facts.
+// The answer to "is something wrong?", the program, and the three largest facts.
 [[nodiscard]] Blocks answer_section(const Report& report, const SummaryDetail& detail);
 // The worst findings with what to do about each.
 [[nodiscard]] Blocks fix_section(const Report& report, const SummaryDetail& detail);
 // For each device: what the card held at the peak as one sum, and who held it: PyTorch's blocks by
 // category, layer and line, else the driver's memory by line.
 [[nodiscard]] Blocks memory_section(const Report& report, const SummaryDetail& detail);
-// How the processes of a job differ.
+// The differences between processes of a job.
 [[nodiscard]] Blocks ranks_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks leak_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks transfer_section(const Report& report, const SummaryDetail& detail);
-// Whether the trace is complete, what it misses and what was guessed.
+// The trace's losses and guesses, or that it is complete.
 [[nodiscard]] Blocks trace_section(const Report& report, const SummaryDetail& detail);
-// What XLA took in advance, and why lines of the program have no names.
+// Memory that XLA took in advance, and why lines of the program have no names.
 [[nodiscard]] Blocks recording_section(const Report& report, const SummaryDetail& detail);
 // The one command or setting that helps most.
 [[nodiscard]] Blocks next_section(const Report& report, const SummaryDetail& detail);
@@ -105,8 +105,8 @@ inline constexpr std::size_t kAllLines = SIZE_MAX;
 // Words in lines of at most `width`, the first behind `head` and the others behind as many spaces,
 // or, where that leaves no room, behind few.
 [[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width);
-// The same of parts, which are not broken where a line has room for them, with `separator` between.
-// How many parts `most_lines` do not hold stands at their end.
+// The same for parts, which are not broken if a line has room for them, with `separator` between.
+// The number of parts that do not fit in `most_lines` stands at the end.
 [[nodiscard]] Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
                                   std::string_view separator, std::size_t width,
                                   std::size_t most_lines = kAllLines);

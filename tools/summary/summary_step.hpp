@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::tools {
 
-// What the step held at its peak, by category and line, what it allocated and copied, and how that
-// differs from the step before, where there was one. A pure function of its arguments, in lines of
+// The step's memory at its peak, by category and line, its allocations and copies, and the
+// differences from the step before, if there was one. A pure function of its arguments, in lines of
 // at most `width`; `processes` is how many of the job have the step.
 [[nodiscard]] std::string step_text(const analyzer::rows::Report& report, const StepMoment& now,
                                     const std::optional<StepMoment>& before, std::size_t processes,

@@ -29,8 +29,8 @@ Lines rest_lines(std::string_view what, std::size_t count) {
   return {format_text("  and {} more {}{}", count, what, count == 1 ? "" : "s")};
 }
 
-// The lines of the blocks with a rank below `limit`. How many of a kind are left out is said where
-// one of it is there.
+// The lines of the blocks with a rank below `limit`. If one of a kind is shown, the number of those
+// left out is, too.
 Lines render(const Blocks& blocks, int limit) {
   Lines lines;
   std::set<std::string_view> shown;

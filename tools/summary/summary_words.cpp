@@ -64,8 +64,8 @@ namespace {
 
 constexpr std::size_t kNarrowIndent = 12;
 
-// What a line of its own has no room for goes on in the next one, not inside of a letter of several
-// bytes.
+// A part that does not fit in a line continues in the next one; a letter of several bytes is not
+// split.
 void add_long(Lines& lines, std::string line, std::size_t indent, std::size_t width) {
   while (line.size() > width) {
     std::size_t end = width;
