@@ -54,13 +54,13 @@ std::string run_apart(std::string (*probe)()) {
   return text;
 }
 
-// What a probe found that answers with "ok VERSION", or "" where it did not or crashed.
+// The result of a probe that answers with "ok VERSION", or "" if it did not or crashed.
 std::string version_apart(std::string (*probe)()) {
   const std::string text = run_apart(probe);
   return text.starts_with("ok ") ? text.substr(3) : "";
 }
 
-// Of the answer "ok TEXT" or "no TEXT" its text; what else came is a crash.
+// The text of the answer "ok TEXT" or "no TEXT"; any other answer is a crash.
 std::string text_of(const std::string& answer) {
   return answer.starts_with("ok ") || answer.starts_with("no ") ? answer.substr(3) : answer;
 }
@@ -191,7 +191,7 @@ std::string probe_nvml() {
   return result == 0 ? "ok" : format_text("no nvmlInit_v2 failed with {}", result);
 }
 
-// Where a libcupti is that programs find without saying where, else where the toolkit has one.
+// The libcupti that programs find without a path, else the toolkit's.
 std::string probe_cupti() {
   constexpr auto kNames = std::to_array<const char*>(
       {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
@@ -333,7 +333,8 @@ CheckResult check_folder() {
   return check;
 }
 
-// Says what of this machine was tried. What was not may well work, so it is never bad.
+// Lists the parts of this machine that were tried. Others may well work, so the result is never
+// bad.
 CheckResult check_compatibility() {
   struct utsname system = {};
   uname(&system);

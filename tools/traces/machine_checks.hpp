@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `doctor` looks at.
+// The checks of `doctor`.
 #pragma once
 
 #include <string>

@@ -114,7 +114,7 @@ std::string_view name_of_value(RecordKind kind, std::string_view field, std::uin
 bool is_hexadecimal(RecordKind kind, std::string_view field) {
   // A copy's source is an address, a sample's source is a word.
   if (field == "source") return kind == RecordKind::kCopy;
-  // Where managed memory went is a device.
+  // The destination of managed memory is a device.
   if (field == "destination") return kind != RecordKind::kActivityManaged;
   // A module ends at an address, a call ends at a time.
   if (field == "end") return kind == RecordKind::kModule;

@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::tools {
 
-// What the numbers in records mean, from the dictionary records of the same trace.
+// The meaning of numbers in records, from the dictionary records of the same trace.
 struct RecordDictionary {
   std::map<std::uint16_t, std::string> api_names;
   analyzer::Clock clock;  // its origin is the trace's first record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only the one who started a process can do for its traces once the process has ended.
+// Notes about the end of a process that only the one who started it can add to its traces.
 #pragma once
 
 #include <vector>

@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTraceSuffix = ".gmt";
 constexpr std::string_view kDefaultNameStart = "gpumemtrace-";
 
-// Where the names that a pattern makes can lie.
+// The folder and the names that a pattern can make.
 struct SearchSpace {
   fs::path folder;
-  std::string name_start;    // what every name in `folder` starts with
+  std::string name_start;    // common start of every name in `folder`
   std::ptrdiff_t depth = 0;  // folders below `folder`
 };
 

@@ -24,7 +24,7 @@ struct WrittenTrace {
 
 // The name of a trace's ring file.
 [[nodiscard]] std::filesystem::path ring_of(const std::filesystem::path& trace);
-// What a trace and its ring occupy on disk.
+// The bytes of a trace and its ring on disk.
 [[nodiscard]] std::uint64_t bytes_of(const std::filesystem::path& trace);
 
 }  // namespace gpumemtrace::tools

@@ -101,7 +101,7 @@ std::string read_start(const fs::path& file, std::size_t most_bytes) {
   return content;
 }
 
-// Whether the table of names, which is near the start of a file, has the sanitizer's runtime.
+// True if the table of names, which is near the start of a file, has the sanitizer's runtime.
 bool needs_address_sanitizer(const fs::path& file) {
   const std::string start = read_start(file, kLongestScriptBytes);
   return start.find(std::string("\0libasan.so.", 12)) != std::string::npos;

@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::tools {
 
-// What the loader does with LD_PRELOAD when it starts a file.
+// The loader's treatment of LD_PRELOAD when it starts a file.
 enum class Preloading {
   kWorks,
   kNotAnExecutable,    // no ELF file: a script, or not readable
