@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a program takes at a batch size that was not recorded: what each call site held at the
-// peak of PyTorch's allocated bytes, as a line through two recorded batch sizes.
+// Predicts the memory of a program at a batch size that was not recorded: the bytes of each call
+// site at the peak of PyTorch's allocated bytes, as a line through two recorded batch sizes.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,9 @@ struct FitCheck {
   [[nodiscard]] double deviation_percent() const;
 };
 
-// What is reserved is no line. It is no less than what is allocated, and taken to be no more than
-// that, the most that a run had reserved beyond its own, as bytes and in proportion, and a segment.
+// Reserved bytes are no line. They are no less than the allocated bytes, and taken to be no more
+// than that, the most that a run had reserved beyond its own, as bytes and in proportion, and a
+// segment.
 struct FitPrediction {
   std::uint64_t allocated_bytes = 0;
   std::optional<std::uint64_t> reserved_low_bytes;
@@ -121,7 +122,7 @@ class BatchFit {
   std::string reason_;
 };
 
-// What is asked of a fit.
+// The question to a fit.
 struct FitQuestion {
   std::vector<std::uint64_t> batches;
   std::vector<std::uint64_t> capacities;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report says of one recorded batch size.
+// The measurements of one recorded batch size, from its report.
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_input.hpp"
@@ -16,7 +16,7 @@ bool is_of(const Row& row, const rows::Peak& peak) {
   return row.process == peak.process && row.device == peak.device;
 }
 
-// Of the process and device that hold most, which decide whether a job fits.
+// The process and device that hold most, which decide whether a job fits.
 const rows::Peak& largest_peak(const rows::Report& report, FitRun& run) {
   const rows::Peak* largest = nullptr;
   for (const rows::Peak& peak : report.peak) {

@@ -60,7 +60,7 @@ std::string peak_of(const WhatIfRow& row) {
   return size_text(*row.reserved_peak_bytes);
 }
 
-// Where not one byte is meant: how far below it can lie.
+// The range, if the number is not exact to the byte.
 std::string range_of(const WhatIfRow& row) {
   if (!row.low_bytes || row.low_bytes == row.high_bytes) return {};
   if (!row.high_bytes) return "at least " + size_text(*row.low_bytes);
@@ -199,7 +199,7 @@ const WhatIfRow* best_row(const WhatIf& device) {
   return best;
 }
 
-// What PyTorch's default settings would have taken, where that spares calls.
+// The peak under PyTorch's default settings, if they spare calls.
 std::string pool_text(const WhatIf& device) {
   const std::uint64_t calls = device.rows.front().segment_calls.value_or(0);
   for (const WhatIfRow& row : device.rows) {
@@ -287,7 +287,7 @@ std::string unusable_text(const WhatIf& device) {
          std::string(shown.empty() ? "" : ", with the lines of the blocks there") + ":\n" + text;
 }
 
-// What XLA asked the driver for, at most.
+// The most that XLA requested from the driver.
 std::uint64_t bytes_of_jax(const Report& report, const WhatIf& device) {
   std::uint64_t bytes = 0;
   for (const Peak& peak : report.peak) {
