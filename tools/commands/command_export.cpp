@@ -82,9 +82,8 @@ using analyzer::rows::Report;
 // The options of a format, besides the rows.
 struct ExportRequest {
   StackExport stacks;
-  std::uint64_t job_start_unix_ns =
-      0;                  // the time at which the times of the rows begin; 0: not known
-  std::string selection;  // as it was asked for
+  std::uint64_t job_start_unix_ns = 0;      // the rows count from it; 0: not known
+  std::string selection;                    // as it was asked for
   std::uint64_t end_ns = TimeSpan().to_ns;  // of the part that was asked for
 };
 

@@ -35,8 +35,7 @@ struct NamingOptions {
 struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
-  bool tell_progress =
-      false;  // print the progress of a long analysis also if stderr is no terminal
+  bool tell_progress = false;  // of a long analysis, also if stderr is no terminal
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
