@@ -27,14 +27,14 @@ namespace {
 
 using namespace cupti;
 
-// What CUPTI has put into buffers, by a number a buffer; unseen.
+// Records that CUPTI has put into buffers, by a number for each buffer; unseen.
 struct Played {
   RequestFunction* request = nullptr;
   CompleteFunction* complete = nullptr;
   std::uint32_t version = 130001;
   std::function<void()> on_flush;
   std::set<std::uint8_t*> with_cupti;
-  std::map<std::uint64_t, int> reads;  // of what was completed
+  std::map<std::uint64_t, int> reads;  // of completed buffers
   std::uint64_t dropped = 0;           // by CUPTI, which got no buffer, or the spare one
 };
 Played played;
@@ -273,7 +273,8 @@ Outcome reused_buffer() {
   return explore(scenario);
 }
 
-// What was completed before a flush returns is read after it, whoever else completes meanwhile.
+// Buffers completed before a flush returns are read after it, whichever thread completes others
+// meanwhile.
 Outcome flush_at_end() {
   Stage stage;
   static std::atomic<bool> has_filled = false;

@@ -342,7 +342,7 @@ void Exploration::set_locals(const std::vector<std::byte>& contents) {
   }
 }
 
-// What each thread has of its own.
+// Places that are a thread's own.
 bool Exploration::is_private(std::uintptr_t place) const {
   for (const Range& object : locals_) {
     if (object.contains(place)) return true;
@@ -420,7 +420,7 @@ std::uint64_t Exploration::load(std::uintptr_t place, std::uint64_t value, Order
   const std::size_t options = memory_.loadable(current_, place, value, order);
   const std::size_t age = mode == Mode::kThread ? schedule_.next_value(options) : 0;
   const std::uint64_t chosen = memory_.load(current_, place, age, order);
-  // What is left of a dead process is what is there, as death() itself may have stored it.
+  // Memory is what a dead process leaves, as death() itself may have stored it.
   return mode == Mode::kThread ? chosen : value;
 }
 
@@ -430,7 +430,7 @@ void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uin
   const Inside inside(*this);
   ++stores_;
   memory_.store(current_, place, old_value, new_value, order, modifies);
-  memory_.tick(current_);  // what follows is not published by it
+  memory_.tick(current_);  // later steps are not published by it
 }
 
 void Exploration::file_changes() {

@@ -35,7 +35,7 @@ struct Scenario {
   std::function<void()> begin;
   std::vector<std::function<void()>> threads;
   std::function<void()> end;
-  // Where it is given, the process may also die: called instead of the remaining steps.
+  // If given, the process may also die: called instead of the remaining steps.
   std::function<void()> death;
 };
 
@@ -69,9 +69,9 @@ class Unseen {
  private:
   int mode_;
 };
-// The present thread waits: it looks again once others have stored something and all of them are
-// over or wait, too. Where nobody has, the promise is broken that no thread waits for ever. An
-// order in which it looks later is another one, so nothing is left out.
+// The present thread waits: it continues once others have stored something and all of them are over
+// or wait, too. If none has, the promise is broken that no thread waits for ever. An order in which
+// it continues later is another one, so nothing is left out.
 void wait_for_others();
 // Runs `work`, which the thread may leave before any of its accesses to memory, its stack aside, as
 // by a signal handler's longjmp: at each of them in turn, at most once in an execution.

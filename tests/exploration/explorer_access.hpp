@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions that the compiler calls (tsan_interface.cpp) tell the explorer.
+// The calls of the functions that the compiler inserts (tsan_interface.cpp) to the explorer.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of a scenario have recorded, what was packed, and whether the two agree: the
-// trace's own reader reads what is left.
+// Compares the records of a scenario's threads with the packed ones: the trace's own reader reads
+// what is left.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class Ledger {
   void append(const preload::Span& span);
   std::uint32_t dropped() const;
 
-  // What is left of the process: every record that was kept is there, once and in order; none that
-  // was dropped or never made; nothing is damaged. Anything else is a violation.
+  // Checks the rest of the process: every record that was kept is there, once and in order; none
+  // that was dropped or never made; nothing is damaged. Anything else is a violation.
   void check_left(const preload::Ring& ring);
 
  private:
@@ -59,7 +59,7 @@ class Ledger {
   std::map<std::uint32_t, State> made_;
   std::uint32_t unnumbered_drops_ = 0;
   std::vector<Appended> appended_;
-  std::set<std::string> checked_;  // what was found good before
+  std::set<std::string> checked_;  // found good before
 };
 
 }  // namespace gpumemtrace::exploration

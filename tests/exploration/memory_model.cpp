@@ -76,7 +76,7 @@ bool MemoryModel::is_known(std::size_t thread, const Clock& accesses) const {
 std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::size_t bytes,
                                PlainAccess access) {
   for (std::size_t i = 0; i < bytes; ++i) {
-    // Of a long copy its two ends stand for the whole.
+    // The two ends of a long copy stand for the whole.
     if (i == kEndBytes && bytes > 2 * kEndBytes) i = bytes - kEndBytes;
     Byte& byte = bytes_[place + i];
     const bool writes = access == PlainAccess::kWrite;

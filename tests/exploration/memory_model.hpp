@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each thread may see of memory: the stores of each atomic place, who has seen what, and which
-// plain accesses race. Knows nothing of schedules.
+// The part of memory that each thread may see: the stores of each atomic place, which of them each
+// thread has seen, and which plain accesses race. Knows nothing of schedules.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ class Clock {
   std::array<std::uint32_t, kMostThreads + 1> counts_{};
 };
 
-// Of std::memory_order, what it does here.
+// The effects of a std::memory_order here.
 struct Order {
   bool acquires = false;
   bool releases = false;
@@ -65,13 +65,13 @@ class MemoryModel {
     std::uint64_t value = 0;
     std::size_t thread = kMostThreads;  // none: it was there before
     std::uint32_t clock = 0;
-    Clock published;  // what an acquiring load of it learns
+    Clock published;  // learned by an acquiring load of it
   };
   struct Place {
     std::vector<Store> stores;
     std::array<std::size_t, kMostThreads + 1> seen{};  // the newest that each thread has seen
   };
-  // Of one byte, when each thread accessed it last.
+  // The last access of each thread to one byte.
   struct Byte {
     Clock plain_reads;
     Clock plain_writes;

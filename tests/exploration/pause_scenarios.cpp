@@ -98,8 +98,8 @@ void is_either() {
   promise(word == kPaused || word == the_session().id(), "the session is lost");
 }
 
-// What a thread does behind its own request follows it, whoever records meanwhile; and the process
-// may die at any step.
+// A thread's records after its own request follow it, whichever others record meanwhile; and the
+// process may die at any step.
 Outcome pause_while_others_record() {
   Attached world({8}, 2);
   return world.explore_all({[&] {

@@ -321,7 +321,7 @@ Outcome death() {
                                 true));
 }
 
-// Likewise where a chunk is used again: what it held must not come back under its new name.
+// The same when a chunk is used again: its old content must not come back under its new name.
 Outcome death_in_reuse() {
   World world({2});
   return explore(world.scenario({[&] {

@@ -57,7 +57,7 @@ std::size_t Schedule::next_thread(ThreadSet enabled,
   }
   const Decision& decision = path_[position_];
   const std::size_t thread = decision.chosen;
-  // What was tried from here sleeps until a step meets its own.
+  // Steps tried from here sleep until a step meets their own.
   sleeping_ = reduction_ == Reduction::kOn ? decision.sleeping | decision.done : 0;
   for (ThreadSet left = sleeping_; left != 0; left &= left - 1) {
     if (next[lowest(left)].meets(next[thread])) sleeping_ &= ~bit(lowest(left));

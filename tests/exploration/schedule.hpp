@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::exploration {
 
-// Of a step, what it meets others by.
+// The part of a step by which it meets others.
 struct Operation {
   std::uintptr_t place = 0;  // 0: it touches no atomic place
   bool writes = false;
@@ -64,7 +64,7 @@ class Schedule {
     std::size_t thread = kNone;
     std::uint32_t number = 0;  // among the thread's
     std::size_t decision = 0;
-    Clock clock;  // of what happened before it, itself included
+    Clock clock;  // of steps that happened before it, itself included
   };
   // The last steps at a place, as indexes of events.
   struct Meeting {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What preload/session/ has in the recorder, where a session's life is not explored.
+// Stands for the recorder's preload/session/ in programs that do not explore a session's life.
 #pragma once
 
 #include <cstdint>

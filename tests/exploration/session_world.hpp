@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session that its threads begin and end: what the programs of the explorer that explore it have
-// in common. What a session is made of (session_start.cpp) is theirs.
+// A session that its threads begin and end: the common part of the explorer's programs about it.
+// They have their own parts of a session (session_start.cpp).
 #pragma once
 
 #include <functional>
@@ -17,13 +17,13 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// What start_session() does in a scenario.
+// The start of a session in a scenario.
 struct Beginning {
   bool fails = false;
   bool is_paused_by_environment = false;
   bool ends_elsewhere = false;  // a thread of the scenario ends the start, as in the recorder
   int count = 0;                // unseen
-  // Of a forked child: what a session is made of, instead of what its parent left there.
+  // For a forked child: the memory of its session, instead of its parent's.
   const std::vector<std::byte>* session_of_child = nullptr;
   std::atomic<bool> has_begun = false;
 };
@@ -117,7 +117,7 @@ void promise_own_is_packed() {
   promise(chunk.packed == chunk.committed.load(),
           "the end came before what was recorded is packed");
 }
-// What the background thread does when it is asked `times`.
+// The background thread's answers to `times` requests.
 void answer(World& world, std::uint32_t times) {
   const auto answers = [&world] {
     const Unseen unseen;

@@ -20,7 +20,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// What the thread with this number stands in: code objects, innermost first.
+// The frames of the thread with this number: code objects, innermost first.
 std::array<std::vector<int>, kMostThreads> frames_of_thread;
 
 const void* code_object(int number) {
@@ -91,7 +91,7 @@ void python_runs_here() noexcept {}
 namespace gpumemtrace::exploration {
 namespace {
 
-// What the trace tells of stacks and code objects, by their numbers.
+// The trace's stacks and code objects, by their numbers.
 class Written {
  public:
   void add(const trace::RecordHeader& record) {
@@ -111,7 +111,7 @@ class Written {
       named_.insert(waiting_);
     }
   }
-  // What `own_writer` wrote itself comes before what others wrote.
+  // Records of `own_writer` come before those of others.
   void add_ring(std::uint32_t own_writer) {
     for (const bool adds_own : {false, true}) {
       for_each_record_in_ring([&](std::uint32_t writer, const trace::RecordHeader& record) {
@@ -120,7 +120,7 @@ class Written {
     }
   }
 
-  // What calls name is there, and what stacks name.
+  // Everything that calls and stacks name is in the trace.
   void promise_all() const {
     for (const trace::StackId stack : named_) {
       promise(stacks_.count(stack) != 0, "a call names a stack that no record tells");
@@ -206,7 +206,7 @@ class StackWorld : public World {
   }
 };
 
-// What a thread does that uses its stack once.
+// A thread that uses its stack once.
 std::function<void()> user(StackWorld& world, std::uint32_t number) {
   return [&world, number] {
     world.be_attached();

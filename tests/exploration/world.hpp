@@ -83,7 +83,7 @@ using namespace gpumemtrace::preload;
 // Two such records fill a chunk of the smallest size.
 constexpr std::size_t kBigTailBytes = 1912;
 
-// How large the ring is before the threads begin, and what it has left.
+// The ring's size before the threads begin, and what it has left.
 struct RingSize {
   std::uint32_t chunks = 0;  // free ones, of the smallest size
   bool can_grow = false;     // by one chunk of the largest size
@@ -99,7 +99,7 @@ void for_each_record(std::span<const std::byte> records, Work&& work) {
   }
 }
 
-// Likewise of all that is committed in the ring, and whose it is.
+// The same for all that is committed in the ring, with its owners.
 template <class Work>
 void for_each_record_in_ring(Work&& work) {
   the_session().ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
@@ -114,7 +114,7 @@ void for_each_record_in_ring(Work&& work) {
 class World {
  public:
   explicit World(RingSize size, bool has_begun = true) : size_(size) {
-    constexpr std::uint32_t kExtentsOfReserve = 13;  // what replenish() wants of all sizes
+    constexpr std::uint32_t kExtentsOfReserve = 13;  // all sizes that replenish() wants
     const std::uint32_t extents = size.can_grow ? kExtentsOfReserve + 1 : 1;
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
                                            extents * trace::kMaxChunkBytes);
@@ -148,7 +148,7 @@ class World {
 
   void attach() {
     promise(acquire_writer(session_.pool, take_writer(session_.pool)), "there is no writer");
-    // Where there is no chunk, the record that names the thread is dropped.
+    // If there is no chunk, the record that names the thread is dropped.
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
   // `count` threads attach before the exploration, which is then about what they do later.
@@ -229,7 +229,7 @@ class World {
     }
     promise(counted == ledger_.dropped(), "drops are not counted to the last one");
   }
-  // What a reader of the file takes must have been published to it.
+  // Everything that a reader of the file takes must have been published to it.
   void die() {
     session_.ring.for_each_chunk([](const trace::ChunkHeader& chunk) {
       if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kFree) return;
@@ -240,7 +240,7 @@ class World {
     ledger_.check_left(session_.ring);
   }
 
-  // Likewise with a thread more, the last one: the file thread.
+  // The same with one more thread, the last one: the file thread.
   Scenario scenario_with_file_thread(std::vector<std::function<void()>> threads, bool may_die) {
     const auto users = threads.size();
     for (std::function<void()>& thread : threads) {

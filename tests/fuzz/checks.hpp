@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold for whatever the reader hands out, however broken the input.
+// Promises about everything that the reader hands out, however broken the input.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one input of fuzz_unpack stands for a schema and the columns or records that it describes.
+// An input of fuzz_unpack: a schema and the columns or records that it describes.
 //
 //   options (1 byte) | schema: length (2), bytes; only without kUnpackOwnSchema | content
 //   content, as columns: (kind, field, length (1), bytes) ...      as records: bytes

@@ -26,7 +26,7 @@ constexpr std::uint64_t kEdges[] = {0,          1,          2,          127,    
                                     0x7fffffff, 1ull << 32, 1ull << 61, ~0ull >> 1, 1ull << 63,
                                     ~0ull - 30, ~0ull - 12, ~0ull - 1,  ~0ull};
 
-// Where the columns of an input begin; the last entry is the end of the input.
+// The begins of an input's columns; the last entry is the end of the input.
 std::vector<std::size_t> find_columns(const std::uint8_t* data, std::size_t size) {
   std::size_t position = 1;
   if ((data[0] & tests::kUnpackOwnSchema) == 0 && size >= 3) {

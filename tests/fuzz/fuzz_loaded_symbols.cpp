@@ -21,7 +21,7 @@ using gpumemtrace::tests::require;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kMostImageBytes = 64 << 10;
 
-// What lies there ends with the last page; nothing is mapped behind it.
+// The content ends with the last page; nothing is mapped behind it.
 std::uint8_t* place_of_library() {
   static std::uint8_t* const place = [] {
     void* const memory = mmap(nullptr, kMostImageBytes + kPageBytes, PROT_READ | PROT_WRITE,

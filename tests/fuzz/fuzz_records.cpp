@@ -76,7 +76,7 @@ void fail_by_signal(int signal) {
   std::raise(signal);
 }
 
-// What a terminal, a log or XML gets.
+// Text for a terminal, a log or XML.
 void require_printable(const std::string& text, const char* what) {
   const std::string shown = analyzer::printable_lines(text);
   if (shown == text) return;

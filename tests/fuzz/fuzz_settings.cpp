@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users write by hand: a policy, suppressions, thresholds, sizes. The first
-// byte of an input says which.
+// Files that users write by hand: a policy, suppressions, thresholds, sizes. The first byte of an
+// input chooses one.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schemas, columns and raw records straight into what decodes them. What was decoded must also
-// come back unchanged from packing and unpacking it once more.
+// Schemas, columns and raw records straight into their decoders. Decoded records must also come
+// back unchanged from packing and unpacking them once more.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ bool has_end_without_encoding(const trace::Image& image) {
   return found;
 }
 
-// What the recorder's own decoder makes of columns; it must be unharmed by those of others.
+// The result of the recorder's own decoder for columns; it must be unharmed by those of others.
 std::optional<std::vector<std::uint64_t>> decode_columns(std::span<const std::byte> columns,
                                                          std::size_t image_bytes) {
   static trace::DecodeScratch scratch;

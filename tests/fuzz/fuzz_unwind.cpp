@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_notes(data + 1, size - 1);
     return 0;
   }
-  // Where in the segment the header lies; what is before it are the frame entries.
+  // The header's offset in the segment; the frame entries stand before it.
   const std::size_t bytes = size - 2;
   std::vector<std::uint8_t> segment(data + 2, data + size);
   const std::size_t header = bytes == 0 ? 0 : std::min<std::size_t>(data[1] * 4u, bytes);

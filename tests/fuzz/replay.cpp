@@ -24,7 +24,7 @@ bool replay(const std::filesystem::path& path) {
   return true;
 }
 
-// How many inputs `path` is or holds.
+// The number of inputs that `path` is or holds.
 std::size_t replay_all(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) return replay(path) ? 1 : 0;
   std::size_t inputs = 0;

@@ -22,7 +22,8 @@ using trace::FileHeader;
 using trace::RingHeader;
 
 constexpr std::size_t kMaxChunks = 24;
-// Of an input's ring header. Fields that were added to it later are zeros: kept inputs stay good.
+// The size of an input's ring header. Fields that were added to it later are zeros: kept inputs
+// stay good.
 constexpr std::size_t kHeaderBytes = 376;
 static_assert(kHeaderBytes <= sizeof(RingHeader));
 

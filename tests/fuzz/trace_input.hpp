@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one input of fuzz_reader stands for a trace file and its ring.
+// An input of fuzz_reader: a trace file and its ring.
 //
 //   options (1 byte) | bytes of the file part (2) | file part | ring part
 //   file part: FileHeader | blocks
@@ -35,7 +35,7 @@ struct TraceInput {
   SparseFile ring;  // 0 bytes: there is none
 };
 
-// What the reader gets for an input; never fails.
+// Expands an input for the reader; never fails.
 TraceInput expand_input(std::span<const std::byte> input);
 
 // The reverse: `file` without a schema block where the options ask for one, `ring` as RawTrace

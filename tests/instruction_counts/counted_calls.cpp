@@ -64,7 +64,7 @@ void make_calls(const Calls& calls, const char* kind, std::uint32_t count) {
 
 }  // namespace
 
-// What --toggle-collect names.
+// The function that --toggle-collect names.
 extern "C" [[gnu::visibility("default"), gnu::noinline]] void counted_part(const Calls& calls,
                                                                            const char* kind,
                                                                            std::uint32_t count) {

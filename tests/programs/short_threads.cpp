@@ -19,7 +19,7 @@ void work(abi::CUcontext context) {
   free_device(allocate_device(kBytes), kBytes);
 }
 
-// Of this program alone: what getrusage() says counts the process that started it, too.
+// This program's own peak: getrusage() counts the process that started it, too.
 unsigned long peak_resident_kilobytes() {
   std::FILE* const status = std::fopen("/proc/self/status", "r");
   require(status != nullptr, "the process's status can be read");

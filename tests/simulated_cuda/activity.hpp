@@ -5,7 +5,7 @@
 
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
-// What a profiling library learns of the driver's work: the simulated libcupti listens.
+// The driver's work as a profiling library sees it: the simulated libcupti listens.
 
 namespace gpumemtrace::cuda_abi::simulated {
 

@@ -28,7 +28,7 @@ class Backing {
   bool contains(std::uint64_t address) const;
   std::byte* host(std::uint64_t address) const;
 
-  // What another process needs to see the same bytes: the memory file and the offset in it.
+  // Another process reaches the same bytes by the memory file and the offset in it.
   int file() const { return file_; }
   std::uint64_t file_offset(std::uint64_t address) const;
 

@@ -9,12 +9,12 @@
 #include "tests/simulated_cuda/activity.hpp"
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
-// What every exported function does around its implementation: checks, injected failures, the
+// Every exported function's frame around its implementation: checks, injected failures, the
 // driver's lock, the call log.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// What a function needs before it can do anything.
+// The conditions of a function.
 enum class Needs {
   kNothing,
   kDriver,         // cuInit
@@ -32,7 +32,7 @@ struct EntryPoint {
 
 // Counts the call. Returns the failure that the environment asks for, or CUDA_SUCCESS.
 CUresult begin_call(EntryPoint& entry);
-// What stands in the way of the call: no cuInit, no context, a sticky error, a stream capture.
+// The obstacle to the call: no cuInit, no context, a sticky error, a stream capture.
 CUresult check_needs(const EntryPoint& entry);
 // Runs host functions that the call put off until the lock is free.
 void run_deferred_host_functions();
@@ -53,7 +53,7 @@ void append_argument(std::string* line, std::uint64_t value);
 void append_argument(std::string* line, const char* text);
 void write_call_log(const EntryPoint& entry, const std::string& arguments, CUresult result);
 
-// What a call leaves behind a pointer of this kind is one number, not text.
+// A call stores a number, no text, behind a pointer of this kind.
 template <typename Target>
 constexpr bool kIsOutputNumber =
     std::is_integral_v<Target> && !std::is_const_v<Target> && !std::is_same_v<Target, char> &&

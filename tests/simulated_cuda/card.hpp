@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 
-// What the simulated driver's processes hold of the cards, for each other and for the simulated
-// NVML. With GPUMEMTRACE_SIM_CARD it lies in that file, and all processes that name the file share
-// their cards; else each process has the cards for itself.
+// The memory that the simulated driver's processes hold of the cards, for each other and for the
+// simulated NVML. With GPUMEMTRACE_SIM_CARD it lies in that file, and all processes that name the
+// file share their cards; else each process has the cards for itself.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
@@ -32,7 +32,7 @@ Card* open_card(const char* path);
 // out again.
 Card::Process* enter_card(Card* card);
 
-// What others hold of a device.
+// The bytes of other processes on a device.
 std::uint64_t bytes_of_others(const Card& card, int device);
 
 }  // namespace gpumemtrace::cuda_abi::simulated

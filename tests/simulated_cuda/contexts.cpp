@@ -43,7 +43,7 @@ void set_default_limits(CUcontext context) {
   context->limit_bytes = {};
 }
 
-// What the limit makes the context take beyond its own bytes, as measured on an H100
+// The bytes that the limit makes the context take beyond its own, as measured on an H100
 // (docs/verification.md): local memory for every thread that can run, and the heap.
 std::uint64_t bytes_for_limit(CUlimit limit, std::size_t value) {
   constexpr std::uint64_t kThreads = 132 * 2048;

@@ -94,8 +94,8 @@ const Symbol kSymbols[] = {
 #undef GPUMEMTRACE_EXPORT
 };
 
-// Whether a symbol is a version of the base name: cuMemAlloc, cuMemAlloc_v2, but not
-// cuMemAllocAsync. Variants for per-thread default streams are looked for on their own.
+// True if a symbol is a version of the base name: cuMemAlloc, cuMemAlloc_v2, but not
+// cuMemAllocAsync. Variants for per-thread default streams are looked up on their own.
 bool is_version_of(const char* symbol, const char* base_name, bool per_thread) {
   const std::size_t length = std::strlen(base_name);
   if (std::strncmp(symbol, base_name, length) != 0) return false;

@@ -15,7 +15,7 @@ CUresult capture_allocation(CUstream stream, CUmemoryPool pool, std::uint64_t by
 // Frees in stream order, or adds a free node where the stream is capturing.
 CUresult submit_free(CUstream stream, CUdeviceptr address);
 
-// What an allocation node and a free node do at launch.
+// The work of an allocation node and of a free node at launch.
 Work allocation_work(Device* device, CUdeviceptr address, std::uint64_t bytes);
 Work free_work(CUdeviceptr address);
 

@@ -25,7 +25,7 @@ Work set_work(const Parameters& from) {
   return [fill] { return fill_now(fill); };
 }
 
-// Where a new node goes.
+// The position of a new node.
 struct Place {
   CUgraphNode* node;
   CUgraph graph;

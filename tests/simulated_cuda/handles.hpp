@@ -12,8 +12,8 @@
 #include "tests/simulated_cuda/cuda_abi.hpp"
 #include "tests/simulated_cuda/free_ranges.hpp"
 
-// What the opaque handles of the CUDA driver ABI point to in the simulated driver. The names are
-// the tags that preload/driver/cuda_types.hpp declares, so that handles need no casts.
+// The objects behind the opaque handles of the CUDA driver ABI. The names are the tags that
+// preload/driver/cuda_types.hpp declares, so that handles need no casts.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
@@ -21,7 +21,7 @@ struct Device;
 
 using Work = std::function<CUresult()>;
 
-// Where a stream stands in stream capture.
+// The state of a stream in stream capture.
 struct Capture {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;

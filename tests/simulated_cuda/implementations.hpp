@@ -7,9 +7,9 @@
 #include "tests/simulated_cuda/cuda_abi.hpp"
 #include "tests/simulated_cuda/state.hpp"
 
-// What the exported functions do, one function for all symbols that differ in nothing but the
-// meaning of stream 0 or in the width of integers. exports.inc says which symbol runs which.
-// All of them run under the driver's lock.
+// The implementations of the exported functions, one for all symbols that differ in nothing but the
+// meaning of stream 0 or in the width of integers. exports.inc says which symbol runs which. All of
+// them run under the driver's lock.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
@@ -58,7 +58,7 @@ CUresult context_synchronize_of(CUcontext context);
 CUresult context_get_flags(unsigned int* flags);
 CUresult context_get_limit(std::size_t* value, CUlimit limit);
 CUresult context_set_limit(CUlimit limit, std::size_t value);
-// What the first kernel makes the current context take.
+// Takes the current context's memory of the first kernel.
 CUresult take_heap();
 CUresult context_get_api_version(CUcontext context, unsigned int* version);
 CUresult context_attach(CUcontext* context, unsigned int);

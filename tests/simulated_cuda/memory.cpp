@@ -59,7 +59,7 @@ bool overlaps_known(std::uint64_t address, std::uint64_t bytes) {
   return into_next || find_allocation(address) != nullptr;
 }
 
-// What is written through a CUdeviceptr* or CUdeviceptr_v1* of a legacy function.
+// Writes through a CUdeviceptr* or CUdeviceptr_v1* of a legacy function.
 template <typename Wide, typename Narrow>
 void narrow(Wide value, Narrow* target) {
   if (target != nullptr) *target = static_cast<Narrow>(value);

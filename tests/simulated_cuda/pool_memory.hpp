@@ -22,7 +22,7 @@ void give_pool_memory(CUmemoryPool pool, std::uint64_t address, std::uint64_t by
 // Gives free segments back while more than `kept_bytes` are reserved.
 void trim_pool(CUmemoryPool pool, std::uint64_t kept_bytes);
 void trim_all_pools(Device* device, std::uint64_t kept_bytes);
-// What a synchronisation does.
+// The effect of a synchronisation.
 void trim_to_release_thresholds();
 
 }  // namespace gpumemtrace::cuda_abi::simulated

@@ -17,7 +17,7 @@ struct InjectedFailure {
   bool sticky = false;  // from then on every call that needs a context returns it
 };
 
-// What the simulated NVML is able to do.
+// The abilities of the simulated NVML.
 enum class NvmlMode {
   kAbsent,
   kFull,

@@ -155,7 +155,7 @@ Device* find_device(CUdevice ordinal);
 // may still be current.
 CUcontext current_context();
 
-// What other processes use of a device.
+// The bytes of other processes on a device.
 std::uint64_t bytes_of_others(const Device& device);
 
 // Charges a device for physical memory; trims its pools when there is not enough.
@@ -177,8 +177,8 @@ Allocation* find_allocation_start(std::uint64_t address);
 // Frees what the allocation holds and takes it out of the table.
 void release_allocation(std::uint64_t address);
 
-// Where the bytes of [address, address + bytes) can be reached by this process: null when a part
-// of it is not accessible memory. An address that the driver does not know is the host's own.
+// The address at which this process reaches the bytes of [address, address + bytes): null when a
+// part of it is not accessible memory. An address that the driver does not know is the host's own.
 std::byte* resolve(std::uint64_t address, std::uint64_t bytes);
 // The same for addresses that a device must be able to use.
 std::byte* resolve_device(std::uint64_t address, std::uint64_t bytes);

@@ -204,8 +204,8 @@ GPUMEMTRACE_EXPORT cuptiSubscribe(void** subscriber, void*, void*) {
   return kSuccess;
 }
 
-// Clients of these functions and of those without a suffix exclude each other (CUPTI 13.3). What a
-// subscriber could do is not played.
+// Clients of these functions and of those without a suffix exclude each other (CUPTI 13.3). A
+// subscriber's other abilities are not played.
 GPUMEMTRACE_EXPORT cuptiSubscribe_v2(void** subscriber, void*, void*, void*) {
   simulated::State& cupti = simulated::state();
   const std::unique_lock lock(cupti.mutex);

@@ -39,7 +39,7 @@ const Function* find(std::string_view name) {
   return nullptr;
 }
 
-// What the thread's call in progress is.
+// The thread's call in progress.
 struct Call {
   std::uint32_t correlation = 0;
   std::uint64_t start = 0;

@@ -52,7 +52,7 @@ void complete(Buffer& buffer) {
   // Never joined: it waits when the process ends.
   if (!cupti.completer.joinable()) cupti.completer = std::thread(complete_buffers);
   Buffer done = std::exchange(buffer, {});
-  // What an earlier client gave may go to the present one.
+  // An earlier client's buffer may go to the present one.
   done.callbacks = cupti.callbacks.complete != nullptr ? cupti.callbacks : done.callbacks;
   cupti.completed.push_back(done);
   ++cupti.completions_wanted;
@@ -122,7 +122,7 @@ namespace {
 
 int (*driver_listen)(const cuda_abi::simulated::ActivityListener*) = nullptr;
 
-// What happened before anybody listened: the calling thread has a context.
+// The calling thread has a context, which may have been made before anybody listened.
 bool has_context(void* driver) {
   using GetCurrent = cuda_abi::CUresult(cuda_abi::CUcontext*);
   auto* const get_current = reinterpret_cast<GetCurrent*>(dlsym(driver, "cuCtxGetCurrent"));

@@ -24,7 +24,7 @@ struct Interval {
   std::uint64_t end = 0;
 };
 
-// What a copy record needs beside its times and size.
+// The fields of a copy record beside its times and size.
 struct CopyRecord {
   std::uint32_t correlation = 0;
   std::uint8_t copy_kind = kCopyHostToDevice;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an error says.
+// The text of an error.
 #pragma once
 
 #include <string>

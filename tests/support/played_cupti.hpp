@@ -36,7 +36,7 @@ struct Played {
   std::vector<std::string> calls;
   std::atomic<std::size_t> dropped{0};
   std::function<void()> on_enable;
-  std::function<void()> on_flush;  // what CUPTI has not told of yet
+  std::function<void()> on_flush;  // records that CUPTI still has
   std::function<void()> on_clock;
 };
 inline Played played;
@@ -98,7 +98,7 @@ inline Functions functions() {
   return made;
 }
 
-// What CUPTI does with its records: asks for a buffer, until it gets one, fills and completes it.
+// Plays CUPTI with its records: asks for a buffer, until it gets one, fills and completes it.
 inline void complete_buffer(const std::vector<CuptiRecord>& records) {
   std::uint8_t* buffer = nullptr;
   std::size_t bytes = 0;

@@ -261,8 +261,8 @@ class RandomJob {
     call(record);
     if (record.call.record.result == 0) freed_.push_back(record.address);
   }
-  // What was freed before, whatever became of the address; now and then something inside of what
-  // is live, or that nobody knows.
+  // Frees an address that was freed before, whether or not it was handed out since; now and then
+  // one inside a live allocation, or an unknown one.
   void free_again() {
     trace::Free record;
     record.call.record.result = 1;
@@ -465,7 +465,7 @@ class RandomJob {
     blocks_[address] = static_cast<std::uint64_t>(bytes);
     put_block(address, bytes);
   }
-  // What the framework's segments have of the device.
+  // The bytes that the framework's segments have of the device.
   std::uint64_t reserved_bytes() const {
     std::uint64_t bytes = 0;
     for (const auto& [address, live] : live_) bytes += live.is_segment ? live.bytes : 0;

@@ -58,7 +58,7 @@ inline void add_thread(TraceBuilder& trace, std::uint32_t writer, std::uint64_t 
   trace.add(record, writer, name);
 }
 
-// What the background thread, or one of the program's own, saw of a thread that waits.
+// A waiting thread's stack, as the background thread or another thread of the program saw it.
 inline void add_waiting(TraceBuilder& trace, std::uint64_t thread_id, std::uint32_t stack,
                         std::uint64_t time = 0, std::uint32_t writer = 0) {
   trace::WaitingStack record;

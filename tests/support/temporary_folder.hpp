@@ -17,7 +17,7 @@
 
 namespace gpumemtrace::tests {
 
-// Where files lie in memory, for tests that make very many; libraries in it may not be loadable.
+// A folder in memory, for tests that make very many files; libraries in it may not be loadable.
 inline std::filesystem::path place_in_memory() {
   std::error_code ignored;
   const std::filesystem::path memory = "/dev/shm";

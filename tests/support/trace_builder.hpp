@@ -24,7 +24,7 @@
 
 namespace gpumemtrace::tests {
 
-// What a call needs beside its arguments. Times of 0 mean "after everything before".
+// The fields of a call beside its arguments. Times of 0 mean "after everything before".
 struct Call {
   std::uint32_t writer = 1;
   std::uint64_t start = 0;
@@ -224,7 +224,7 @@ class TraceBuilder {
     add(record);
   }
 
-  // Where the next record without a time of its own will stand, and how to move it.
+  // The time of the next record without a time of its own, and how to move it.
   std::uint64_t now() const { return now_; }
   void wait_until(std::uint64_t ticks) { now_ = ticks; }
 

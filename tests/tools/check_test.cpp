@@ -286,7 +286,7 @@ TEST_CASE("a leak and its growth are judged apart and told once", "[unit]") {
     }
     return times;
   };
-  // What the terminal and GitHub head with: the one that fails, else the leak.
+  // The first finding on the terminal and on GitHub: the one that fails, else the leak.
   const auto check_told = [&](std::string_view policy, std::string_view rule) {
     INFO(policy);
     const Verdict verdict = judge(report, policy);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changed between two jobs or two steps.
+// The changes between two jobs or two steps.
 #include <fstream>
 
 #include "analyzer/json/report_json.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an input takes is proportional to its size: twice the input takes at most 2.3 times the
+// Time and memory are proportional to an input's size: twice the input takes at most 2.3 times the
 // processor time and the memory, whatever there is more of.
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ struct Taken {
   double kilobytes = 0;
 };
 
-// What a child takes that does the work and ends.
+// The usage of a child that does the work and ends.
 Taken taken_by(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {

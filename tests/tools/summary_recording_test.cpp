@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the summary says of names that are missing and of memory that XLA took in advance.
+// The summary about names that are missing and memory that XLA took in advance.
 #include "tests/catch.hpp"
 #include "tools/summary/summary_sections.hpp"
 

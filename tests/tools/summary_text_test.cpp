@@ -42,7 +42,7 @@ Json older_report() {
   return report;
 }
 
-// Of a run in which nothing was found.
+// The report of a run without findings.
 Json healthy_report() {
   Json report = example_report();
   report["findings"] = Json::array();
@@ -209,7 +209,7 @@ TEST_CASE("the largest is chosen over everything in the peak", "[unit]") {
   CHECK(has(summary_text(report, 120), "CUDA contexts, code, 100 % of the peak"));
   set_part("allocated", "cublas", 70ull << 30);
   CHECK(has(summary_text(report, 120), "cublas, 100 % of the peak"));
-  // Where the line is known, it is named, with no more than it held.
+  // A known line is named, with no more than it held.
   set_part("allocated", "python_extension", 40u << 20);
   CHECK(has(summary_text(report, 120), "fastops.py:12 (fused_step), 91 % of the peak"));
 }

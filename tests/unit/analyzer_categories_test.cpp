@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What framework memory is for: the roles of stacks, the rules, and whole programs.
+// The categories of framework memory: the roles of stacks, the rules, and whole programs.
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/model/program/size_set.hpp"
 #include "analyzer/model/program/stack_roles.hpp"
@@ -353,7 +353,7 @@ TEST_CASE("what follows the new handle elsewhere is no workspace", "[unit]") {
   CHECK(framework_peak(report_of(trace.builder())).at("categories").at("workspace") == 0);
 }
 
-// What `stack` took before the first step is at the peak of a training.
+// The memory of `stack` from before the first step, at the peak of a training.
 Json holder_of(TrainingTrace& trace, std::uint32_t stack, std::uint64_t bytes) {
   Loop loop;
   set_up(trace);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NCCL allocates, by the communicator that it is for.
+// NCCL's allocations, by the communicator that they are for.
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How large allocations were, how long they lived, and which held most for longest.
+// Sizes of allocations, lifetimes, and the largest holders for the longest time.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"

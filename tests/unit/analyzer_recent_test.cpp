@@ -38,7 +38,7 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   CHECK(calls.find(kLibrary + 5).first == 50);
   CHECK(calls.find(kLibrary + 6).reason == Unjoined::kUnknownThread);
   CHECK(calls.find(2 * kLibrary + 5).first == 70);
-  // What is known stays.
+  // A known call stays.
   CHECK_FALSE(calls.add(kLibrary + 5, 51, Unjoined::kNoCall));
   CHECK(calls.find(kLibrary + 5).first == 50);
   // A neighbour on the same page is not known for that.

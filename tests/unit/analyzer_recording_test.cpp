@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a recording went, and what the report says about it.
+// The course of a recording, and the report about it.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose code is whose, by the built-in tables and by rules of the user.
+// The owners of code, by the built-in tables and by rules of the user.
 #include "analyzer/owners/code_owners.hpp"
 
 #include <fstream>

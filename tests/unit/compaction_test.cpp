@@ -22,7 +22,7 @@ using namespace gpumemtrace::tests;
 
 namespace {
 
-// What a checkpoint cannot keep: the list of decision 0005, and nothing else.
+// Removes all that a checkpoint cannot keep: the list of decision 0005, and nothing else.
 Json comparable(Json report) {
   for (Json& trace : report["traces"]) {
     trace.erase("file");
@@ -53,7 +53,7 @@ Json comparable(Json report) {
       }
     }
   }
-  // How much each pool had at a peak before the cut is not known behind it.
+  // The bytes of each pool at a peak before the cut are not known behind it.
   for (Json& pool : report["pools"]) {
     pool.erase("reserved_bytes_at_peak");
     pool.erase("allocated_bytes_at_peak");
@@ -120,7 +120,7 @@ void compare_timelines(const Json& whole, const Json& compacted) {
   CHECK(compacted.size() == whole.size());
 }
 
-// Of the peak, which is in both.
+// Checks the peak, which is in both.
 void check_highest(const Json& report) {
   for (const Json& peak : report.at("peak")) {
     const Json row = row_where(report.at("timeline"),
@@ -679,7 +679,8 @@ void add_wait(TraceBuilder& trace, trace::StackId stack) {
   trace.add(wait);
 }
 
-// All of `trace` becomes a checkpoint; then writer 2 has a block more. How much lies at the line.
+// All of `trace` becomes a checkpoint; then writer 2 has a block more. Returns the bytes of the
+// line.
 std::uint64_t bytes_of_line(TraceBuilder& trace, int line) {
   const TemporaryFolder folder;
   PackedTrace compacted(folder.path() / "compacted.gmt");

@@ -30,7 +30,7 @@ std::optional<std::uint64_t> size_of(const char* text) {
   return std::nullopt;
 }
 
-// What `call` writes to the standard error.
+// The text that `call` writes to the standard error.
 template <class Call>
 std::string errors_of(Call&& call) {
   const TemporaryFolder folder;
@@ -154,7 +154,7 @@ TEST_CASE("sizes that cannot work become the nearest that can", "[unit]") {
   CHECK(least.max_trace_bytes == 256 << 10);
   const Environment large({{"GPUMEMTRACE_RING_SIZE", "17GiB"}});
   CHECK(read_config().ring_bytes == 16ull << 30);
-  // What is allowed stays as it is.
+  // An allowed value stays as it is.
   const std::string least_ring = std::to_string(least.ring_bytes);
   const Environment exact(
       {{"GPUMEMTRACE_RING_SIZE", least_ring.c_str()}, {"GPUMEMTRACE_MAX_TRACE_BYTES", "256KiB"}});

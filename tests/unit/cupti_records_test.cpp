@@ -44,7 +44,7 @@ TakeOver everything(std::uint32_t version = 130001) {
   return what;
 }
 
-// What take_over() wrote for the record, which must be of that type.
+// The record that take_over() wrote, which must be of that type.
 template <class Record>
 Record taken(const CuptiRecord& from, const TakeOver& what = everything()) {
   written.clear();
@@ -96,8 +96,9 @@ TEST_CASE("a copy's record is read alike in every version's length", "[unit]") {
   }
 }
 
-// What each CUPTI makes of a kind, by its headers and documentation: since when (cuptiGetVersion),
-// size, and where the start and the correlation lie (0: it has none).
+// The form of a kind in each CUPTI, by its headers and documentation: the first version
+// (cuptiGetVersion), the size, and the offsets of the start and of the correlation (0: it has
+// none).
 struct Generation {
   const char* name;
   Kind kind;

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kBegin = "<!-- records: begin -->\n";
 constexpr const char* kEnd = "<!-- records: end -->\n";
 
-// How many fields every record has at its begin, and every call.
+// The number of fields at the begin of every record, and of every call.
 constexpr std::size_t kCommonFields = 4;
 constexpr std::size_t kCallFields = 8;
 

@@ -20,7 +20,7 @@
 namespace gpumemtrace::preload::native {
 namespace {
 
-// What the background thread does after each look.
+// The background thread's work after each refresh.
 void publish_now() {
   LoaderList modules;
   modules.find_list();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a hook that marked its frame is still on the stack.
+// Finds out whether a hook that marked its frame is still on the stack.
 
 #include "preload/native/hook_search.hpp"
 

@@ -19,7 +19,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// What a test compares of a module: base, and its program headers as bytes; by name.
+// The compared parts of a module: base, and its program headers as bytes; by name.
 using Modules = std::map<std::string, std::pair<std::uint64_t, std::string>>;
 
 auto collect_into(Modules& modules) {

@@ -125,8 +125,8 @@ class RunningProgram {
     return addresses;
   }
 
-  // What may be taken at the time: nothing behind the begin of a free that has not returned, which
-  // may yet fail.
+  // The last key that may be taken at the time: nothing behind the begin of a free that has not
+  // returned, which may yet fail.
   [[nodiscard]] std::uint64_t last_key_at(std::uint64_t now) const {
     std::uint64_t last_key = trace::last_key_of_ticks(now);
     for (const Thread& thread : threads_) {

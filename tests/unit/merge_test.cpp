@@ -55,8 +55,7 @@ class ManyWriters {
     add(call, (time << 1) | 1, call.address);
     return call.address;
   }
-  // What was added since the last piece is one of the writer's. Of a damaged one nothing comes
-  // back.
+  // Records added since the last piece are one piece of the writer's. A damaged one yields none.
   void end_piece(std::uint32_t writer, bool is_damaged = false) {
     if (sequences_.size() <= writer) sequences_.resize(writer + 1);
     if (last_keys_.size() <= writer) last_keys_.resize(writer + 1);
@@ -319,7 +318,7 @@ TEST_CASE("a search for a free looks at a short stretch of a writer's records", 
   ManyWriters trace;
   const std::uint64_t asked_at = trace.allocate(1000);
   trace.end_piece(1);
-  // Where no window has them: far behind the present record, but for a clock that stands still.
+  // No window has them: far behind the present record, but for a clock that stands still.
   for (int i = 0; i < 1000; ++i) trace.allocate(1001);
   const std::uint64_t wanted = trace.free(1002);
   trace.end_piece(2);

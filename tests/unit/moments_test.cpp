@@ -33,14 +33,14 @@ std::string place_of(const Json& row) {
   return row.at("process").dump() + row.at("device").dump() + row.at("level").dump();
 }
 
-// Of each process, device and level.
+// Sums for each process, device and level.
 Sums bytes_by_place(const Json& blocks) {
   Sums sums;
   for (const Json& row : blocks) sums[place_of(row)] += number(row, "bytes");
   return sums;
 }
 
-// Of the framework.
+// Sums of the framework.
 Sums bytes_by_category(const Json& blocks) {
   Sums sums;
   for (const Json& row : blocks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the recorder writes its trace.
+// The path of the recorder's trace.
 #include "preload/trace_file/output_path.hpp"
 
 #include <unistd.h>
@@ -58,7 +58,7 @@ TEST_CASE("the fields of a pattern", "[unit]") {
   CHECK(expand("/t/%r", job) == "/t/3.gmt");
   CHECK(expand("/t/100%%", job) == "/t/100%.gmt");
   CHECK(std::stoull(expand("/t/%t", job).substr(3)) > 1'500'000'000);
-  // What would leave the folder, or is hard to type, becomes an underscore.
+  // Characters that would leave the folder, or are hard to type, become underscores.
   CHECK(expand("/t/%j", job) == "/t/9_0_.gmt");
   CHECK(expand("/t/%q{TASK}", job) == "/t/seven_8.gmt");
   CHECK(expand("/t/a%q{EMPTY}%q{MISSING}b", job) == "/t/ab.gmt");
@@ -136,7 +136,7 @@ TEST_CASE("a run is known by its `gpumemtrace run` and by the scheduler's job an
   CHECK(facts_of({}) == "||");
   CHECK(facts_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}}) == "7|1|");
   CHECK(facts_of({{"TORCHELASTIC_RUN_ID", "a"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "a|2|");
-  // What torchrun restarts within a job of Slurm is of the same job and attempt.
+  // Processes that torchrun restarts within a job of Slurm are of the same job and attempt.
   CHECK(facts_of({{"SLURM_JOB_ID", "7"},
                   {"TORCHELASTIC_RUN_ID", "a"},
                   {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "7||");

@@ -152,7 +152,7 @@ TEMPLATE_TEST_CASE("a column's varints are read as they were written, whatever t
     back.assign(values.size(), 0);
     CHECK(read_varints<TestType>(column, values.size(), take));
     CHECK(back == values);
-    // What comes after the last one asked for is left alone.
+    // Values after the last one asked for are left alone.
     back.assign(values.size() / 2, 0);
     CHECK(read_varints<TestType>(column, back.size(), take));
     CHECK(std::equal(back.begin(), back.end(), values.begin()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of what the reserved bytes that no block asked for consist at the peak, and whose blocks lie
+// The parts of the reserved bytes that no block asked for at the peak, and the owners of the blocks
 // there.
 #include "analyzer/replay/peak_memory.hpp"
 

@@ -104,8 +104,8 @@ class Thread {
   int code_type_ = 0;
 };
 
-// What a stack is recorded from, innermost frame first. The interpreter's own frames are no part of
-// it, whether or not a walk went on to those outside the last one that was wanted.
+// The recorded frames of a stack, innermost first. The interpreter's own frames are no part of it,
+// whether or not a walk went on to those outside the last one that was wanted.
 std::vector<std::array<std::uint64_t, 3>> stack_of(const Walk& walk) {
   std::vector<std::array<std::uint64_t, 3>> stack;
   for (std::size_t i = walk.count; i-- > 0;) {

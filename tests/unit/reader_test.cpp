@@ -125,7 +125,7 @@ class LiveTrace {
     is_whole_ &= write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
   }
 
-  // What the chunk had is in the file.
+  // The chunk's records are in the file.
   void reuse_chunk(std::uint32_t writer, std::uint32_t sequence,
                    std::span<const std::byte> content) {
     chunk_->state = ChunkState::kFree;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was read is compared with what is there now, and nothing else is.
+// Memory that was read is compared with its present content, and nothing else is.
 
 #include "preload/python/reading_log.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --redact takes for private, and what for public.
+// The texts that --redact takes for private, and those for public.
 #include "analyzer/report/redaction.hpp"
 
 #include "analyzer/json/report_json.hpp"

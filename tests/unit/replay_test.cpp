@@ -331,7 +331,7 @@ Event random_event(std::uint32_t& random, std::vector<bool>& live) {
 }  // namespace
 
 TEST_CASE("where the driver can have placed segments makes a range", "[unit]") {
-  // Of the segment of which more is free, in the first place, in the middle or in the last one.
+  // The segment of which more is free is in the first place, in the middle or in the last one.
   for (std::uint32_t segment = 0; segment < 3; ++segment) {
     SettingReplays replays(settings_of(""), {}, {}, {0, 16});
     replays.apply(tied_requests(segment));

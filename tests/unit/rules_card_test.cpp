@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver takes by itself, and the findings about it: contexts and CUDA graphs.
+// Memory that the driver takes by itself, and the findings about it: contexts and CUDA graphs.
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
 #include "tests/support/report_query.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where several changes would mend a fault, its fix says which one applies and how that is known.
+// If several changes would mend a fault, its fix says which one applies and how that is known.
 #include <algorithm>
 
 #include "analyzer/rules/rules.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of memory that PyTorch gives back to the driver and asks for again.
+// Findings on memory that PyTorch returns to the driver and requests again.
 #include <string>
 #include <utility>
 #include <vector>

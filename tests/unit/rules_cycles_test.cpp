@@ -19,7 +19,7 @@ class Rounds {
       trace.free(address_of(i), memory, {.flags = flags});
     }
   }
-  // Of the rule; allocations that come and go are another one's affair.
+  // The rule's findings; allocations that come and go are another one's affair.
   Json findings() {
     Json found = Json::array();
     const Json report = report_of(trace);

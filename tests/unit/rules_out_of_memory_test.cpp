@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said where PyTorch gives up while the device has room.
+// Findings if PyTorch gives up while the device has room.
 #include <string>
 
 #include "analyzer/rules/rules.hpp"

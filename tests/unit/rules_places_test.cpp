@@ -197,7 +197,7 @@ TEST_CASE("churn names the line that frees", "[unit]") {
 
 namespace {
 
-// What one place keeps of every ten rounds, where calls are `pause_ns` apart.
+// The growth of one place that keeps one of every ten rounds, with calls `pause_ns` apart.
 Json growth_with_pauses_of(std::uint64_t pause_ns) {
   TraceBuilder trace = program_trace();
   std::uint64_t at = trace.now();

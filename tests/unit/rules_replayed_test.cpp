@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What findings say where other settings of PyTorch's allocator were replayed on the recorded run.
+// Findings if other settings of PyTorch's allocator were replayed on the recorded run.
 #include <string>
 
 #include "analyzer/rules/rules.hpp"

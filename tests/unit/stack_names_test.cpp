@@ -464,7 +464,8 @@ std::string layers_of_block(std::initializer_list<std::uint32_t> codes) {
 
 TEST_CASE("a holder is told by the layers of the model that it runs in", "[unit]") {
   CHECK(layers_of_block({13, 10, 11, 10, 20}) == "GPT > Mlp");
-  // What a decorator runs between the call and forward is no layer, nor what is no module.
+  // Frames that a decorator runs between the call and forward are no layers, nor is what is no
+  // module.
   CHECK(layers_of_block({14, 13, 10, 12, 11, 12, 10, 20}) == "GPT > Mlp");
   CHECK(layers_of_block({14, 20}) == "none");
   CHECK(layers_of_block({20}) == "none");

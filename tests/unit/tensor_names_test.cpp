@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says of its tensors: categories that are exact, tensors[], layers by name.
+// A program's names for its tensors: categories that are exact, tensors[], layers by name.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"

@@ -18,7 +18,7 @@ std::uint64_t number(const Json& object, const char* key) {
   return object.at(key).get<std::uint64_t>();
 }
 
-// What must hold of every row, whatever the trace.
+// Promises about every row, whatever the trace.
 void check_row(const Json& row) {
   INFO(row.at("process") << ' ' << row.at("device") << ' ' << row.at("level"));
   std::uint64_t before = number(row.at("buckets")[0], "start_ns");

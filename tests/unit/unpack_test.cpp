@@ -162,7 +162,7 @@ TEST_CASE("blocks of another version are read by the names of their fields", "[u
   CHECK(context.record.time == 160);
   CHECK(context.device == -1);
   CHECK(context.handle == 0);
-  // Where the records are and their places in the order, in which none goes back.
+  // The offsets of the records and their places in the order, in which none goes back.
   CHECK(unpacked.image.offsets ==
         std::vector<std::uint32_t>{0, sizeof(Thread), 2 * sizeof(Thread)});
   const std::uint64_t last = last_key_of_ticks(170);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What walks remember makes them faster and never changes what they find.
+// Remembered walks are faster and never find anything else.
 
 #include "preload/native/unwind_cache.hpp"
 
@@ -114,7 +114,7 @@ TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
   }
 }
 
-// How many of 4,000 walks down twenty ways are expected once all of them came often.
+// The number of 4,000 walks down twenty ways that are expected once all of them came often.
 constexpr int kWalks = 4000;
 template <class NextWay>
 int count_expected(unsigned seed, std::size_t capacity, NextWay&& next_way) {

@@ -74,7 +74,7 @@ int (*volatile recurse_again)(int) = recurse;
   return recurse_again(depth - 1) + 1;
 }
 
-// What differs from a thread's first stacks of the same depths.
+// Counts differences from a thread's first stacks of the same depths.
 int count_differences(const std::atomic<bool>& over) {
   walk_memory = std::make_unique<UnwindCache>();
   // Not known to the compiler: else it makes two loops, and the stacks differ by where they call.

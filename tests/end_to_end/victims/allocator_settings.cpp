@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libc10.so, libc10_cuda.so and libtorch_cuda.so have of PyTorch's allocator beside its
+// The parts of PyTorch's allocator in libc10.so, libc10_cuda.so and libtorch_cuda.so beside its
 // blocks: settings and events. Each of them is made of this file.
 #include <atomic>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with a profiler of its own: it registers CUPTI's activity callbacks, switches kinds on
-// and off around its work, and prints every record that it gets, without what differs from run to
-// run. Argument: what it does. Whether somebody else collects records in the process must not make
-// a difference to what it prints.
+// and off around its work, and prints every record that it gets, without the parts that differ from
+// run to run. Argument: what it does. Its output must be the same whether or not other code
+// collects records in the process.
 //
 // Built twice: linked with libcupti, and finding it by dlopen and dlsym (the file named in
 // CUPTI_CLIENT_LIBRARY).

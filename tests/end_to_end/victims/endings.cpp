@@ -65,7 +65,7 @@ void end_by_sigterm() {
 }
 void end_by_sigkill() { kill(getpid(), SIGKILL); }
 void end_by_segmentation_fault() {
-  // Where no page is: the compiler must not see that it is wrong.
+  // An address without a page: the compiler must not see that it is wrong.
   volatile int* volatile nowhere = nullptr;
   *nowhere = 1;
 }

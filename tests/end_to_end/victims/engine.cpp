@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch's autograd engine is to the recorder: a function that a Python thread calls without
+// Plays PyTorch's autograd engine for the recorder: a function that a Python thread calls without
 // the GIL and that waits while another thread, without Python frames, uses the allocator.
 #include <dlfcn.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ using ReportBlock = void(void*, std::int64_t, std::size_t, std::size_t, Device);
 
 constexpr std::int64_t kBytes = 512;
 
-// What the engine is asked for below, and what it answers.
+// The engine's work below, and its answer.
 struct Request {
   const char* stop_file;
   void (*run_function)();
@@ -47,9 +47,9 @@ extern "C" {
   report(address, -kBytes, 0, 1 << 20, Device{});
 }
 
-// Returns when the file exists. False if nobody listens to blocks. `run_function`, where it is
-// given, is called by the engine's thread before each node. Where `has_host_node`, the calling
-// thread goes through one, too, meanwhile.
+// Returns when the file exists. False if there is no listener to blocks. `run_function`, if given,
+// is called by the engine's thread before each node. If `has_host_node`, the calling thread goes
+// through one, too, meanwhile.
 bool has_host_node = false;
 [[gnu::visibility("default")]] bool run_engine(const char* stop_file, void (*run_function)()) {
   auto* const report = reinterpret_cast<ReportBlock*>(

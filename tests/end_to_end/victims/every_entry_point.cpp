@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kVersion = 12000;
 
-// Of the form that the compiler fills in when the program is loaded, not when it is called.
+// Filled in by the compiler when the program is loaded, not when it is called.
 abi::cuMemAlloc_v2_t* const volatile kAllocateFromData = &cuMemAlloc_v2;
 abi::cuMemFree_v2_t* const volatile kFreeFromData = &cuMemFree_v2;
 

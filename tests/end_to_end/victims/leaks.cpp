@@ -7,7 +7,7 @@
 namespace gpumemtrace::victims {
 namespace {
 
-// What calls of the compiler's own making (tail calls, clones) would hide is kept.
+// Keeps frames that calls of the compiler's own making (tail calls, clones) would hide.
 #if defined(__clang__)
 #define GPUMEMTRACE_KEPT [[gnu::noinline]]
 #else

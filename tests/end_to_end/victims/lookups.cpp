@@ -92,7 +92,7 @@ int main(int count, char** arguments) {
     ask_about(symbol);
     ask("next", RTLD_NEXT, symbol);
   }
-  // What follows the program in the order of libraries is the recorder, so `next` finds that.
+  // The recorder follows the program in the order of libraries, so `next` finds it.
   ask_about("cuMemcpyBatchAsync");
   // With a driver that is loaded but not global, the recorder finds what only its users could.
   if (std::strcmp(driver, "local") != 0) ask_about("cuInit");

@@ -134,7 +134,7 @@ int count_module(dl_phdr_info*, std::size_t, void* count) {
   return 0;
 }
 
-// What needs the locks that libc does not reset in a child that it knows nothing of.
+// Needs the locks that libc does not reset in a child that it knows nothing of.
 void use_libc() {
   std::free(std::malloc(1 << 20));
   void* const library = dlopen("libutil.so.1", RTLD_NOW);

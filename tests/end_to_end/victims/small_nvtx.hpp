@@ -22,7 +22,7 @@ inline abi::Function* core_places[16];
 inline abi::Function* core2_places[16];
 inline bool is_short = false;
 
-// What NVTX has in its places before a tool is there; a tool must replace it.
+// The function in NVTX's places before a tool is there; a tool must replace it.
 inline void before_any_tool() {}
 
 inline int get_module_function_table(abi::Module module, abi::FunctionTable* table,

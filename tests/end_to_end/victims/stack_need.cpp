@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much stack the driver's functions take, seen by a thread that works on a stack full of marks.
-// Prints a line `WHAT BYTES` for the first call of the process, the first of another thread, many
-// calls, and calls from ever new places.
+// The stack bytes that the driver's functions take, measured by a thread that works on a stack full
+// of marks. Prints a line `WHAT BYTES` for the first call of the process, the first of another
+// thread, many calls, and calls from ever new places.
 #include <pthread.h>
 #include <sys/mman.h>
 

@@ -21,7 +21,7 @@ namespace {
 
 using Callback = void (*)(std::size_t bytes);
 
-// What calls of the compiler's own making (tail calls, clones) would hide is kept.
+// Keeps frames that calls of the compiler's own making (tail calls, clones) would hide.
 #if defined(__clang__)
 #define GPUMEMTRACE_FRAME extern "C" [[gnu::noinline, gnu::used]]
 #else
@@ -194,7 +194,7 @@ GPUMEMTRACE_FRAME void storm_of_signals(int count) {
   sig_atomic_t arrived_before = 0;
   while (signals_seen < signals_wanted) {
     value = busy_tree(value, 6);
-    // Where the sender gets no processor, the trace does not grow meanwhile.
+    // If the sender gets no processor, the trace does not grow meanwhile.
     if (signals_arrived == arrived_before) continue;
     arrived_before = signals_arrived;
     in_driver = 1;
@@ -228,7 +228,7 @@ void walk_all_paths(unsigned count, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     for (unsigned path = 0; path < count; ++path) descend(path, kDepth);
   }
-  // The largest resident size. Of this program alone: getrusage() would count what forked it, too.
+  // The largest resident size of this program alone: getrusage() would count what forked it, too.
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.rfind("VmHWM:", 0) == 0) std::puts(line.c_str());

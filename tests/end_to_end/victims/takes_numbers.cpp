@@ -59,7 +59,7 @@ void work(abi::CUcontext context, int rounds, std::atomic<int>* done) {
   }
 }
 
-// Of all children: lives in memory that they share.
+// Counts for all children: lives in memory that they share.
 std::atomic<int>* take_count = nullptr;
 
 void be_child(const char* path, unsigned first, int thread_count, int rounds, int moment) {

@@ -9,7 +9,7 @@ int cuMemFree_v2(unsigned long long);
 int cuGetProcAddress_v2(const char*, void**, int, unsigned long long, int*);
 int cuptiActivityEnable(int);
 
-// How many of the functions did what they do there.
+// The number of functions that did there what they do.
 [[gnu::visibility("default")]] int use_stand_in() {
   unsigned long long address = 0;
   void* function = nullptr;

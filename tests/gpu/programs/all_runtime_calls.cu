@@ -27,7 +27,7 @@ constexpr std::size_t kElementBytes = sizeof(float);
 
 __device__ unsigned char symbol_memory[kSymbolBytes];
 
-// What the copies work on; every buffer is kBufferBytes long.
+// The buffers for the copies; each is kBufferBytes long.
 struct Buffers {
   static constexpr std::size_t kBufferBytes = 4 * kMiB;
   std::vector<unsigned char> host = std::vector<unsigned char>(kBufferBytes, 7);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls cost: the median of many bursts of a few calls each, in microseconds a call. Linked
+// The cost of calls: the median of many bursts of a few calls each, in microseconds a call. Linked
 // with libcupti, so that a recorder which is asked to collect finds it. ../cupti_cost.py runs it
 // without a recorder and with one in each mode, and compares.
 //
-// Prints one line a figure: NAME VALUE. Also how long the first cuInit took, and how many bytes of
-// the device's memory went while the first copy, set and kernel ran.
+// Prints one line a figure: NAME VALUE. Also the time of the first cuInit, and the bytes of the
+// device's memory that went while the first copy, set and kernel ran.
 
 #include <cuda.h>
 #include <cuda_runtime.h>

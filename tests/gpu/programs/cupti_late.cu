@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with a profiler of its own that opens libcupti long after CUDA was initialised, as
-// profilers do that are plugins. What the profiler gets is printed: it must be the same whether
-// somebody else collects records in the process or not. Whoever collects, too, has the copies since
-// the profiler's first call.
+// profilers do that are plugins. It prints the profiler's records: they must be the same whether or
+// not other code collects records in the process. Such code has the copies since the profiler's
+// first call.
 
 #include <cuda_runtime.h>
 #include <cupti.h>

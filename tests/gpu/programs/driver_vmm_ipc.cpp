@@ -29,7 +29,7 @@ constexpr std::size_t kSharedBytes = 6 << 20;
 constexpr unsigned char kPlainPattern = 0x5a;
 constexpr unsigned char kPhysicalPattern = 0x3c;
 
-// What the first process tells the second, beside the file descriptor of the physical memory.
+// The first process's message to the second, beside the file descriptor of the physical memory.
 struct Message {
   CUipcMemHandle plain;
   std::uint64_t physical_bytes;

@@ -95,7 +95,7 @@ int main(int argument_count, char** arguments) {
               static_cast<unsigned long long>(ledger.live_bytes()),
               static_cast<unsigned long long>(ledger.live_count()));
 
-  // What a reset ends is leaked all the same.
+  // Memory that a reset ends is leaked all the same.
   const bool reset = has_option(argument_count, arguments, "--reset");
   const KindLedger leaked = ledger;
   if (reset) ledger.end_with_context();

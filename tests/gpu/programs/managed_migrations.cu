@@ -5,12 +5,12 @@
 //
 // Why the bytes are known: a page lies in one place at a time. A pass touches every page, or
 // prefetches the whole range, to the side where no page of it is; each then moves once. Passes take
-// milliseconds, so that the driver has no reason to see pages that thrash. What the driver chooses
-// is how many pages it moves at a time; see `managed_blocks` in compare.py.
+// milliseconds, so that the driver has no reason to see pages that thrash. The driver chooses how
+// many pages it moves at a time; see `managed_blocks` in compare.py.
 //
 // With heterogeneous memory management (HMM) memory of malloc that a kernel touches moves, too, and
 // would stand in the report's row of unknown memory; this program's kernels touch none.
-// Where the device cannot fault (no concurrent managed access), or reads the host's page tables
+// If the device cannot fault (no concurrent managed access), or reads the host's page tables
 // (64-bit Arm with NVLink), nothing of this is promised: then only the row of unknown memory is
 // checked.
 

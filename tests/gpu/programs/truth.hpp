@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a C++ program knows about its own memory, written as checks for compare.py. The keys are
-// those of truth.py beside this file; README.md describes them.
+// A C++ program's knowledge of its own memory, written as checks for compare.py. The keys are those
+// of truth.py beside this file; README.md describes them.
 #pragma once
 
 #include <unistd.h>

@@ -22,7 +22,7 @@ abi::CUresult count_call(const char* symbol, abi::CUresult result);
 // Ends the program with a message when a call that must succeed did not.
 void require_success(const char* symbol, abi::CUresult result);
 
-// Whether the driver exports the symbol.
+// True if the driver exports the symbol.
 bool has_symbol(const char* symbol);
 
 // The driver's name for a result.

@@ -6,7 +6,7 @@
 
 #include "tests/programs/support/driver.hpp"
 
-// What most programs do alike: start, allocate with the truth kept, end.
+// Shared by most programs: start, allocate with the truth kept, end.
 
 namespace gpumemtrace::programs {
 

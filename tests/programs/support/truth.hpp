@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// What a program did, by its own arithmetic, for tests to compare a report with. README.md in the
-// folder above describes the JSON.
+// A program's record of its own actions, by its own arithmetic, for tests to compare a report with.
+// README.md in the folder above describes the JSON.
 
 namespace gpumemtrace::programs {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program may end: by returning, by _exit, or with its clean-up in an atexit handler or in
+// The endings of a program: by returning, by _exit, or with its clean-up in an atexit handler or in
 // the destructor of a static object.
 #pragma once
 
