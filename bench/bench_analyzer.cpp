@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trace costs at rest, and how fast it becomes a report.
+// The size of a trace on disk, and the speed at which it becomes a report.
 //
 //   bench_analyzer [--folder DIR] [EVENTS...]      default: 1000000 10000000 100000000
 //
@@ -24,7 +24,7 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// How many events the traces have.
+// The number of events of each trace.
 std::vector<std::uint64_t> sizes_of(const Arguments& arguments) {
   if (arguments.others.empty()) return {1'000'000, 10'000'000, 100'000'000};
   std::vector<std::uint64_t> sizes;
@@ -85,7 +85,7 @@ void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
   rows.push_back(memory);
 }
 
-// What other settings cost, in analyses of the same trace: with them less without them.
+// The cost of other settings, in analyses of the same trace: with them less without them.
 Row what_if_row(const std::string& name, const SyntheticTrace& trace) {
   const auto usage_of = [&](bool with_settings) {
     return measure_child([&] {

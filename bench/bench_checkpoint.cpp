@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it takes to compact the older half of a trace into a checkpoint.
+// The cost of compacting the older half of a trace into a checkpoint.
 //
 //   bench_checkpoint [--folder DIR] [EVENTS...]      default: 10000000
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one of CUPTI's records costs once CUPTI has completed its buffer: the program's own profiler
-// served, the record read and handed to the recorder. CUPTI is played, so that its own cost is not
-// part of it.
+// The cost of one of CUPTI's records once CUPTI has completed its buffer: the program's own
+// profiler served, the record read and handed to the recorder. CUPTI is played, so that its own
+// cost is not part of it.
 //
 //   bench_cupti [--rounds N]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a preloaded library costs a process that never uses CUDA: exec of a tiny program until its
-// end, with and without LD_PRELOAD in turns.
+// The cost of a preloaded library for a process that never uses CUDA: exec of a tiny program until
+// its end, with and without LD_PRELOAD in turns.
 //
 //   bench_exec [PAIRS]
 

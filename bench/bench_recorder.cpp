@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What recording costs the traced thread.
+// The cost of recording on the traced thread.
 //
 //   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth]
 //   bench_recorder [--folder DIR] [--rounds N] sustained|stacks|full

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What work takes that runs in a process of its own.
+// The usage of work that runs in a process of its own.
 #pragma once
 
 #include <functional>

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::bench {
 
-// What is done at the innermost frame.
+// The work at the innermost frame.
 struct Work {
   void (*run)(void* argument);
   void* argument;
@@ -18,8 +18,8 @@ inline constexpr std::size_t kMostLevels = 63;
 // return addresses differ, as in real stacks.
 void run_below(std::size_t levels, const Work& work);
 
-// How many levels make a stack of so many frames where it is called from. Throws
-// std::runtime_error if the caller's own stack is too deep.
+// The levels that make a stack of so many frames at the call. Throws std::runtime_error if the
+// caller's own stack is too deep.
 [[nodiscard]] std::size_t levels_for(std::size_t frames);
 
 // The frames from here to the thread's start, as glibc's backtrace() counts them.

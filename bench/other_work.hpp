@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program does between two events: it reads other memory and runs other code, and what the
-// recorder needs leaves the nearest caches. In a loop of events alone everything is at hand.
+// A program's work between two events: it reads other memory and runs other code, and the
+// recorder's data leaves the nearest caches. In a loop of events alone everything is at hand.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every bench program does around what it measures.
+// Every bench program's frame around its measurements.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bench_python_stack.py calls by ctypes: a burst of blocks under the Python frames of the
+// Called by bench_python_stack.py through ctypes: a burst of blocks under the Python frames of the
 // calling thread.
 
 #include <cstdint>

@@ -24,7 +24,7 @@ constexpr std::uint32_t kWarmUpEvents = 64;
 constexpr cuda_abi::CUdeviceptr kAddress = 0x7f00'0000'0000;
 const auto kStream = reinterpret_cast<cuda_abi::CUstream>(std::uintptr_t{0x10});
 
-// What a burst repeats. `kEvents` records come of one run of `once`.
+// The work that a burst repeats. One run of `once` makes `kEvents` records.
 struct AllocateAndFree {
   static constexpr std::uint32_t kEvents = 2;
   static void once(const Calls& calls, std::uint32_t i) {
@@ -183,8 +183,8 @@ std::vector<double> measure_together(const RecorderBench& bench, std::size_t thr
   return medians;
 }
 
-// What the calling thread has used of a processor. Where threads wait for their turn, the time
-// stamps of a burst would count the others' work.
+// The calling thread's processor time. If threads wait for their turn, the time stamps of a burst
+// would count the others' work.
 double processor_ns() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

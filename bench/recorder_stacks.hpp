@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What native call stacks cost, measured at blocks of PyTorch's allocator: on a thread without
+// The cost of native call stacks, measured at blocks of PyTorch's allocator: on a thread without
 // Python frames a block that is handed out gets native frames and one that is taken back gets none,
 // so that the difference of the two is the stack.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a bench program found, as rows of the table that bench/run prints.
+// The results of a bench program, as rows of the table that bench/run prints.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ struct Row {
   std::string unit;
   double measured = 0;
   std::optional<double> at_most;          // the figure to reach, where there is one
-  std::optional<double> at_least;         // likewise
-  std::string beside;                     // what others need for the like
+  std::optional<double> at_least;         // as above
+  std::string beside;                     // others' numbers for the like
   std::map<std::string, double> context;  // absolute numbers, named with their unit
 };
 

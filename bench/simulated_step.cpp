@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pair_workloads.py calls by ctypes where there is no GPU: blocks as PyTorch's allocator tells
-// of them, with work between them, on the calling thread or on one that stands for the autograd
-// engine's. The calls release the GIL.
+// Called by pair_workloads.py through ctypes if there is no GPU: blocks as PyTorch's allocator
+// reports them, with work between them, on the calling thread or on one that stands for the
+// autograd engine's. The calls release the GIL.
 
 #include <dlfcn.h>
 

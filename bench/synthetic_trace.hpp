@@ -11,7 +11,7 @@ namespace gpumemtrace::bench {
 
 enum class Pattern {
   kTraining,       // PyTorch's own allocator: 1250 block events a step inside a few segments
-  kVaryingShapes,  // likewise, batches of varying length, placed by PyTorch's rules
+  kVaryingShapes,  // the same, batches of varying length, placed by PyTorch's rules
   kAsyncBackend,   // backend:cudaMallocAsync: 1248 stream-ordered calls a step
   kManyThreads,    // 64 threads, each with device memory of its own
   kCopies,         // one thread that copies, with two records of CUPTI for each of its calls

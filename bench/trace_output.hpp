@@ -76,7 +76,7 @@ class WriterOutput {
   }
 
  private:
-  // What a chunk of the ring holds.
+  // The bytes that a chunk of the ring holds.
   static constexpr std::size_t kImageBytes = trace::kMaxChunkBytes - 64;
 
   TraceOutput* output_;
