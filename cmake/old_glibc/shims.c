@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler's and others' static libraries want of glibc and glibc 2.28 does not have.
-// Linked into the program where GPUMEMTRACE_OLD_GLIBC is on; x86-64 only.
+// Functions that the static libraries of the compiler and others want of glibc and glibc 2.28 does
+// not have. Linked into the program where GPUMEMTRACE_OLD_GLIBC is on; x86-64 only.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -55,7 +55,7 @@ OURS uint32_t arc4random(void) {
   return value;
 }
 
-// Where the unwinder finds the tables of the code at an address.
+// The unwinder's search for the tables of the code at an address.
 struct search {
   uintptr_t address;
   struct dl_find_object* result;
