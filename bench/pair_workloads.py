@@ -111,7 +111,7 @@ def inference():
 class Simulated:
     """Layers of Python calls around a library that makes blocks."""
 
-    # How PyTorch waits for its engine: the recorder looks for this name.
+    # PyTorch's way of waiting for its engine: the recorder looks for this name.
     WAY_IN = compile("def _engine_run_backward(run, *arguments):\n    return run(*arguments)\n",
                      "/x/torch/autograd/graph.py", "exec")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What find_package(gpumemtrace) brings: the target gpumemtrace::api, which has the header
+# The package of find_package(gpumemtrace): the target gpumemtrace::api, which has the header
 # gpumemtrace.h and those for Catch2 and GoogleTest, and the function gpumemtrace_check().
 include(${CMAKE_CURRENT_LIST_DIR}/gpumemtrace-targets.cmake)
 find_program(GPUMEMTRACE_PROGRAM gpumemtrace HINTS ${CMAKE_CURRENT_LIST_DIR}/../../../bin)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is installed runs on every system with glibc 2.28 or a later one, wherever it was built: it is
-# linked with symbols of that version (old_glibc/make_stubs.py). Where that does not work, it needs the
-# glibc of the machine that built it, as usual.
+# Installed files run on every system with glibc 2.28 or a later one, wherever they were built: they
+# are linked with symbols of that version (old_glibc/make_stubs.py). If that does not work, they
+# need the glibc of the machine that built them, as usual.
 
 add_library(gpumemtrace_old_glibc INTERFACE)
 option(GPUMEMTRACE_OLD_GLIBC "Link what is installed for glibc 2.28 and later (x86-64)" ON)

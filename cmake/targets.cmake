@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every target of ours is compiled with, as one INTERFACE target, and functions that make the
-# few kinds of targets there are.
+# The options that every target of ours is compiled with, as one INTERFACE target, and functions
+# that make the few kinds of targets there are.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -35,7 +35,7 @@ if(GPUMEMTRACE_SANITIZE)
   target_link_options(gpumemtrace_sanitizers INTERFACE -fsanitize=${GPUMEMTRACE_SANITIZE})
 endif()
 
-# What the preloaded library can have of them: no thread sanitizer, and of the undefined-behaviour
+# Those that the preloaded library can have: no thread sanitizer, and of the undefined-behaviour
 # sanitizer the form that needs no library and ends the process by a trap.
 add_library(gpumemtrace_recorder_sanitizers INTERFACE)
 if(GPUMEMTRACE_SANITIZE MATCHES address)

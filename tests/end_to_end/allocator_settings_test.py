@@ -10,7 +10,7 @@ import support
 
 MIB = 1 << 20
 CARD = 1 << 30
-# What PyTorch's allocator would do; sizes in MiB.
+# The calls of PyTorch's allocator; sizes in MiB.
 ALLOCATOR = """
 import ctypes, sys, simcuda
 process = ctypes.PyDLL(None)
@@ -53,7 +53,7 @@ def empty_cache(*segments):
     call([giving_back(address, size) for address, size in segments])
 """
 BEGINS = "cuda = simcuda.Context()\n"
-# Of at most 60 MiB.
+# A program of at most 60 MiB.
 UNDER_A_LIMIT = """
 set_fraction(60 / 1024)
 first = segment(20)

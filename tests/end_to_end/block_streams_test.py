@@ -8,7 +8,7 @@ import unittest
 
 import support
 
-# What PyTorch's allocator would do: each stream has segments of its own.
+# The calls of PyTorch's allocator: each stream has segments of its own.
 PROGRAM = """
 import ctypes, threading, simcuda
 process = ctypes.PyDLL(None)

@@ -110,7 +110,7 @@ class GithubAction(Ci, support.EndToEnd):
         self.assertEqual(action["runs"]["using"], "composite")
         for step in action["runs"]["steps"]:
             self.assertEqual(step["shell"], "bash")
-            # What an input says is never a part of the script.
+            # The text of an input is never a part of the script.
             self.assertNotIn("${{", step["run"])
             values = {name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: inputs[found[1]], value)
                       for name, value in step["env"].items()}

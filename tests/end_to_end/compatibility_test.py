@@ -16,7 +16,7 @@ SOURCE = support.HERE.parent.parent
 EXPORTS = SOURCE / "tests" / "simulated_cuda" / "exports.inc"
 TOOLKIT = pathlib.Path("/usr/local/cuda/include")
 RUNTIMES = (11040, 11080, 12000, 12010, 12020, 12030, 12040, 12050, 12060, 12080, 12090, 13000)
-# What allocates, frees, maps, copies or sets; the rest asks or launches.
+# Functions that allocate, free, map, copy or set; the rest asks or launches.
 MEMORY = re.compile(r"^cu(Mem(?!Get|Is|Range|AddressGet)|Array(3D)?(Create|Destroy)|Mipmapped|"
                     r"Ipc(Open|Close)Mem|ImportExternalMemory|ExternalMemoryGet|"
                     r"DestroyExternalMemory)")

@@ -15,7 +15,8 @@ import support
 import tutorials_test
 
 ROOT = support.HERE.parent.parent
-# Of Markdown: after `](`, or after `[name]: ` at the beginning of a line; of HTML: a value of these.
+# In Markdown: after `](`, or after `[name]: ` at the beginning of a line; in HTML: a value of
+# these.
 LINK = re.compile(r"""(?:\]\(<?|^\[[^\]]+\]:\s+<?|\b(?:href|src|srcset)=["'])([^\s)>"'#]*)(?:#([^\s)>"']*))?""",
                   re.MULTILINE)
 ROOMS = ("analyzer", "bench", "cmake", "cupti", "preload", "tests", "tools", "trace")
@@ -174,7 +175,7 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
     NOT_RECORDED = {"cases/fragmented.py": "fills an H100 through PyTorch: tests/gpu has it",
                     "fragmented.py": "needs PyTorch and a GPU",
                     "torchrun": "is PyTorch's: tests/gpu runs torch_ddp under it"}
-    # What else is recorded allocates and frees.
+    # Other recorded programs allocate and free.
     PROGRAMS = ("train.py", "my_test")
     PROGRAM = (f"#!{support.PYTHON}\nimport simcuda\ncontext = simcuda.Context()\n"
                "context.free(context.alloc(1 << 20))\n")
@@ -226,7 +227,7 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
         self.assertEqual(len(outputs), len(read))
         for (page, line), (printed, exit_code) in zip(read, outputs):
             with self.subTest(page=page, command=line):
-                # What judges a job may say that it does not hold.
+                # Commands that judge a job may say that it does not hold.
                 judges = re.search(r" check | --max-", line)
                 self.assertIn(exit_code, (0, 23) if judges else (0,), printed)
 

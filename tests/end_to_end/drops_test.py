@@ -10,7 +10,7 @@ import unittest
 import support
 
 SMALLEST_RING = "2MiB"
-# How often a program is run until its ring was full: on a loaded machine the program may be the one
+# The most runs of a program until its ring was full: on a loaded machine the program may be the one
 # that waits for the processor.
 RUNS = 5
 ID = re.compile(r"\bid=(\d+)")

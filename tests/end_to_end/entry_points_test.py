@@ -50,8 +50,8 @@ class Lookups(support.EndToEnd):
             with self.subTest(driver=driver):
                 without = self.answers(support.driver_environment(), driver)
                 with_recorder = self.answers(support.recorded_environment(), driver)
-                # Where no driver is loaded, the error for a name that we export too tells our file
-                # instead of the caller's; that it is an error is what counts.
+                # If no driver is loaded, the error for a name that we export too tells our file
+                # instead of the caller's; only that it is an error counts.
                 with_recorder = [
                     line.replace(str(support.LIBRARY), str(VICTIMS / "lookups"))
                     if "cuInit): null" in line

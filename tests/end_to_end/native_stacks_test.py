@@ -14,7 +14,7 @@ sys.path.insert(0, str(support.HERE.parent / "gpu"))
 import native_lines  # noqa: E402 (the path has to be set first)
 
 VICTIM = support.VICTIMS / "stacks"
-# Where the program and where a thread begins; libc does not name the latter.
+# The begins of the program and of a thread; libc does not name the latter.
 ENDS = ("_start", "libc.so.6")
 
 

@@ -307,7 +307,7 @@ class Folders(Promises, support.EndToEnd):
         self.assertIn(f"left out traces/{old}", self.expect(0, "gpumemtrace check r.json").stdout)
         self.expect(23, "gpumemtrace check traces/ --all-runs")
         self.expect(23, f"gpumemtrace check traces/ traces/{old}")
-        # What ran once with other arguments, or from one parent, is no earlier run.
+        # A run with other arguments, or from one parent, is no earlier run.
         self.expect(0, f"gpumemtrace run --quiet -o more/ -- {support.PYTHON} keeps.py 1000")
         self.expect(0, f"gpumemtrace run --quiet -o more/ -- {support.PYTHON} keeps.py 2000")
         self.assertNotIn("left out", self.expect(23, "gpumemtrace check more").stdout)

@@ -76,7 +76,7 @@ class Interpreter:
                 for size, frames in {**first, **third}.items():
                     self.assert_frames(found[int(size)], frames, size)
                 for size, frames in second.items():
-                    # Of a second interpreter's frames all are told, or none.
+                    # Either all frames of a second interpreter are reported, or none.
                     if found[int(size)]:
                         self.assert_frames(found[int(size)], frames, size)
 

@@ -17,7 +17,7 @@ PUBLIC_FILES = re.compile(r"/(site|dist)-packages/(torch|numpy|triton)/|/lib/pyt
 PUBLIC_MODULES = re.compile(r"^(lib(c|m|torch\w*|c10\w*|cuda|cudart|cublas\w*|cudnn\w*|nccl|"
                             r"python3[\d.]*|stdc\+\+|gcc_s|pthread|dl|ffi)\.so|python3|ld-linux|"
                             r"linux-vdso|xla_cuda_plugin|xla_extension)")
-# What a name that replaces another looks like.
+# The form of a name that replaces another.
 PSEUDONYM = re.compile(r"^(argument|boot|GPU|file|function|host|library|owner|program|range|"
                        r"suppression|thread|trace)-\d+(\.\w+)?$")
 

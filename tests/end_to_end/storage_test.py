@@ -26,7 +26,7 @@ AT_ONCE = 3
 EVER = 1 << 62
 RUNS = 20
 INCOMPLETE = 24
-# What every run may have. On a busy machine the background thread, which never waits, may find the
+# Allowed in every run. On a busy machine the background thread, which never waits, may find the
 # ring full.
 HARMLESS = {"clock_not_calibrated", "detail_replaced_by_checkpoint", "dropped_others",
             "order_repaired", "steps_left_out"}

@@ -201,7 +201,7 @@ class LeftBehind(support.EndToEnd):
 
 
 class StackNeed(support.EndToEnd):
-    # What docs/internals/reliability.md promises.
+    # The promise of docs/internals/reliability.md.
     MOST_BYTES = 12 << 10
 
     def test_a_hook_takes_no_more_stack_than_is_promised(self):

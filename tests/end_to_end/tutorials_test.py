@@ -21,7 +21,7 @@ TIME = re.compile(r"\b[\d.]+ (ns|us|ms|s|min|h)\b")
 MARK = "=== end of block ==="
 
 
-# What the commands of docs/faq.md read: traces that were saved on GPUs (tests/data/gpu).
+# The traces that the commands of docs/faq.md read; they were saved on GPUs (tests/data/gpu).
 SAVED = ROOT / "tests" / "data" / "gpu"
 FAQ_TRACES = {"training": "torch_transformer_native", "fragmented": "case_fragmented_faulty",
               "full": "torch_oom", "growing": "case_inference_cache_faulty", "jax": "jax_train",
@@ -87,7 +87,7 @@ class OutOfMemory(Shown, support.EndToEnd):
     def test_the_tutorial_runs_as_it_stands(self):
         self.unpack("case_fragmented_faulty", "try/pieces/")
         self.check_document("tutorial-out-of-memory.md", 8, PYTHONPATH=ROOT / "preload" / "api")
-        # What it shows of PyTorch was recorded of this program.
+        # Its output about PyTorch was recorded of this program.
         program = (ROOT / "tests/gpu/programs/cases/fragmented.py").read_text()
         self.assertEqual((self.folder / "try/fragmented.py").read_text(), re.sub("  # fault: .*", "", program))
 

@@ -10,7 +10,7 @@ import unittest
 import support
 
 MIB = 1 << 20
-# What PyTorch's allocator would do; sizes in MiB.
+# The calls of PyTorch's allocator; sizes in MiB.
 ALLOCATOR = """
 import ctypes, simcuda
 process = ctypes.PyDLL(None)
@@ -54,8 +54,8 @@ release(second, 30)  # 50 and 40 are too much
 report(segment(40), 40)
 """
 IS_REFUSED = FLUSHES + "refuse(10)\n"
-# Of up to 500 MiB. With max_split_size_mb:128 the second block has a segment of its own, so that the
-# first one can go back: 450 MiB.
+# A program of up to 500 MiB. With max_split_size_mb:128 the second block has a segment of its own,
+# so that the first one can go back: 450 MiB.
 IS_REFUSED_BETWEEN = """
 first = segment(200)
 report(first, 200)
@@ -74,7 +74,8 @@ report(segment(40), 6)
 
 class WhatIfLimits(support.EndToEnd):
     def record_allocator(self, program):
-        # What PyTorch gives back for a request has the request's Python frames; here none has any.
+        # PyTorch frees segments for a request under the request's Python frames; here there are
+        # none.
         self.record(support.PYTHON, "-c", ALLOCATOR + program, GPUMEMTRACE_SIM_MEMORY=1 << 30,
                     GPUMEMTRACE_PYTHON=0, GPUMEMTRACE_NATIVE="off")
 

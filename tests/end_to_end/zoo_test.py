@@ -52,7 +52,7 @@ SAVED = {
     "cupti_copies": {"leak", "low_bandwidth", "pageable_copies"},
     "cupti_late": {"leak"},
     "cupy_program": {"pageable_copies"},
-    # Of XLA, with a setting that makes it ask the driver for every buffer.
+    # A program of XLA, with a setting that makes it ask the driver for every buffer.
     "flax_train": {"allocation_churn"},
     "leaks": {"leak"},
     "managed_migrations": {"managed_thrash"},

@@ -38,7 +38,7 @@ ROWS = (
 
 PROCESS_TIMEOUT_S = 60
 MOST_ROUNDS = 8
-# Of the time, for calls; the rest is for the training step, whose processes start slowly.
+# The share of the time for calls; the rest is for the training step, whose processes start slowly.
 SHARE_OF_CALLS = 0.3
 
 

@@ -48,7 +48,7 @@ TOOL_CASES = (
     ToolCase("tool_cuda_gdb", "cuda-gdb", ("-nx", "-batch", "-ex", "run", "--args"), "gdb"),
 )
 
-# What differs from run to run, or is about the recorder's own library and thread.
+# Lines that differ from run to run, or are about the recorder's own library and thread.
 OWN_LINES = re.compile(r"libgpumemtrace\.so|^\[(New Thread|Thread 0x|New process|Switching to Thread|Detaching after)")
 CHANGING = ((re.compile(r"0x[0-9a-fA-F]{5,}"), "ADDRESS"), (re.compile(r"\b(process|PID|LWP) \d+"), r"\1 N"),
             (re.compile(r"\[\d+\] "), "[N] "))

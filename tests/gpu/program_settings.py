@@ -86,7 +86,7 @@ def check(name, setting, share, others, plain):
     rows = {row.get("options"): row for row in device["rows"][1:]}
     results = [{"setting": setting, "real": counted(recorded), "row": predicted(device["rows"][0]),
                 "proof": device["recorded"]}]
-    # What the program sets itself comes behind the environment's.
+    # Settings that the program makes itself come after the environment's.
     for other in [] if name == "changing" else others:
         if other != setting:
             results.append({"setting": other, "real": counted(run(name, other, limit)),

@@ -89,7 +89,7 @@ def main():
         if row["options"] in SETTINGS:
             peak = plain[row["options"]]["reserved_peak_bytes"]
             low, high = row["low_bytes"], row["high_bytes"]
-            # Where not all sizes are known, a range that is too wide is no answer, and says so.
+            # If not all sizes are known, a range that is too wide is no answer, and says so.
             is_within = low is not None and low <= peak <= high
             check(is_within or (low is None and "sizes" in row["reason"]),
                   f"{row['options'] or 'default'}: {peak} bytes, predicted {low} to {high}, {row['basis']}"

@@ -21,7 +21,7 @@ CATEGORIES = ("parameter", "gradient", "optimizer_state", "buffer", "activation"
               "workspace", "other", "unknown")
 
 
-# Where the blocks of a category are made; what is kept although nobody needs it is `other`.
+# The lines that make the blocks of a category; blocks kept although unneeded are `other`.
 LINES = {"parameter": (41, "Model.__init__"), "gradient": (56, "backward"), "optimizer_state": (61, "step"),
          "buffer": (47, "Model.__init__"), "activation": (20, "Block.forward"), "input": (70, "load_batch"),
          "temporary": (75, "Block.forward"), "workspace": (82, "matmul"), "other": (88, "evaluate")}

@@ -231,7 +231,7 @@ def fragmentation_problems(place, row):
             yield f"{place}: external_fragmentation is not 1 - {largest} / {free}"
 
 
-# Of segments[]; and what they sum to in fragmentation[].
+# Keys of segments[], with those of fragmentation[] that they sum to.
 SEGMENT_SUMS = (("bytes", "reserved_bytes"), ("allocated_bytes", "allocated_bytes"),
                 ("stranded_bytes", "stranded_bytes"))
 

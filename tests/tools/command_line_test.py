@@ -24,7 +24,7 @@ STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
 os.environ.setdefault("ASAN_OPTIONS", "verify_asan_link_order=0")
 TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
-# What a recording can be told, and what `run` makes of an option that says so.
+# The settings of a recording, and the option of `run` for each.
 SETTINGS = {
     "OUTPUT": (["-o", "t.gmt"], "{folder}/t.gmt"),
     "FORCE": (["--force"], "1"),

@@ -18,7 +18,7 @@ def sums(rows, keys, value, wanted=lambda row: True):
     return {key: total for key, total in found.items() if total}
 
 
-# What the figures of a report are of.
+# The columns that say what a report's figures are about.
 PLACE = ("process", "device", "level")
 
 

@@ -86,7 +86,7 @@ class Reader(unittest.TestCase):
                 (cls.folder / name / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
 
     def setUp(self):
-        # What is left behind there is seen; pandas is not there where a test does not say so.
+        # Files left behind there are seen; pandas is not there unless a test says so.
         scratch = self.folder / "scratch"
         scratch.mkdir()
         self.addCleanup(scratch.rmdir)

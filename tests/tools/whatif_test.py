@@ -234,7 +234,7 @@ class WhatIf(unittest.TestCase):
     def test_unusable_bytes_have_the_lines_of_the_blocks_that_lie_there(self):
         for kind, name, cause, lines in (
                 ("gpu", "torch_vision", "too_small_pieces", {29, 31, 32}),
-                # Of both directions of a training, the backward pass at its call.
+                # In both directions of a training, the backward pass at its call.
                 ("gpu", "torch_transformer_expandable", "other_pool", {35, 38, 41, 75})):
             (device,) = self.ask(kind, name)
             self.assertIsNone(device["lines_reason"])

@@ -25,7 +25,7 @@ def scale_backward(engine):
     engine.report_here()
 
 
-# How PyTorch enters a Function's backward: in a file and by a name that the analyzer knows.
+# PyTorch's way into a Function's backward: in a file and by a name that the analyzer knows.
 WAY_IN = compile("class BackwardCFunction:\n    def apply(self):\n        self.function()\n",
                  "/x/torch/autograd/function.py", "exec")
 

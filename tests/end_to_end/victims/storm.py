@@ -47,7 +47,7 @@ def work(cuda, over, counts):
 
 
 def most_resident_bytes():
-    # Of this program alone: getrusage() would count what forked it, too.
+    # This program's own memory: getrusage() would count what forked it, too.
     with open("/proc/self/status") as status:
         line, = [line for line in status if line.startswith("VmHWM:")]
     return int(line.split()[1]) * 1024

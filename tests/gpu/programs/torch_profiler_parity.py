@@ -20,7 +20,7 @@ import tempfile
 import warnings
 
 STEPS = 3
-# How often CUPTI was busy with itself depends on its buffers.
+# CUPTI's own overhead depends on its buffers.
 NOT_COMPARED = ("overhead",)
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "overhead",
                   "cuda_sync", "ac2g")

@@ -49,7 +49,7 @@ def train(loading, measuring, foreign, steps=40):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        # What crosses streams is done when it is freed; of others the proof would rightly end.
+        # Blocks that cross streams are done when they are freed; else the proof would rightly end.
         torch.cuda.synchronize()
         with torch.cuda.stream(measuring):
             kept.append(torch.empty(random.randrange(1, 6) << 20, dtype=torch.uint8, device=DEVICE).fill_(1))
