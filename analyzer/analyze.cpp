@@ -67,7 +67,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   return report;
 }
 
-// So many timelines are to be read by somebody.
+// A reader cannot take in more timelines than this.
 std::size_t default_timeline_points(std::size_t traces) {
   constexpr std::size_t kMost = 1024;
   constexpr std::size_t kFewest = 256;

@@ -22,7 +22,7 @@ struct Row {
 // Prints the rows on standard output as one JSON array.
 void print_rows(const std::vector<Row>& rows);
 
-// One line on standard error for whoever waits.
+// One line on standard error for the waiting user.
 void say(const std::string& what);
 
 }  // namespace gpumemtrace::bench

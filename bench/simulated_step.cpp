@@ -47,7 +47,7 @@ void use_blocks(std::uint64_t base, std::uint32_t pairs, std::uint32_t multiplic
   }
 }
 
-// The engine's thread: sleeps until somebody waits for it.
+// The engine's thread: sleeps until another thread waits for it.
 class Engine {
  public:
   void run(std::uint32_t pairs, std::uint32_t multiplications) {

@@ -17,7 +17,7 @@ class SpinLock {
     }
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }  // pairs with lock()
-  // In a forked child, which has one thread: whoever held it is not there.
+  // In a forked child, which has one thread: the thread that held it is not there.
   void free_in_child() noexcept { unlock(); }
 
  private:

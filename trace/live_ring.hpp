@@ -11,7 +11,7 @@ namespace gpumemtrace::trace {
 
 // A copy in memory, laid out as the ring is, of the chunks that hold records; of a chunk that is
 // given to another use meanwhile nothing, because its records are in the packed file by then. So
-// whoever opens the packed file after this misses nothing. Not open where there is no memory.
+// opening the packed file after this misses nothing. Not open if there is no memory.
 OwnDescriptor copy_live_ring(const OwnDescriptor& ring);
 
 }  // namespace gpumemtrace::trace

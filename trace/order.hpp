@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which records took effect, and which results of a free leave nothing alive. Whoever
-// replays a trace needs both: the analyzer, and the recorder where it makes a checkpoint.
+// The order in which records took effect, and which results of a free leave nothing alive. Code
+// that replays a trace needs both: the analyzer, and the recorder where it makes a checkpoint.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,7 @@ namespace gpumemtrace::trace {
          crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum;
 }
 
-// A checksum says that a length is what somebody wrote, not that a recorder did.
+// A checksum shows that a length was written so, not that a recorder wrote it.
 [[nodiscard]] inline bool is_plausible(const BlockHeader& block) noexcept {
   return block.column_bytes <= kMaxColumnBytes &&
          block.stored_bytes <= ZSTD_COMPRESSBOUND(kMaxColumnBytes);

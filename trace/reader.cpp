@@ -405,7 +405,7 @@ consteval std::array<DeviceOffsets, 256> find_device_offsets() {
 }
 constexpr std::array<DeviceOffsets, 256> kDeviceOffsets = find_device_offsets();
 
-// The model keeps data for each device, which must not depend on how many numbers somebody wrote
+// The model keeps data for each device, which must not depend on how many numbers were written
 // into a file: numbers that no device has become kNoKnownDevice. Returns how many there were.
 std::uint64_t forget_impossible_devices(Image& image) {
   std::uint64_t count = 0;

@@ -62,7 +62,7 @@ inline constexpr std::uint16_t kFlagEstimated = 4;
 inline constexpr std::uint16_t kFlagAsynchronous = 8;
 // Stream 0 means the thread's own stream.
 inline constexpr std::uint16_t kFlagPerThreadStream = 16;
-// Set by checkpoints: the framework dealt blocks from this memory.
+// Set by checkpoints: this memory held the framework's blocks.
 inline constexpr std::uint16_t kFlagSegment = 32;
 // Stacks: there were more frames, at the outer end.
 inline constexpr std::uint16_t kFlagCut = 64;

@@ -77,8 +77,8 @@ class Process {
   [[nodiscard]] trace::ReadLosses read_losses() const { return merge_->losses(); }
   [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
 
-  // Opens the trace anew, to go on with what was recorded since then, or could not be taken yet; as
-  // in Looks. False if that cannot be told apart from what was taken, or would have changed it:
+  // Opens the trace again, to go on with records that came since then, or could not be taken yet;
+  // as in Looks. False if that cannot be told apart from what was taken, or would have changed it:
   // another file has its name, records are gone, or came late. The process is of no use then.
   // Throws trace::TraceError.
   [[nodiscard]] bool go_on(const Until& until);

@@ -54,7 +54,7 @@ namespace gpumemtrace::analyzer {
 // The same for people: without the words of unnamed namespaces, too.
 [[nodiscard]] std::string short_function_name(std::string_view function);
 
-// A pool that takes memory in large pieces and deals it out where this trace cannot see.
+// A pool that takes memory in large pieces and hands it out where this trace cannot see.
 struct OpaquePool {
   std::string_view owner;
   std::string_view name;

@@ -15,7 +15,7 @@
 namespace gpumemtrace::analyzer::replay {
 
 inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-// Every size that the allocator deals with is a multiple of it.
+// Every size that the allocator uses is a multiple of it.
 inline constexpr std::uint64_t kUnitBytes = 512;
 // Requests up to this come from the small pool.
 inline constexpr std::uint64_t kLargestSmallBytes = kMib;

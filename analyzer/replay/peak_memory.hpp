@@ -18,7 +18,7 @@ namespace gpumemtrace::analyzer::replay {
 enum class Cause : std::uint8_t {
   kRounding,      // blocks larger than the request
   kPieces,        // free, of the request's pool and stream, too small for it
-  kOversize,      // free, likewise, kept for large requests by max_split_size_mb
+  kOversize,      // free as well, kept for large requests by max_split_size_mb
   kOtherPool,     // free, of the same stream, for small or for large requests
   kOtherStreams,  // free, of other streams or private pools
   kRestOfSegment  // of the driver's newest segment, behind the request

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)>
     "owner",    "program", "range", "suppression", "tensor",   "thread", "trace"};
 
 // Libraries that everybody has or can have, by the whole name before ".so": a longer name may be
-// somebody's own.
+// a person's own.
 constexpr auto kPublicLibraries = std::to_array<std::string_view>({
     "ld-linux-aarch64",
     "ld-linux-x86-64",

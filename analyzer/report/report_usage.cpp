@@ -98,7 +98,7 @@ struct OwnerSums {
   std::uint64_t allocations = 0;
 };
 
-// Segments of the framework are its own, whoever asked the driver for them.
+// Segments of the framework are its own, whichever code asked the driver for them.
 void count_allocations(const ReportContext& context, const ReportProcess& process,
                        const Account& account, std::map<std::string, OwnerSums>& owners) {
   const ProcessModel& model = process.model();

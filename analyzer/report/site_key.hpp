@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A line of the program that asks for memory, on one device and level. Whoever sums by it chooses
-// one of the call stacks there: that of the identity is not compared.
+// A line of the program that asks for memory, on one device and level. The code that sums by it
+// chooses one of the call stacks there: that of the identity is not compared.
 struct SiteKey {
   std::int32_t device = kHostDevice;
   Level level = Level::kDriver;

@@ -42,7 +42,7 @@ struct Timeline : OnLevel {
   }
 };
 
-// An instant that the program, or somebody with `ctl`, gave a name.
+// An instant that the program, or a user with `ctl`, gave a name.
 struct Mark {
   std::string process;
   std::string name;

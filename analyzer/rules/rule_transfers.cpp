@@ -123,7 +123,7 @@ std::uint64_t count_steps(const rows::Report& report, const std::string& process
   return last < first ? 0 : last - first + 1;
 }
 
-// - What was sent again is told as a warning at any share: whoever records hashes asked for it.
+// - Repeated copies are a warning at any share: a user who records hashes asked for it.
 // - To look at a result once a step is what most programs are for.
 bool costs_little(const rows::Hotspot& row, const RuleInput& input) {
   if (row.rule == Rule::kRepeatedCopies) return false;

@@ -54,8 +54,8 @@ class ModuleMap {
 
   Modules modules_;
   StillLoaded still_loaded_;  // by first address; none lies over another
-  // The others: the index at i is of 2^i of them, or there is none. So each is sorted anew as often
-  // as their number doubles.
+  // The others: the index at i is of 2^i of them, or there is none. So each is sorted again as
+  // often as their number doubles.
   std::vector<std::unique_ptr<const Index>> unloaded_;
 };
 

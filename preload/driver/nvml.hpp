@@ -38,7 +38,7 @@ struct Link {
   std::uint32_t width = 0;
 };
 
-// Opens the library. A forked child opens it anew: its parent's does not work there.
+// Opens the library. A forked child opens it again: its parent's does not work there.
 //
 // The thread that starts the recording waits until the library is opened, so that it makes no child
 // meanwhile: loading takes the loader's lock and libc's memory, and a child would inherit them

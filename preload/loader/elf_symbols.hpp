@@ -77,7 +77,7 @@ void* find_symbol_behind(const void* ours, const char* symbol) noexcept;
 // address: its tables are read through the kernel and may hold anything. No lock; time is bounded.
 void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept;
 
-// Address of a symbol of the first of these modules that defines it; likewise.
+// Address of a symbol of the first of these modules that defines it; the same otherwise.
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept;
 
 }  // namespace gpumemtrace::preload

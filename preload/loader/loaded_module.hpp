@@ -26,7 +26,7 @@ struct LoadedModule {
 // Finds the module whose segments surround the address, which stays loaded meanwhile: a function of
 // it calls or is called. Any thread, signal handlers too; no lock.
 // With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
-// nothing is found while a library is being unloaded and until the list is made anew.
+// nothing is found while a library is being unloaded and until the list is made again.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
 // The start of the module around the address; 0 if none is found. Reads nothing of the module, so
@@ -52,7 +52,7 @@ struct Unloads {
 };
 extern constinit Unloads unloads [[gnu::visibility("hidden")]];
 
-// Whoever runs a library's code at an address where another one was has loaded it after that one
+// A thread that runs a library's code where another library was has loaded it after that one
 // was unmapped, and so sees the unload running or, in this order, its count.
 [[nodiscard]] inline bool unload_is_running() noexcept {
   return unloads.running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()

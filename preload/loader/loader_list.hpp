@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that the loader has mapped, read from the list that it keeps for debuggers.
 //
-// Without the loader's lock: whoever makes a child while another thread holds that lock leaves the
-// child without a loader. fork resets a part of the locks, raw clone none, and the background
-// thread would look at the list at a moment that the program cannot know.
+// Without the loader's lock: a thread that makes a child while another thread holds that lock
+// leaves the child without a loader. fork resets a part of the locks, raw clone none, and the
+// background thread would look at the list at a moment that the program cannot know.
 //
 // What is read may change or go away meanwhile, so everything is read through the kernel, and a
 // look counts only if the list was the same before and after it.

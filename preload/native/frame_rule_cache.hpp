@@ -87,7 +87,7 @@ class RuleCache {
     std::uint64_t present = entry.key.load(std::memory_order_relaxed);  // checked by the exchange
     if (present == kBusy || present == key ||
         !entry.key.compare_exchange_strong(present, kBusy, std::memory_order_relaxed)) {
-      return;  // somebody else is at it; the next walk finds theirs or tries again
+      return;  // another thread is at it; the next walk finds its rule or tries again
     }
     entry.rule.store(rule, std::memory_order_release);  // pairs with find(): kBusy is seen with it
     entry.key.store(key, std::memory_order_release);  // pairs with find(): the rule is seen with it

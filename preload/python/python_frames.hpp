@@ -3,9 +3,9 @@
 // calling anything that could run Python code, allocate or wait.
 //
 // It is safe because a hook's thread is inside a C call of Python. It executes no byte code, so no
-// thread pushes, pops or frees its frames, whoever holds the GIL; each frame keeps its code object
-// alive. All reads are bounded and checked, and the first walks of a process read through the
-// kernel, so that wrong offsets cannot crash the program.
+// thread pushes, pops or frees its frames, whichever holds the GIL; each frame keeps its code
+// object alive. All reads are bounded and checked, and the first walks of a process read through
+// the kernel, so that wrong offsets cannot crash the program.
 //
 // CPython 3.9 to 3.14, release builds with a GIL. Otherwise: off, with the reason in the trace.
 #pragma once

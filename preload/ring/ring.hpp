@@ -74,7 +74,7 @@ class Ring {
     const std::uint64_t end = header_->used_bytes.load(std::memory_order_acquire);
     for (std::uint64_t offset = trace::kRingHeaderBytes; offset < end;) {
       auto* chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset);
-      if (chunk->bytes < trace::kMinChunkBytes) return;  // somebody else wrote to the file
+      if (chunk->bytes < trace::kMinChunkBytes) return;  // another process wrote to the file
       visit(*chunk);
       offset += chunk->bytes;
     }

@@ -91,7 +91,8 @@ bool write_own_code(std::uint32_t id, const void* object) noexcept {
 }
 
 bool write_other_code(std::uint32_t id, const void* object) noexcept {
-  static constinit python::CodeCopy code = {};  // large, and of whoever looks who waits
+  static constinit python::CodeCopy code =
+      {};  // too large for the stack; for the thread inside a waiting look
   if (!python::copy_code(object, code)) return true;
   return write_code_text(id, code.first_line, trace::CodeText::kName,
                          {code.name, code.name_bytes}) &&
@@ -213,7 +214,7 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
 // Writes a WaitingStack record for each Python thread that waits: some microseconds, mostly of one
 // system call.
 [[gnu::noinline, gnu::cold]] void look_who_waits(const CallGuard& guard) noexcept {
-  static constinit python::WaitingLook waiting;  // large, and of whoever looks who waits
+  static constinit python::WaitingLook waiting;  // as above
   const ErrnoKeeper errno_keeper;
   waiting.look(settings.depth_limit);
   for (const python::WaitingThread& thread : waiting.found()) {

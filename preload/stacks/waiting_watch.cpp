@@ -16,7 +16,7 @@ constexpr std::uint64_t kLongestUs = 10'000;
 // Hints, nothing is ordered by them. In a cache line of their own.
 struct alignas(64) Hints {
   std::atomic<bool> python_ran = false;      // since the last look or recorded wait
-  std::atomic<bool> waits_recorded = false;  // whoever waits now has recorded it
+  std::atomic<bool> waits_recorded = false;  // all that wait now have recorded it
 };
 constinit Hints hints;
 

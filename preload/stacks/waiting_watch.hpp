@@ -4,12 +4,12 @@
 //
 // Who waits, and where, changes only while the engine is without work, or after the thread that
 // waited has run Python again. So an engine's thread looks where it had been quiet for longer than
-// between two operators of one pass, or somebody ran Python since the last look; and now and then
+// between two operators of one pass, or a thread ran Python since the last look; and now and then
 // in between, because a thread that waits again at once, and records nothing before, is told by
 // neither.
 //
 // Of PyTorch 2 the thread itself passes through a hook of ours before it waits. Then a look is due
-// only if somebody has run Python since: the analyzer takes an event of the thread's own for the
+// only if a thread has run Python since: the analyzer takes an event of the thread's own for the
 // end of its wait.
 #pragma once
 

@@ -258,7 +258,7 @@ Outcome completed_buffers() {
                                  }}));
 }
 
-// CUPTI keeps all buffers but one, which is filled anew as soon as it was read.
+// CUPTI keeps all buffers but one, which is filled again as soon as it was read.
 Outcome reused_buffer() {
   Stage stage;
   Scenario scenario = stage.scenario({[] {

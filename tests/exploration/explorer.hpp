@@ -84,7 +84,7 @@ void watch_file(const void* begin, std::size_t bytes);
 void file_changes();
 // An object of static thread-local storage, of which each thread is to have its own.
 void make_thread_local(void* object, std::size_t bytes);
-// Whoever reads these bytes now needs them to have been published to it.
+// A thread that reads these bytes now needs them to have been published to it.
 void read_published(const void* begin, std::size_t bytes);
 
 }  // namespace gpumemtrace::exploration

@@ -88,7 +88,7 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
       return "a store over what another thread may still read";
     }
     (writes ? byte.plain_writes : byte.plain_reads)[thread] = clocks_[thread][thread];
-    // From here on it is another object, or the same one made anew.
+    // From here on it is another object, or the same one made again.
     if (writes) places_.erase(place + i);
   }
   return {};

@@ -75,7 +75,7 @@ Outcome hand_out() {
       world.scenario({thread(0, 3), thread(100, 1), [&] { world.pack_sealed(); }}, false));
 }
 
-// The same chunk again and again: what is packed and recycled is filled anew at once.
+// The same chunk again and again: it is filled as soon as it was packed and recycled.
 Outcome recycling() {
   World world({2});
   return explore(world.scenario({[&] {

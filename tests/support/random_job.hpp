@@ -273,7 +273,7 @@ class RandomJob {
     }
     if (record.address != 0) call(record);
   }
-  // The framework deals its first block from memory that has been there for a while.
+  // The framework hands out its first block from memory that has been there for a while.
   void late_owner() {
     auto chosen = live_.lower_bound(below(120) << 24);
     if (chosen == live_.end()) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The published example holds what the rules make of its other sections.
-// GPUMEMTRACE_UPDATE_DOCUMENTS=1 writes it anew.
+// GPUMEMTRACE_UPDATE_DOCUMENTS=1 writes it again.
 #include <cstdlib>
 #include <fstream>
 

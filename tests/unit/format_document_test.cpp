@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // docs/internals/format.md lists every record kind and field. Its tables are written from the
-// declarations: run this test with GPUMEMTRACE_UPDATE_DOCUMENTS=1 to write them anew.
+// declarations: run this test with GPUMEMTRACE_UPDATE_DOCUMENTS=1 to write them again.
 
 #include <algorithm>
 #include <cstdlib>

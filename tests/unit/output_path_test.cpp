@@ -92,7 +92,7 @@ TEST_CASE("without a name there is one by program, host, rank and process", "[un
   CHECK(expand("", job) == here("gpumemtrace-77/" + begin + ".r3" + end));
   CHECK(expand("", rank_of("3", "4")) == here("gpumemtrace-job/" + begin + ".r3" + end));
   CHECK(expand("", rank_of("0", "1", "77")) == here(begin + ".r0" + end));
-  // Whoever names a folder has said where.
+  // A user who names a folder has chosen the place.
   CHECK(expand("/t/", job) == "/t/" + begin + ".r3" + end);
 }
 

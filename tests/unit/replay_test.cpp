@@ -372,7 +372,7 @@ TEST_CASE("places matter only from the first request of several answers on", "[u
   const std::vector<Event> events = tied_requests(1);
   const std::vector<Event> before(events.begin(), events.end() - 3);
   const std::vector<Event> rest(events.end() - 3, events.end());
-  // Dealt again there, segments lie as they would had they lain so from the beginning.
+  // Placed again there, segments lie as if they had lain so from the beginning.
   for (std::uint32_t sample = 0; sample < 20; ++sample) {
     PolicyReplay moved(settings_of(""), {}, {}, {});
     moved.apply(before);

@@ -77,7 +77,7 @@ bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view
   return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
-// Empty if somebody has removed it.
+// Empty if it was removed.
 std::string current_folder() {
   std::error_code error;
   return std::filesystem::current_path(error).string();

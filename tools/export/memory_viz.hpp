@@ -12,7 +12,7 @@ namespace gpumemtrace::tools {
 
 // The pickle that torch.cuda.memory._dump_snapshot() would have written, as far as it is known:
 // - Level::kFramework: the framework's blocks, in the segments that they lie in; kDriver: each
-//   allocation of device memory as a segment of its own, whoever made it.
+//   allocation of device memory as a segment of its own, whichever code made it.
 // - Sizes are those of the blocks, which can be larger than what was asked for. Streams are not
 //   known: all are 0.
 // - Frames of a free are none; where the allocation is older than the history, they name the

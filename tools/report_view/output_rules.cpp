@@ -49,7 +49,7 @@ bool is_trace(const std::string& begin) {
   return magic == trace::kFileMagic || magic == trace::kRingMagic;
 }
 
-// The traces of a folder; none if it cannot be read, which whoever reads it says.
+// The traces of a folder; none if it cannot be read, which the code that reads it reports.
 std::vector<fs::path> traces_in(const fs::path& folder) {
   try {
     return trace::find_traces({folder});

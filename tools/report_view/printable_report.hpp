@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::tools {
 
-// Every name and sentence in it, which come from the trace or from a file of somebody else, as
+// Every name and sentence in it, which come from the trace or from a file of another user, as
 // printable() has it.
 [[nodiscard]] analyzer::rows::Report printable(analyzer::rows::Report report);
 

@@ -218,7 +218,7 @@ bool is_without_trace(const std::vector<fs::path>& inputs) {
     } catch (const trace::NoTrace&) {
       continue;
     } catch (const trace::TraceError&) {
-      return false;  // whoever reads it says why it cannot
+      return false;  // the code that reads it reports the error
     }
   }
   return true;

@@ -51,7 +51,7 @@ Lines symbol_lines(const Report& report, const SummaryDetail& detail) {
       detail.width);
 }
 
-// The largest holder on a device, where it is one allocation in which XLA deals out memory.
+// The largest holder on a device, if it is one allocation in which XLA hands out memory.
 const rows::Holder* preallocation(const Report& report, const rows::Usage& usage) {
   for (const rows::Peak& peak : report.peak) {
     const bool is_there = peak.process == usage.process && peak.device == usage.device &&

@@ -47,7 +47,7 @@ void remove_spent_rings(std::vector<WrittenTrace>& traces) {
     try {
       if (!trace::TraceFile(trace.path).ring_is_spent()) continue;
     } catch (const trace::TraceError&) {
-      continue;  // whoever reads it will be told
+      continue;  // the code that reads it reports the error
     }
     std::error_code ignored;
     std::filesystem::remove(ring_of(trace.path), ignored);

@@ -301,7 +301,7 @@ std::uint64_t bytes_of_jax(const Report& report, const WhatIf& device) {
   return bytes;
 }
 
-// XLA deals out the memory, and what PyTorch's allocator has is next to nothing beside it.
+// XLA hands out the memory, and PyTorch's allocator has next to nothing beside it.
 bool is_of_jax(const Report& report, const WhatIf& device) {
   constexpr std::uint64_t kTrifle = 100;  // one part of so many
   std::uint64_t pytorchs = 0;

@@ -62,7 +62,7 @@ class PartTimeline {
   std::vector<std::unique_ptr<Page>> pages_;  // none for buckets where nothing changes
 };
 
-// - Changes come in the order of time, and whoever tells one has moved the grid there.
+// - Changes come in the order of time, and the caller has moved the grid there before.
 // - What a part is becomes known when something of it is released, or at the end. Its life counts
 //   then in every bucket whose maximum lies in it: in the closed ones for good, in the open one
 //   until that has a higher maximum.

@@ -166,7 +166,7 @@ void Framework::unindex_pages(std::uint32_t id, std::uint64_t address, std::uint
     Page* known = pages_.find(page);
     if (known == nullptr) continue;
     if (known->overlaps != 0) {
-      // The ordered index still finds whoever shares the page.
+      // The ordered index still finds the blocks that share the page.
       --known->overlaps;
     } else if (known->segment == id) {
       Page erased;

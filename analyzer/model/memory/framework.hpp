@@ -16,7 +16,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// A piece of memory that the framework deals blocks from: one driver allocation, or one
+// A piece of memory that holds the framework's blocks: one driver allocation, or one
 // reservation of virtual memory, of which `bytes` are mapped.
 struct Segment {
   std::uint64_t born = 0;  // when the driver handed it out; of a reservation each piece has its own

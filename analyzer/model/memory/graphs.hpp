@@ -35,7 +35,7 @@ struct GraphExecutable {
 // The model: a node costs nothing. A launch makes every allocation of its graph live, and then
 // runs the graph's own free nodes, as if it ran at once. Memory that a graph allocates and does not
 // free lives on until a free from outside, also when the graph is destroyed (CUDA Programming
-// Guide, "Graph Memory Nodes"); a launch with such memory still live begins it anew.
+// Guide, "Graph Memory Nodes"); a launch with such memory still live begins it again.
 class Graphs {
  public:
   void begin_capture(std::uint64_t stream) { captures_[stream] = GraphMemory{}; }

@@ -16,7 +16,7 @@ struct OpenHandle {
   HandleKind kind = HandleKind::kVmm;
   CallSite site;  // of the call that opened it
   std::int32_t device = kUnknownDevice;
-  bool is_segment = false;  // the framework deals blocks from its memory
+  bool is_segment = false;  // its memory holds the framework's blocks
   bool knows_bytes = false;
   std::uint64_t bytes = 0;
   std::uint64_t time = 0;

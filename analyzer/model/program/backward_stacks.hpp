@@ -116,7 +116,7 @@ class BackwardStacks {
 
   Waiting waiting_;
   std::uint32_t waiting_number_ = 0;
-  std::uint64_t waiting_until_ = 0;  // times before this one have the same answer; 0 = ask anew
+  std::uint64_t waiting_until_ = 0;  // times before this one have the same answer; 0 = search again
   std::map<Waiting, std::uint32_t> waiting_numbers_;
   FlatMap<Slot, &Slot::key> slots_;
   std::vector<JoinedStack> joined_;

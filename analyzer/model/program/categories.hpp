@@ -68,7 +68,7 @@ struct BlockFacts {
   bool backward_sized = false;   // backward made a block of its size
   WorkspaceSign workspace = WorkspaceSign::kNone;
   bool on_engine = false;       // a thread of PyTorch's autograd asked for it
-  bool recomputed = false;      // by forward, run anew for backward
+  bool recomputed = false;      // by forward, run again for backward
   bool is_of_update = false;    // an optimizer made it where it computes with its state
   bool under_autograd = false;  // backward may need it
   bool is_loaded_copy = false;  // read from a file, and then copied to another block

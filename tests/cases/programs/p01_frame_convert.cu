@@ -56,7 +56,7 @@ __global__ void depth_to_disparity(const uint16_t* depth, float* disparity, int 
   if (i < n) disparity[i] = depth[i] ? factor / depth[i] : 0.f;
 }
 
-// A buffer on the GPU that is made anew only when more is needed.
+// A buffer on the GPU that is made again only when more is needed.
 struct ReusedBuffer {
   void* data = nullptr;
   size_t size = 0;

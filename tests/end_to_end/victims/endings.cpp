@@ -71,7 +71,7 @@ void end_by_segmentation_fault() {
 }
 void return_from_main() {}
 void end_by_exception() { throw std::runtime_error("nobody catches this"); }
-// Deaf to SIGTERM: whoever wants it to end must kill it.
+// Deaf to SIGTERM: only SIGKILL ends it.
 void wait_for_sigkill() {
   signal(SIGTERM, [](int) {});
   std::printf("deaf\n");

@@ -17,7 +17,7 @@ using Callback = void (*)(std::size_t bytes);
 constexpr std::size_t kBytes = 512;
 constexpr int kDeepest = 10;
 // Rounds of the threads between two libraries: each unload makes every thread work out its unwind
-// rules anew.
+// rules again.
 constexpr std::uint64_t kRoundsBetweenLibraries = 2000;
 
 std::atomic<std::uint64_t> rounds_done = 0;
