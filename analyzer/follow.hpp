@@ -48,7 +48,7 @@ class Follower {
   [[nodiscard]] JobNow look();
   // The same of a saved job, as it was at a time of its machine's monotonic clock; the times rise.
   [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);
-  // How often the job had to be read from its start; 1 after the first refresh.
+  // Counts how often the job had to be read from its start; 1 after the first refresh.
   [[nodiscard]] std::uint64_t beginnings() const;
 
  private:

@@ -159,7 +159,7 @@ class FollowedJob {
 
   // Throws trace::TraceError if no trace can be read. The times of looks rise.
   [[nodiscard]] const Job& look(const Until& until);
-  // How often the job was read from its start.
+  // Counts how often the job was read from its start.
   [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }
 
  private:

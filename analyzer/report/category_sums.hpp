@@ -37,7 +37,7 @@ class CategorySums {
   return sums;
 }
 
-// Of these, the bytes whose category the program itself gave.
+// The part of these whose category the program itself gave.
 [[nodiscard]] inline rows::NamedNumbers exact_categories_of(const Holders& holders) {
   constexpr std::array kTold = {Category::kParameter, Category::kGradient,
                                 Category::kOptimizerState, Category::kBuffer};

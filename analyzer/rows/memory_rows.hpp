@@ -79,7 +79,7 @@ struct Peak : OnLevel {
   OptionalNumber step;
   std::vector<Holder> holders;
   std::optional<NamedNumbers> categories;  // the framework's blocks by their use
-  // Of these bytes, those whose category the program itself gave; if it gave any.
+  // The part of these bytes whose category the program itself gave; if it gave any.
   std::optional<NamedNumbers> categories_exact;
   bool is_exact = true;
 

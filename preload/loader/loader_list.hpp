@@ -3,10 +3,10 @@
 //
 // Without the loader's lock: a thread that makes a child while another thread holds that lock
 // leaves the child without a loader. fork resets a part of the locks, raw clone none, and the
-// background thread would look at the list at a moment that the program cannot know.
+// background thread would read the list at a time that the program cannot know.
 //
-// What is read may change or go away meanwhile, so everything is read through the kernel, and a
-// look counts only if the list was the same before and after it.
+// The list may change or go away meanwhile, so it is read through the kernel, and a reading counts
+// only if the list was the same before and after it.
 #pragma once
 
 #include <link.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to look who waits for PyTorch's autograd engine. The engine's threads have no Python frames;
-// what they do is the doing of a thread that waits for them in Python.
+// Chooses the times to sample which thread waits for PyTorch's autograd engine. The engine's
+// threads have no Python frames; they work for a thread that waits for them in Python.
 //
-// Who waits, and where, changes only while the engine is without work, or after the thread that
-// waited has run Python again. So an engine's thread looks where it had been quiet for longer than
-// between two operators of one pass, or a thread ran Python since the last look; and now and then
-// in between, because a thread that waits again at once, and records nothing before, is told by
-// neither.
+// The waiting thread and its stack change only while the engine is without work, or after the
+// thread that waited has run Python again. So an engine's thread takes a sample if it had been
+// quiet for longer than between two operators of one pass, or if a thread ran Python since the last
+// sample; and now and then in between, because neither shows a thread that waits again at once and
+// records nothing before.
 //
-// Of PyTorch 2 the thread itself passes through a hook of ours before it waits. Then a look is due
-// only if a thread has run Python since: the analyzer takes an event of the thread's own for the
-// end of its wait.
+// With PyTorch 2 the thread itself passes through a hook of ours before it waits. Then a sample
+// is due only if a thread has run Python since: the analyzer takes an event of the thread's own for
+// the end of its wait.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ import compare
 TIMEOUT_S = 60
 PLACE = re.compile(r"(.*):(\d+)( \(discriminator \d+\))?$")
 
-# function: its own name; file: without folders; line: 0 where it is not known.
+# function: its own name; file: without folders; line: 0 if it is not known.
 Frame = collections.namedtuple("Frame", "function file line")
 
 

@@ -172,7 +172,7 @@ constexpr FlowKind flow_of(Level level) {
                                                           : FlowKind::kRest;
 }
 
-// How the sizes of a group's allocations rose, from one to the next, up to the last one.
+// The rise of the sizes of a group's allocations, from one to the next, up to the last one.
 struct RisingSizes {
   std::uint64_t first_bytes = 0;
   std::uint64_t last_bytes = 0;

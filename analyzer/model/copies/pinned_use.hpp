@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of each allocation of pinned host memory the program's copies used.
+// The part of each allocation of pinned host memory that the program's copies used.
 #pragma once
 
 #include <algorithm>
