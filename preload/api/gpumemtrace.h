@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program can tell gpumemtrace about its own course. C and C++, this header alone: nothing
- * to link (before glibc 2.34: -ldl). In a process that does not run under gpumemtrace every call
- * does nothing, so the calls may stay in the program.
+/* Calls by which a program names its own steps and ranges for gpumemtrace. C and C++, this header
+ * alone: nothing to link (before glibc 2.34: -ldl). In a process that does not run under gpumemtrace
+ * every call does nothing, so the calls may stay in the program.
  *
  *   for (;;) {
  *     gpumemtrace_step();
@@ -11,8 +11,8 @@
  *   }
  *
  * All functions may be called from any thread and never fail. Names are UTF-8; they are copied, and
- * cut at 512 bytes. What is said before the first CUDA call is not kept, except for the number of
- * steps, for suppressions, and for the last of start and stop. */
+ * cut at 512 bytes. Calls before the first CUDA call are not kept, except for the number of steps,
+ * for suppressions, and for the last of start and stop. */
 #ifndef GPUMEMTRACE_H
 #define GPUMEMTRACE_H
 
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* The function of the preloaded library; NULL where it is not there. Each call site asks once:
+/* The function of the preloaded library; NULL if it is not there. Each call site asks once:
  * `known` holds the answer, `gpumemtrace_absent_` stands for NULL. */
 static inline void gpumemtrace_absent_(void) {}
 
@@ -48,15 +48,15 @@ static inline void gpumemtrace_step(void) {
   if (function != NULL) function();
 }
 
-/* Names this moment. */
+/* Gives the present time a name. */
 static inline void gpumemtrace_mark(const char* name) {
   static gpumemtrace_function_ known;
   gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_mark");
   if (function != NULL) ((void (*)(const char*))function)(name);
 }
 
-/* As the name of a mark: what is allocated up to here is no leak, such as what the first use of a
- * library keeps. The last of such marks counts. */
+/* As the name of a mark: memory allocated before it is no leak, such as memory that the first use of
+ * a library keeps. The last of such marks counts. */
 #define GPUMEMTRACE_LEAKS_FROM_HERE "gpumemtrace: leaks from here"
 
 /* A range of the calling thread begins; it lasts until the matching gpumemtrace_pop. */
@@ -73,7 +73,7 @@ static inline void gpumemtrace_pop(void) {
   if (function != NULL) function();
 }
 
-/* What a storage of the framework is for. */
+/* The use of a storage of the framework. */
 #define GPUMEMTRACE_PARAMETER 1
 #define GPUMEMTRACE_GRADIENT 2
 #define GPUMEMTRACE_OPTIMIZER_STATE 3
@@ -94,7 +94,7 @@ static inline void gpumemtrace_tensor(const void* storage, size_t bytes, int rol
   }
 }
 
-/* `gpumemtrace check` is to leave findings out: lines of a suppressions file, such as
+/* Lets `gpumemtrace check` leave findings out: lines of a suppressions file, such as
  * "leak:^load_plugin$\ntransfer:legacy". The text is copied. */
 static inline void gpumemtrace_suppress(const char* lines) {
   static gpumemtrace_function_ known;
@@ -109,7 +109,7 @@ static inline void gpumemtrace_suppress(const char* lines) {
   }                                                                                 \
   typedef int gpumemtrace_needs_semicolon_
 
-/* Go on with the recording, and pause it: as `gpumemtrace ctl PID start` and `stop`. */
+/* Resumes and pauses the recording: as `gpumemtrace ctl PID start` and `stop`. */
 static inline void gpumemtrace_start(void) {
   static gpumemtrace_function_ known;
   gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_start");

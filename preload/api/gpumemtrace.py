@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program can tell gpumemtrace about its own course.
+"""Functions by which a program names its own steps, ranges and tensors for gpumemtrace.
 
 One file without dependencies: copy it beside the program, or put its folder on PYTHONPATH. In a
 process that does not run under gpumemtrace every call does nothing, so the calls may stay.
@@ -18,9 +18,9 @@ process that does not run under gpumemtrace every call does nothing, so the call
 
 read() alone needs more: gpumemtrace_reader.py beside this file, and the program gpumemtrace.
 
-    recording = gpumemtrace.read("train.gmt")  # data frames of what was recorded, in another process
+    recording = gpumemtrace.read("train.gmt")  # data frames of a recording, in another process
 
-What is said before the first CUDA call is not kept, except for the number of steps, for suppressions,
+Calls before the first CUDA call are not kept, except for the number of steps, for suppressions,
 and for the last of start() and stop().
 """
 
@@ -36,7 +36,7 @@ __all__ = ["step", "mark", "push", "pop", "range", "start", "stop", "suppress",
 
 
 def _find_library():
-    """The symbols of the process where the preloaded library is among them, else None."""
+    """The symbols of the process if the preloaded library is among them, else None."""
     process = ctypes.CDLL(None)
     if not hasattr(process, "gpumemtrace_step"):
         return None
@@ -226,7 +226,7 @@ class _WeakMap:
 
 
 class _OptimizerSteps:
-    """Of one optimizer: how many steps are told yet."""
+    """The steps of one optimizer that are still to be named."""
 
     def __init__(self, parameters):
         self.parameters = parameters
@@ -268,7 +268,7 @@ class _TensorNames:
                 self.tell_now([])
 
     def at_exit(self):
-        """What lives to the end: also of programs without an optimizer, and of those that failed."""
+        """Names tensors that live to the end, also for programs without an optimizer or that failed."""
         if self._torch.cuda.is_initialized():
             optimizer = self._torch.optim.Optimizer
             self._safely(lambda: self._tell_all(_alive(optimizer)))
@@ -435,7 +435,7 @@ def name_tensors_of_process():
 
 
 def read(path, *, redact=False, symbols=(), timeline_points=None, last=None):
-    """What was recorded, as tables: gives a gpumemtrace_reader.Recording.
+    """Reads a recording as tables: gives a gpumemtrace_reader.Recording.
 
     path: a trace, a folder with the traces of one job, or a report of `gpumemtrace analyze`.
     redact: private names are replaced by names without meaning.

@@ -99,7 +99,7 @@ def warmup_of(item):
 
 
 def arguments_of(config):
-    """What pytest was called with, without the tests that were named. A worker of xdist has its
+    """The arguments of pytest, without the tests that were named. A worker of xdist has its
     controller's; the child is to start no workers and to write no files of the whole session."""
     worker = getattr(config, "workerinput", {})
     arguments = list(worker["mainargv"][1:] if "mainargv" in worker
@@ -139,7 +139,7 @@ class Recorded:
                 report.longrepr = tuple(report.longrepr)
 
     def complaint(self):
-        """What speaks against the limits; empty where they hold."""
+        """The violations of the limits; empty if they hold."""
         if self.verdict is None:
             return f"gpumemtrace gave no verdict (exit code {self.exit_code})\n{self.output}"
         lines = []

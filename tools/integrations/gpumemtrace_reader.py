@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was recorded, as tables for Python: the other side of `gpumemtrace.read`.
+"""A recording as tables for Python: the other side of `gpumemtrace.read`.
 
 It has no parser of its own: the program `gpumemtrace` analyzes, and what it writes is put into tables.
 """
@@ -39,7 +39,7 @@ def find_program():
 
 
 def _run(*arguments):
-    """What the program writes to stdout. Raises RuntimeError with its message where it fails; what it
+    """The program's output on stdout. Raises RuntimeError with its message if it fails; what it
     says else becomes warnings."""
     program = find_program()
     if program is None:
@@ -153,7 +153,7 @@ class Recording:
 
     @functools.cached_property
     def findings(self):
-        """What is wrong, a row a finding: what, how sure, where, and what to do (`fix`).
+        """The findings, one a row: what, how sure, where, and what to do (`fix`).
 
         `stack_id` is an id in report["stacks"]; docs/findings.md has the rules.
         """

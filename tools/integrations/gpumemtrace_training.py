@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the callbacks for Lightning and for the Hugging Face Trainer share."""
+"""The common part of the callbacks for Lightning and for the Hugging Face Trainer."""
 
 import os
 import shlex
@@ -46,7 +46,7 @@ def trace_of_process():
 
 
 def text_for_log(ranks, with_summary):
-    """Where the trace is, and the command that explains it; None without a trace.
+    """The path of the trace, and the command that explains it; None without a trace.
 
     ranks: how many processes the job has. with_summary: also what that command says now.
     """
