@@ -65,7 +65,7 @@ class Library {
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
   // Around a flush: what was held before it is decided when the next buffer comes, because all
-  // calls of that time have been told of.
+  // the program has all calls of that time.
   std::uint64_t flush_begins() noexcept { return held_.end_round(); }
   void flush_ended(std::uint64_t round) noexcept { told_round_.store(round); }
 
@@ -118,7 +118,7 @@ class Library {
   CallTimes call_times_;
   HeldRecords held_;
   OpenBuffer open_;
-  std::atomic<bool> flushes_by_period_ = false;  // the program has told CUPTI to
+  std::atomic<bool> flushes_by_period_ = false;  // by the program's setting
   std::atomic<std::uint64_t> told_round_ = 0;    // records held since may still get their call
   // The whole kind is on inside CUPTI, function by function switched off because the program does
   // not have it on: [0] DRIVER, [1] RUNTIME.

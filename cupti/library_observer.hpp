@@ -11,11 +11,11 @@ class LibraryObserver {
  public:
   // The program registered callbacks of its own.
   virtual void program_joined() noexcept {}
-  // Around the exchange of CUPTI's clock: the last moment of the one, the first of the other.
+  // Around the exchange of CUPTI's clock: the last time of the one, the first of the other.
   virtual void clock_changes() noexcept {}
   virtual void clock_changed() noexcept {}
   virtual void program_flushed() noexcept {}
-  // CUPTI dropped records, and has told the program.
+  // CUPTI dropped records, and the program knows.
   virtual void count_dropped(std::uint64_t) noexcept {}
   // Around cuptiFinalize().
   virtual void finalize_begins() noexcept {}

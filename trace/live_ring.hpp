@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring of a process that is still running: what it holds at one moment, to read at leisure.
+// The ring of a process that is still running: a copy of one time, to read at leisure.
 #pragma once
 
 #include "trace/own_descriptor.hpp"

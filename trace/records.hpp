@@ -279,7 +279,7 @@ enum class MarkKind : std::uint32_t {
 
 enum class AnnotationOperation : std::uint32_t {
   kStep = 1,   // a new step begins; `value` is its number, or ~0 if it has none
-  kMark = 2,   // a moment
+  kMark = 2,   // a time
   kPush = 3,   // a range of this thread begins
   kPop = 4,    // its innermost range ends
   kStart = 5,  // a range of the process begins; `value` names it

@@ -18,7 +18,7 @@ enum class FindingConfidence : std::uint8_t { kExact, kInferred, kHeuristic };
 // enough for some rules, not for those that need its single events.
 enum class RuleScope : std::uint8_t { kWholeRun, kBehindCheckpoint };
 
-// Failures and leaks are told in this order; the others by what they save.
+// Failures and leaks are shown in this order; the others by their savings.
 enum class Rule : std::uint8_t {
   kOutOfMemory,
   kOutOfMemoryRecovered,

@@ -16,7 +16,7 @@ namespace gpumemtrace::analyzer {
 
 struct Preview {
   Clock clock;
-  std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's threads; 0: not told
+  std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's threads; 0: not known
   std::string host;
   std::string boot_id;
   std::vector<trace::WaitingStack> waits;  // as far as the recorder's own thread looked who waits

@@ -34,9 +34,9 @@ struct UnusableBytes {
 using UnusableByStack = std::map<std::optional<trace::StackId>, UnusableBytes>;
 using Unusable = std::map<Cause, UnusableByStack>;
 
-// Remembers the moment without a copy of everything: what was there then is what is still there and
-// older than the moment, and what went since, which is kept here. Memory is bounded by what was
-// there at the moment.
+// Remembers the peak without a copy of everything: present then is what is still there and
+// older than the peak, and what went since, which is kept here. Memory is bounded by what was
+// there at the peak.
 class PeakMemory {
  public:
   // Requests share what is free in one.

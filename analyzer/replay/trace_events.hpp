@@ -25,16 +25,16 @@ namespace gpumemtrace::analyzer::replay {
 
 // The trace's facts about one device beside the allocator's own calls.
 struct DeviceFacts {
-  std::uint64_t total_bytes = 0;    // 0 = not told
+  std::uint64_t total_bytes = 0;    // 0 = not known
   std::uint64_t other_at_peak = 0;  // used on the device beside segments, when these were most
-  bool knows_other = false;         // a sample told what the device had in use
+  bool knows_other = false;         // a sample has the device's bytes in use
   std::uint64_t segments_peak = 0;  // bytes
 };
 
 // Why a trace cannot tell all that the allocator was asked; empty if it can.
 struct Gaps {
   std::string reason;
-  bool is_end_only = false;  // all is told up to where recording ended
+  bool is_end_only = false;  // nothing is missing before recording ended
 };
 
 // A request that PyTorch could not meet.

@@ -200,7 +200,7 @@ class DeviceRows {
     std::uint64_t high = 0;  // 0 = none was seen
   };
 
-  // Known where PyTorch told what the program set; else between what it met and what it refused.
+  // Known if PyTorch's settings were recorded; else between requests that it met and refused.
   void set_own_limit(const DeviceEvents& events) {
     knows_limit_ = events.allowed.has_value();
     if (!knows_limit_) {
@@ -418,7 +418,7 @@ class DeviceRows {
   std::uint64_t largest_request_ = 0;
   Samples samples_;
   Limits own_limit_;                 // that no setting names
-  bool knows_limit_ = false;         // at every moment; own_limit_ has its ends
+  bool knows_limit_ = false;         // at all times; own_limit_ has its ends
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
   Basis basis_ = Basis::kReplayed;

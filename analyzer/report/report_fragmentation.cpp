@@ -15,7 +15,7 @@ std::optional<double> external_share(const Fragmentation& fragmentation) {
                    static_cast<double>(fragmentation.free_bytes);
 }
 
-// A moment of the framework on a device.
+// A snapshot of the framework on a device.
 struct Looked {
   rows::SnapshotAt at;
   std::uint64_t time = 0;
@@ -66,8 +66,8 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
 
 // The pools of one device.
 struct DevicePools {
-  bool sampled = true;           // the driver told of all of them
-  std::uint64_t peak_bytes = 0;  // sum of the highest points, which need not be those of one moment
+  bool sampled = true;           // the driver was asked about all of them
+  std::uint64_t peak_bytes = 0;  // sum of the highest points, which may be at different times
 };
 
 // The driver tells how much a pool holds, not how it lies.

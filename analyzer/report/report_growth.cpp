@@ -56,7 +56,7 @@ GrowthWindow window_of(const std::vector<History::Stretch>& stretches, std::size
 }
 
 // A program that builds up its data frees little. Without frees there is no steady state in which
-// growth could be told from that.
+// growth could be found in that.
 bool is_steady(const History& history, const GrowthWindow& window, const Thresholds& thresholds) {
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;

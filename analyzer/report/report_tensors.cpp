@@ -31,7 +31,7 @@ rows::Tensor describe(rows::Tensor row, const Steps& texts, const std::vector<Te
   return row;
 }
 
-// Adds the row to the one for what is not told one by one.
+// Adds the row to the one for tensors without rows of their own.
 void add_to_rest(rows::Tensor& rest, const rows::Tensor& row) {
   rest.bytes += row.bytes;
   rest.count += row.count;

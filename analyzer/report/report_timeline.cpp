@@ -42,7 +42,7 @@ Parts parts_by_owner(const ReportContext& context, const ReportProcess& process,
   return {by_owner.begin(), by_owner.end()};
 }
 
-// The driver has told of every pool of the device how much it holds.
+// The driver was asked about every pool of the device.
 bool knows_pools(const ProcessModel& model, std::int32_t device) {
   const ledger::MappedArray<PoolState>& pools = model.memory().pools.pools();
   return std::ranges::all_of(pools, [&](const PoolState& pool) {

@@ -63,7 +63,7 @@ struct Growth : OnLevel {
   OptionalLocation kept_at;    // the common origin of all rows that grow together
   bool keeps_graph = false;    // activations that layers save for backward are part of it
   bool only_fills = false;     // nothing of it was freed, and little of all else
-  bool by_repetition = false;  // steps are repetitions of a pattern: nothing told the steps
+  bool by_repetition = false;  // steps are repetitions of a pattern: no source gave the steps
   bool has_backward = false;   // the process ran backward passes
   Releases freed;
   bool is_exact = true;

@@ -79,7 +79,7 @@ struct LargestBlock : Block {
   }
 };
 
-// One that was live at a moment.
+// One that was live at a given time.
 struct BlockAt : Block {
   BlocksAt at = BlocksAt::kPeak;
   std::uint64_t time_ns = 0;

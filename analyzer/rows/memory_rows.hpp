@@ -54,7 +54,7 @@ struct Usage : OnLevel {
   }
 };
 
-// One of those who held memory at a moment. The last one of a list is the remainder, `other`.
+// A holder of memory at one time. The last one of a list is the remainder, `other`.
 struct Holder {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
@@ -186,8 +186,8 @@ struct SegmentRun {
   GPUMEMTRACE_FIELDS(bytes, allocated_bytes, category)
 };
 
-// A segment of the framework at a moment. Without an address: several that are too small to be told
-// one by one.
+// A segment of the framework at one time. Without an address: several that are too small to be
+// shown one by one.
 struct Segment : OnDevice {
   SnapshotAt at = SnapshotAt::kPeak;
   std::uint64_t time_ns = 0;

@@ -76,7 +76,7 @@ constexpr auto names(SnapshotAt) {
   return std::to_array<std::string_view>({"peak", "driver_peak", "oom", "worst", "end"});
 }
 
-// At which moment single blocks were live.
+// The time at which single blocks were live.
 enum class BlocksAt : std::uint8_t { kPeak, kTime };
 constexpr auto names(BlocksAt) { return std::to_array<std::string_view>({"peak", "time"}); }
 

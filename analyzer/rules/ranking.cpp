@@ -11,7 +11,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A small leak that nobody is known to have made, such as a flag or a counter, is never told first.
+// A small leak without a known maker, such as a flag or a counter, is never shown first.
 bool is_trifle(const rows::Finding& finding) {
   return finding.rule == Rule::kLeak && finding.confidence != FindingConfidence::kExact &&
          !finding.origin.owner && finding.bytes.value_or(0) < kLeastLeakOfNote;

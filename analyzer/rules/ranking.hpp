@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order findings are told.
+// The order in which findings are shown.
 #pragma once
 
 #include <vector>

@@ -376,7 +376,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
       return other.process == row->process && other.device == row->device &&
              other.kept_at == row->kept_at;
     };
-    if (std::any_of(rows.begin(), row, is_of_cause)) continue;  // told already
+    if (std::any_of(rows.begin(), row, is_of_cause)) continue;  // shown already
     GrowthCause cause;
     for (const rows::Growth& other : rows) {
       if (is_of_cause(other)) cause.push_back(&other);

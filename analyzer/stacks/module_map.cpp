@@ -91,7 +91,7 @@ class Times {
     return {moment.time, ~moment.entry.begin};
   }
 
-  // From each moment on at which a module came or went: the newest of those that are there.
+  // From each time on at which a module came or went: the newest of those that are there.
   void find_present() {
     const auto is_newer = [](const Moment& a, const Moment& b) {
       return std::tuple(~a.time, ~a.entry.begin, a.entry.module) <
@@ -202,7 +202,7 @@ void ModuleMap::add(const trace::Module& record, std::string_view path) {
   module.end = record.end;
   module.loaded = record.record.time;
   if (known != still_loaded_.end() && known->second->identity == module.identity)
-    return;  // told again
+    return;  // recorded again
   LoadedModule& added = modules_.emplace(record.begin, std::move(module))->second;
   if (record.end <= record.begin) return;
   auto over = still_loaded_.upper_bound(record.begin);

@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 // mangled.
 struct ElfFunction {
   std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;  // 0 = not told
+  std::uint64_t bytes = 0;  // 0 = not known
   const char* name = nullptr;
   std::uint8_t rank = 0;  // among names of one address the highest is the best
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads memory of this process that may not be there, or may go away at any moment.
+// Reads memory of this process that may not be there, or may go away at any time.
 #pragma once
 
 #include <sys/uio.h>

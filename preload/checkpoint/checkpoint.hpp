@@ -5,7 +5,7 @@
 //                                     |  compacted           |  copied
 //   NAME.gmt.tmp:   header | schema | checkpoint | folded marks | newest blocks   -> NAME.gmt
 //
-// A rename puts the new file in the old one's place, so a process that is killed at any moment
+// A rename puts the new file in the old one's place, so a process that is killed at any time
 // leaves the one or the other, whole. docs/internals/format.md describes what a checkpoint is.
 #pragma once
 

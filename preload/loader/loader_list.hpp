@@ -26,7 +26,7 @@ struct ListHead {
 };
 
 // - One thread at a time, and that of find_list() a thread of the program.
-// - Memory of a module may be unmapped at any moment: read it through the kernel.
+// - Memory of a module may be unmapped at any time: read it through the kernel.
 // - A module whose program headers cannot be found, in memory or in its file, is left out.
 class LoaderList {
  public:

@@ -270,7 +270,7 @@ Step frame_address(const FrameRules& rules, const Registers& registers, StackMem
   return Step::kDone;
 }
 
-// The caller's value of one register. kEnd: it cannot be told.
+// The caller's value of one register. kEnd: it is not known.
 Step recover(const RegisterRule& rule, std::size_t number, std::uint64_t frame,
              const Registers& registers, StackMemory& memory, std::uint64_t& value) noexcept {
   switch (rule.kind) {

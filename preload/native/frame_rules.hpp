@@ -17,7 +17,7 @@ inline constexpr std::size_t kRegisters = 17;
 
 enum class RuleKind : std::uint8_t {
   kSame,             // the caller's value is the present one
-  kUndefined,        // it cannot be told
+  kUndefined,        // it is not known
   kOffset,           // it stands in memory at frame address + value
   kValueOffset,      // it is frame address + value
   kRegister,         // it is in register `value`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings that have one cause, such as a leak and the growth of it. Each is judged by itself, so
-// that a limit on growth holds whatever is said of the leak; people are told of them once.
+// that a limit on growth holds whatever is shown of the leak; users see them once.
 #pragma once
 
 #include <vector>

@@ -59,7 +59,7 @@ struct InputOptions : AnalysisOptions {
   }
 };
 
-// Which part of the run and which moment are looked at more closely.
+// The part of the run and the time to show in detail.
 struct MomentOptions {
   NamedTimes times;
   std::string blocks;

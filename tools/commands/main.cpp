@@ -120,7 +120,7 @@ int dispatch(int count, char** words) {
   const std::optional<std::size_t> chosen = program.parse(std::move(arguments.parsed));
   if (!chosen) return to_int(ExitCode::kSuccess);
   const int exit_code = actions[*chosen]();
-  // A verdict, or the exit code of the command of `run`, is told in any case.
+  // A verdict, or the exit code of the command of `run`, is returned in any case.
   if (std::fflush(stdout) != 0 && exit_code == to_int(ExitCode::kSuccess)) {
     throw Failure(std::string("cannot write to stdout: ") + std::strerror(errno) +
                   "; see whether its disk is full");

@@ -69,7 +69,7 @@ std::uint64_t end_of(const Allocation& row) {
   return row.bytes > kLast - row.address ? kLast : row.address + row.bytes;
 }
 
-// Which of the segments live at the moment lie around an address.
+// The live segments around an address.
 class LiveSegments {
  public:
   // In the order of start_ns.
@@ -415,7 +415,7 @@ class SnapshotWriter {
       const bool is_told = failure->device == device.id && failure->device_free_bytes;
       if (is_told && failure->time_ns >= from_ns) failures.push_back(failure);
     }
-    // A free is asked for and done; the end is told as well.
+    // A free is asked for and done; the end is written as well.
     std::size_t count = events.size() + failures.size() + 1;
     for (const Event& event : events) count += event.action == Action::kFree ? 1 : 0;
     auto event = events.begin();

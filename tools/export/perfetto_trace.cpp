@@ -60,7 +60,7 @@ class TraceWriter {
  private:
   [[nodiscard]] std::uint64_t time(std::uint64_t job_ns) const { return origin_ns_ + job_ns; }
 
-  // One reading of all clocks: heap dumps are told by another one than events.
+  // One reading of all clocks: heap dumps use another one than events.
   void add_clocks() {
     constexpr auto kClocks = std::to_array<std::uint32_t>({1, 3, 4, 6});
     pbf_writer row(out_, kPacket);

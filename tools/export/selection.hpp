@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::tools {
 
-// Both ends belong to it; a moment is both.
+// Both ends belong to it; a single time is both.
 struct TimeSpan {
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = ~std::uint64_t{0};
@@ -26,7 +26,7 @@ void end_lives_at(analyzer::rows::Report& report, std::uint64_t end_ns);
 // Leaves out allocations, peaks and timelines of other levels.
 void keep_level(analyzer::rows::Report& report, analyzer::Level level);
 
-// Costs become what was live at the moment that blocks[] has, as peak_bytes.
+// Costs become the bytes that were live at the time of blocks[], as peak_bytes.
 void take_costs_of_moment(analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

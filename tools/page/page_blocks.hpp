@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single allocations for the page: the largest one by one, and what was live at a moment by line.
+// Single allocations for the page: the largest one by one, and the live ones of one time by line.
 #pragma once
 
 #include <cstddef>

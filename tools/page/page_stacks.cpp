@@ -60,7 +60,7 @@ Json limited_costs(const Json& costs, std::size_t most) {
   return kept;
 }
 
-// Every frame once, by what is told of it.
+// Every frame once, by its text.
 class FrameTable {
  public:
   std::size_t index_of(const analyzer::rows::Frame& frame) {

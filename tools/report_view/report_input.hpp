@@ -25,7 +25,7 @@ struct NamingOptions {
   bool redact = false;  // names without meaning for what is private
   std::optional<std::uint64_t>
       timeline_points;  // buckets a timeline; default: analyzer/analyze.hpp
-  // The part of the run and the moment that are looked at more closely.
+  // The part of the run and the time to show in detail.
   std::optional<std::uint64_t> from_ns;
   std::optional<std::uint64_t> to_ns;
   std::optional<std::uint64_t> at_ns;

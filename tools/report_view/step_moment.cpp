@@ -114,7 +114,7 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
 
 StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
                        const rows::Step& step) {
-  options.tell_left_out = false;  // it was told when the step was looked for
+  options.tell_left_out = false;  // printed when the step was searched for
   StepMoment moment = highest_moment(traces, options, step);
   options.naming.at_ns = moment.time_ns;
   rows::Report at_peak = load_rows(traces, options);

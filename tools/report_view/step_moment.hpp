@@ -32,7 +32,7 @@ struct StepMoment {
 [[nodiscard]] StepMoment step_moment(const std::vector<std::filesystem::path>& traces,
                                      LoadOptions options, const analyzer::rows::Step& step);
 
-// A part of the run, or a moment of it, as users name it: by times, by a step, or by the peak.
+// A part of the run, or a time in it, as users name it: by times, by a step, or by the peak.
 struct NamedTimes {
   std::string from;
   std::string until;

@@ -36,7 +36,7 @@ constexpr PartName kParts[] = {
 std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
   if (row.source == "nvml_process") return 0;  // parts of their own
   if (row.outside_calls) return row.outside_calls;
-  // Reports from before the key: right where nothing changed between the sample and the moment.
+  // Reports from before the key: right if nothing changed between the sample and the peak.
   if (row.unattributed && *row.unattributed >= 0 && !row.driver_bytes) {
     return static_cast<std::uint64_t>(*row.unattributed);
   }

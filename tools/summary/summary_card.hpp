@@ -24,7 +24,7 @@ struct CardState {
   std::uint64_t bytes = 0;                        // the parts' sum
   const analyzer::rows::CardPeak* row = nullptr;  // nullptr: by `composition`
   analyzer::rows::OptionalNumber step;
-  bool has_failed = false;       // the moment is that of a request that failed
+  bool has_failed = false;       // at the time of a failed request, not of the peak
   bool is_whole_card = false;    // contexts and other processes are among the parts
   std::vector<NamedPart> parts;  // largest first
   const analyzer::rows::Composition* composition = nullptr;  // nullptr: the driver's peak alone

@@ -104,7 +104,7 @@ Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bo
 
 bool is_fault(const Report& report, const Finding& finding) {
   if (finding.severity == Severity::kInfo) return false;
-  if (finding.same_cause) return false;  // told by the other finding
+  if (finding.same_cause) return false;  // shown by the other finding
   return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
 }
 

@@ -260,7 +260,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
       if (peak.device != device || peak.level != level || &peak == main) continue;
       if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
     }
-    // PyTorch's blocks lie in the driver's or the pool's memory, of which most is told then.
+    // PyTorch's blocks lie in the driver's or the pool's memory, of which most is shown then.
     const bool is_told = main->level == Level::kFramework && level != Level::kManaged;
     if (largest != nullptr && !is_told && largest->bytes >= main->bytes / 20) {
       peaks.push_back(largest);

@@ -28,7 +28,7 @@ struct Block {
 using Blocks = std::vector<Block>;
 inline constexpr int kGoesFirst = 1000;
 
-// From what is told first to what is left out first. Rows of a list, and devices, count up from
+// From the first shown to the first left out. Rows of a list, and devices, count up from
 // theirs.
 namespace rank {
 inline constexpr int kAnswer = 0;

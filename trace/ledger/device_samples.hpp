@@ -72,7 +72,7 @@ struct DeviceSamples {
     last_sample = sample;
     if (peak_happened && (after_peak.time == 0 || tells_more)) after_peak = sample;
   }
-  // The present moment is the highest so far.
+  // The present time has the highest bytes so far.
   void set_peak() {
     before_peak = last_sample;
     after_peak = {};

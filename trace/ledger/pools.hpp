@@ -32,7 +32,7 @@ struct PoolState {
   bool is_default = false;
   bool is_imported = false;  // another process's memory: never summed here
   bool is_destroyed = false;
-  bool sampled = false;          // the driver has told at least once
+  bool sampled = false;          // the driver was asked at least once
   std::uint64_t used_bytes = 0;  // sum of the live allocations
   // Bytes that the pool holds of the device: the last sample, raised if more is in use.
   std::uint64_t reserved_bytes = 0;

@@ -51,7 +51,7 @@ void Accounts::set_window(const Window& window) {
 }
 
 void Accounts::keep_moment(std::uint64_t time) {
-  moment_ = std::min(time, TimeGrid::kNever - 1);  // the end of time is a moment, too
+  moment_ = std::min(time, TimeGrid::kNever - 1);  // the end of time is a time, too
   find_next_stop();
 }
 

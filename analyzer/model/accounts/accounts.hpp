@@ -44,9 +44,9 @@ struct RestoredHolder {
   std::uint64_t bytes = 0;
 };
 
-// Remembers who was live at the most recent moment of a kind (the highest peak so far, say) without
-// a copy of everything: what was live then is what is still live and older than the moment, and
-// what was released since, which is kept here. Memory is bounded by what was live at the moment.
+// Remembers what was live at the last peak of a kind (the highest one so far, say) without
+// a copy of everything: live then is what is still live and older than the peak, and
+// what was freed since, which is kept here. Memory is bounded by what was live at the peak.
 class PeakSnapshot {
  public:
   // The present: of all that is live, and of nothing that is gone.
@@ -62,7 +62,7 @@ class PeakSnapshot {
     released_.clear();
     restored_.clear();
   }
-  // A moment before a checkpoint's cut: add_holder() says who was live then, all of it.
+  // For a peak before a checkpoint's cut: add_holder() gives all that was live then.
   void restore(std::uint64_t time, std::uint64_t bytes) {
     set(time, bytes);
     is_restored_ = true;
@@ -103,7 +103,7 @@ struct Account {
   std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
   Timeline timeline;                    // by category of the framework's blocks, else by holder
   PeakSnapshot peak_before_cut;         // the highest point before a checkpoint's cut
-  PeakSnapshot asked;                   // the moment of keep_moment()
+  PeakSnapshot asked;                   // the time of keep_moment()
   Histogram sizes;                      // of all that a checkpoint did not replace
   Histogram lifetimes;                  // in nanoseconds, of those of them that ended
   LargestLives largest;
@@ -423,7 +423,7 @@ class Accounts {
   }
   void add_largest(Account& account, ReleasedAllocation& life, bool has_use, double weight);
 
-  // Whatever is due by now: the moment that was asked for, the window's ends, the next bucket.
+  // Does what is due by now: keep_moment()'s snapshot, the window's ends, the next bucket.
   void stop_at(std::uint64_t now);
   void take_moment();
   void begin_window();

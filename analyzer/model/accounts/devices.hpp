@@ -91,7 +91,7 @@ class Devices {
                                    std::uint32_t process, std::uint64_t now);
 // The process's highest point before a checkpoint's cut.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
-// Behind a checkpoint: what it told of the device before its cut is complete.
+// After a checkpoint: its numbers of the device before the cut are complete.
 void restore_curves(DeviceState& device);
 // From now on the device's bytes also count in `shared`. `process_id`: the system's.
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,

@@ -19,8 +19,8 @@ class History {
   static constexpr std::size_t kMaxStretches = 64;
 
   struct Stretch {
-    std::uint64_t low_bytes = 0;  // the least that was live at any moment of it
-    std::uint64_t low_count = 0;  // the least number of allocations, which may be another moment
+    std::uint64_t low_bytes = 0;  // the least that was live at any time of it
+    std::uint64_t low_count = 0;  // the least number of allocations, perhaps at another time
     std::uint64_t allocations = 0;
     std::uint64_t frees = 0;  // by calls
   };

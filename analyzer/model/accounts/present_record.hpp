@@ -11,7 +11,7 @@ namespace gpumemtrace::analyzer {
 
 struct PresentRecord {
   // Model time: the ticks at which the record took effect, made strictly increasing so that no two
-  // events share a moment.
+  // events share a time.
   std::uint64_t time = 0;
   std::uint32_t writer = 0;
   trace::StackId stack =

@@ -16,7 +16,7 @@ struct Releases : ledger::Releases {
   static constexpr std::size_t kMostOthers = 16;
 
   std::vector<ledger::CallSite> others;  // beside first_at, each once
-  bool has_untold = false;               // and more, or a checkpoint told only that there were some
+  bool has_untold = false;  // and more, or a checkpoint has no more than that there were some
 
   Releases() = default;
   explicit Releases(const ledger::Releases& restored)

@@ -52,7 +52,7 @@ class ActivityClocks {
     std::uint64_t uncertainty = 0;
     double ticks_per_unit = 0;  // up to the next pair
   };
-  // The times that are told by one pair.
+  // The times that one pair covers.
   struct Piece {
     std::uint64_t begin = 0;
     std::uint64_t length = 0;

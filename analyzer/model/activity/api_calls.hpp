@@ -18,11 +18,11 @@ namespace gpumemtrace::analyzer {
 enum class Unjoined : std::uint8_t {
   kBeforeCheckpoint,  // the call is gone, a checkpoint has replaced it
   kNoCall,            // no intercepted call stands where CUPTI saw one
-  kNoApiRecord,       // CUPTI told nothing about the call that made it
+  kNoApiRecord,       // CUPTI has no record of the call that made it
   kUnknownThread,     // the call was made on a thread that the trace does not know
   kCallForgotten,     // it came after more calls than are kept
   kClockUnknown,      // CUPTI's clock was exchanged for one that nothing is known about
-  kNoTime,            // CUPTI told no time: its clock was exchanged before it delivered the record
+  kNoTime,            // no time in the record: CUPTI's clock was exchanged before it delivered it
   kOtherLibrary,      // a second copy of libcupti reported the same call
   kCount,
 };

@@ -7,7 +7,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Kernels are recorded from the same moment as copies or not at all.
+// Kernels are recorded from the same time as copies or not at all.
 constexpr std::size_t kMaxCopiesBeforeKernels = std::size_t{1} << 14;
 
 // Sorted and joined to spans that do not touch.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies up that bring back what a copy down has just taken, told by addresses and sizes alone.
+// Copies up that bring back what a copy down has just taken, recognized by addresses and sizes
+// alone.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ class RoundTrips {
   };
 
   void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }
-  // The way down of what comes back; told once after each.
+  // The way down of bytes that come back; reported once for each.
   [[nodiscard]] std::optional<Down> comes_back(const Way& way) {
     Trip& known = trips_[slot_of(way)];
     if (way.bytes == 0 || !(known.way == way)) return std::nullopt;

@@ -10,7 +10,7 @@ bool is_host(const Location& end) {
          (end.memory == MemoryClass::kUnknown && end.device == kHostDevice);
 }
 
-// Managed memory counts as device memory: where its pages are at the moment nobody tells us.
+// Managed memory counts as device memory: the present place of its pages is not known.
 bool is_device(const Location& end) {
   return end.memory == MemoryClass::kDevice || end.memory == MemoryClass::kArray ||
          end.memory == MemoryClass::kManaged;

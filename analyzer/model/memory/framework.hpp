@@ -47,7 +47,7 @@ struct FrameworkDevice : ledger::ReservedBytes {
   std::uint64_t segments_freed = 0;
   std::int64_t difference = 0;  // the framework's total of its blocks minus ours
   PoolBytes in_private_pools;
-  PoolBytes default_pool_peak;          // each at its own moment
+  PoolBytes default_pool_peak;          // each at its own time
   std::uint64_t marked_peak = 0;        // reserved_peak_bytes when the pools were marked last
   std::uint64_t allocated_at_peak = 0;  // of all pools, at that peak
   bool peak_is_restored = false;        // it was before a checkpoint's cut

@@ -30,7 +30,7 @@ std::vector<OpenHandle> open_handles(const ProcessMemory& memory) {
   std::vector<OpenHandle> open;
   const auto add_memory = [&](const LiveAllocation& entry) {
     const GroupKey& key = memory.accounts.group(entry.group).key;
-    // The size of imported memory may never have been told.
+    // The size of imported memory may never have been recorded.
     open.push_back({handle_kind_of(key.kind).value_or(HandleKind::kVmm), key.site, key.device,
                     entry.link != 0, entry.bytes != 0, entry.bytes, entry.born});
   };

@@ -29,7 +29,7 @@ struct PrivatePool {
   std::uint64_t time = 0;         // model time of that
   std::uint64_t captures = 0;     // that allocated from it
   PoolBytes now;
-  PoolBytes peak;                             // each at its own moment
+  PoolBytes peak;                             // each at its own time
   std::uint64_t allocated_after_capture = 0;  // when its last capture ended
   std::uint64_t live_graphs = 0;              // instantiated from its captures
   PoolBytes at_mark;  // valid where `mark` is the present one of PrivatePools

@@ -115,7 +115,7 @@ struct ProcessMemory {
   std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
   void pools_changed(std::int32_t device);
   void physical_changed(std::int32_t device);
-  // A second event of the present record: no two share a moment.
+  // A second event of the present record: no two share a time.
   void begin_next_moment() { accounts.advance(++present.time); }
   // std::bad_alloc where a part had no memory.
   void check_parts() const;

@@ -31,7 +31,7 @@ struct MappedSegment {
 struct SegmentMap {
   // In the order of addresses.
   std::vector<MappedSegment> segments;
-  // Smaller ones that are not told one by one.
+  // Smaller ones that have no rows of their own.
   std::uint64_t further_segments = 0;
   std::uint64_t further_bytes = 0;
   std::uint64_t further_allocated_bytes = 0;

@@ -27,7 +27,7 @@ class OomSnapshots {
   OomSnapshots(ProcessMemory& memory, const HolderSums& holders)
       : memory_(memory), holders_(holders) {}
 
-  // Shortages of different kinds beyond a number are not told in full.
+  // Shortages of further kinds have no snapshot.
   [[nodiscard]] bool is_full() const { return snapshots_.size() >= kMaxSnapshots; }
   // Returns the number of the snapshot in all(), plus 1.
   std::uint32_t take(Level level, std::int32_t device);

@@ -50,7 +50,7 @@ void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
   if (at != waits.end() && at->record.time == wait.record.time) return;
   waits.insert(at, wait);
   waiting_until_ = 0;
-  // Those before the thread's last own event have told all that they tell.
+  // Those before the thread's last own event add nothing.
   std::uint64_t needed_from = kNever;
   for (const auto& [writer, thread] : threads_) {
     if (thread.thread_id == wait.thread_id) needed_from = std::min(needed_from, thread.last_own);

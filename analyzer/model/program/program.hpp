@@ -60,7 +60,7 @@ class Program final : public BlockUses {
     if (!present_.in_checkpoint) workspaces_.note_allocation(call, present_.writer);
   }
   void block_allocated(std::uint32_t group, const trace::Block& block);
-  // The framework told the program that there is no memory.
+  // The framework refused a request of the program.
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
   // After it was judged.
   void block_gone(std::uint64_t address) { workspaces_.note_release(address); }

@@ -41,7 +41,7 @@ enum class FrameRole : std::uint8_t {
 enum class ClassKind : std::uint8_t { kUnknown, kModule, kOptimizer };
 
 struct StackRole {
-  bool is_known = false;  // the trace has told the stack
+  bool is_known = false;  // the trace has the stack
   bool has_python = false;
   bool zero_grad = false;
   bool first_gradient = false;       // that of the loss, which belongs to no parameter

@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
-// With so many steps told, the allocations need not be asked.
+// With so many recorded steps, the allocations need not be searched for steps.
 constexpr std::uint64_t kEnoughSteps = 3;
 // Pushes without pops and starts without ends must not fill the memory.
 constexpr std::size_t kMaxNesting = 1024;

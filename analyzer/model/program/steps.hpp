@@ -61,7 +61,7 @@ class Steps {
   [[nodiscard]] std::string name_of(std::uint32_t id) const;
   [[nodiscard]] const Marks& marks() const { return marks_; }
   [[nodiscard]] Marks& marks() { return marks_; }
-  // The step that the moment lies in, as far as that step is kept.
+  // The step that the time lies in, as far as that step is kept.
   [[nodiscard]] std::optional<std::uint64_t> step_at(std::uint64_t time) const;
   [[nodiscard]] std::uint64_t steps_left_out() const;
   [[nodiscard]] std::uint64_t ranges_left_out() const {

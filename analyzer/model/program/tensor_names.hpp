@@ -29,10 +29,10 @@ struct TensorName {
 
 [[nodiscard]] Category category_of(trace::TensorRole role);
 
-// - A name holds for the block that lives at its address when it is told, over the block's whole
-//   life; what comes to lie there later has no name until it is told.
+// - A name holds for the block that lives at its address when it is recorded, over its whole
+//   life; a later block there has no name until one is recorded.
 // - What was said of one block has a number, the same for every block of which the same was said;
-//   0 = nothing. Memory grows with the tensors of the program, not with how often they are told.
+//   0 = nothing. Memory grows with the tensors of the program, not with how often they are named.
 class TensorNames {
  public:
   // A block's first names; of a flat one that has more, the rest is not kept.
@@ -40,7 +40,7 @@ class TensorNames {
 
   void add(const LiveAllocation& block, const trace::Tensor& record);
   [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
-  // A gradient was told of a block of this place and size: what comes from there between backward
+  // A block of this place and size was named a gradient: blocks from there between backward
   // and zero_grad is likely one, too.
   [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
     return gradient_places_.count({group, bytes}) != 0;

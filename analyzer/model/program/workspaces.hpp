@@ -5,7 +5,7 @@
 // asks its own allocator for the workspace that it gives to the handle. cuBLAS takes memory of the
 // driver for a new handle, and that call's caller is known of every trace: so the next block of the
 // same thread at the same Python stack is the handle's workspace. cublasLt's may follow it. Later
-// ones, of other streams of the thread, are told by their size.
+// ones, of other streams of the thread, are known by their size.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of the report's timeline as columns to draw, and the bucket of a moment.
+// A row of the report's timeline as columns to draw, and the bucket of a time.
 
 import { kCategoryOrder } from "./colors";
 import type { Bucket, Bytes, Time, Timeline } from "./report";

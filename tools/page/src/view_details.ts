@@ -49,7 +49,7 @@ export function drawFragmentation(place: Element, report: Report, selection: Sel
     replace(place);
     return;
   }
-  // Several failed requests of one moment look the same.
+  // Several failed requests of one time look the same.
   const told = new Map<string, Fragmentation>();
   for (const row of rows) told.set(`${row.at} ${row.reserved_bytes} ${row.stranded_bytes}`, row);
   const list = element("div", { class: "moments" });

@@ -24,7 +24,7 @@ interface Box {
 }
 
 export class IcicleView {
-  private measure = "peak"; // or a moment's value
+  private measure = "peak"; // or the value at a time
   private moments: Moment[] = [];
   private report: Report | null = null;
   private grouping: Grouping = "stack";
