@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every record of a trace: the recorder fills these structs in the ring, the packer turns their
 // fields into columns, the reader turns columns back into these structs, `dump` prints their fields
-// and docs/internals/format.md lists them. This file says what the values of their fields mean. The
+// and docs/internals/records.txt lists them. This file says what values of their fields mean. The
 // records are declared in trace/{run,checkpoint,activity}_records.def.
 //
 // A trace carries its own schema (trace/schema.hpp), so an older reader skips what it does not know

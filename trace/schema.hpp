@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of each record kind, which packer, reader, `dump` and docs/internals/format.md walk.
+// The fields of each record kind, which packer, reader, `dump` and docs/internals/records.txt have.
 // Made of trace/every_record.def. It is checked at compile time: every byte of a struct belongs to
 // exactly one field.
 #pragma once
