@@ -13,7 +13,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-constexpr unsigned kRandomPrograms = 12;
+constexpr unsigned kRandomPrograms = 5;
 
 std::atomic<int> first_place = 0;
 std::atomic<int> second_place = 0;

@@ -92,15 +92,13 @@ Outcome end_while_others_record() {
 Outcome two_ends() {
   World world({5});
   world.session().pool.is_emptied.store(true);
-  const auto thread = [&world](std::uint32_t number) {
-    return [&world, number] {
-      world.attach();
-      world.call(number);
-      process_ends(trace::MarkKind::kExit);
-      promise_own_is_packed();
-    };
-  };
-  return explore(world.scenario({thread(0), thread(100), [&] { answer(world, 2); }}, false));
+  return explore(world.scenario({[&world] {
+                                   world.attach();
+                                   process_ends(trace::MarkKind::kExit);
+                                   promise_own_is_packed();
+                                 },
+                                 [] { library_ends(); }, [&] { answer(world, 2); }},
+                                false));
 }
 
 // The library ends while a checkpoint is made: it goes on when the file that is half made is gone.
