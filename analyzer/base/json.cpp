@@ -147,7 +147,7 @@ struct Json::Object {
     if (index == keys.size()) {
       keys.emplace_back(key);
       values.emplace_back();
-      note_places(keys.size() == kFewKeys + 1 ? 0 : index);
+      index_keys(keys.size() == kFewKeys + 1 ? 0 : index);
     }
     return values[index];
   }
@@ -157,11 +157,11 @@ struct Json::Object {
     keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(index));
     values.erase(values.begin() + static_cast<std::ptrdiff_t>(index));
     places.clear();
-    note_places(0);
+    index_keys(0);
   }
 
  private:
-  void note_places(std::size_t first) {
+  void index_keys(std::size_t first) {
     if (keys.size() <= kFewKeys) return;
     for (std::size_t i = first; i < keys.size(); ++i) places.insert_or_assign(keys[i], i);
   }

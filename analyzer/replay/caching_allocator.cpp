@@ -102,7 +102,7 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
   const FreeBlocks::Place none = free.end();
   FreeBlocks::Place at = free.first_of_at_least(request.bytes);
   if (at == none) return none;
-  if (blocks_[free[at].block].expandable) at = away_from_the_end(free, at);
+  if (blocks_[free[at].block].expandable) at = not_at_segment_end(free, at);
   const std::uint64_t bytes = free[at].bytes;
   const std::uint64_t most = settings_.max_split_bytes;
   if (request.bytes < most && bytes >= most) return none;
@@ -113,8 +113,8 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
 }
 
 // Among blocks that could grow, takes the one with the least room to grow.
-FreeBlocks::Place CachingAllocator::away_from_the_end(const FreeBlocks& free,
-                                                      FreeBlocks::Place at) const {
+FreeBlocks::Place CachingAllocator::not_at_segment_end(const FreeBlocks& free,
+                                                       FreeBlocks::Place at) const {
   for (FreeBlocks::Place next = free.after(at); next != free.end(); next = free.after(at)) {
     if (size_when_expanded(free[next].block) >= size_when_expanded(free[at].block)) break;
     at = next;

@@ -171,8 +171,8 @@ class CachingAllocator {
 
   // In the pool's free blocks, or their end.
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
-  [[nodiscard]] FreeBlocks::Place away_from_the_end(const FreeBlocks& free,
-                                                    FreeBlocks::Place at) const;
+  [[nodiscard]] FreeBlocks::Place not_at_segment_end(const FreeBlocks& free,
+                                                     FreeBlocks::Place at) const;
   // True if blocks that are no worse than this one lie in other segments.
   [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
   [[nodiscard]] BlockId take_free(const Request& request);

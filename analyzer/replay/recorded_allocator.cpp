@@ -25,7 +25,7 @@ bool is_refused(const DriverCall& call) { return call.kind == DriverCall::Kind::
 
 }  // namespace
 
-void RecordedAllocator::differ(const std::string& what) {
+void RecordedAllocator::report_mismatch(const std::string& what) {
   if (!compares()) return;
   proof_.mismatches = 1;
   proof_.first_mismatch = "event " + std::to_string(proof_.events) + ": " + what;
@@ -158,21 +158,21 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
     }
     // Segments that went back although the driver refused nothing: a limit of PyTorch's own.
     if (call.kind == DriverCall::Kind::kFreed) {
-      note_own_limit(allocator_.counts().reserved_bytes, bytes);
+      update_own_limit(allocator_.counts().reserved_bytes, bytes);
       return std::nullopt;
     }
     if (call.kind != DriverCall::Kind::kAllocated || call.address != address_) continue;
     if (call.bytes != bytes) {
-      differ("the segment at " + hex(address_) + " has " + bytes_text(call.bytes) +
-             " where the rules ask for " + std::to_string(bytes));
+      report_mismatch("the segment at " + hex(address_) + " has " + bytes_text(call.bytes) +
+                      " where the rules ask for " + std::to_string(bytes));
     }
     used_[i] = true;
     peak_.add_segment(address_, bytes, pool_);
     return address_;
   }
   if (address_ != 0) {
-    differ("the rules ask the driver for " + bytes_text(bytes) + "; the program's block lies at " +
-           hex(address_) + " in memory that it had");
+    report_mismatch("the rules ask the driver for " + bytes_text(bytes) +
+                    "; the program's block lies at " + hex(address_) + " in memory that it had");
   }
   return std::nullopt;
 }
@@ -181,17 +181,17 @@ void RecordedAllocator::release(std::uint64_t address, std::uint64_t bytes) {
   peak_.remove(address, bytes);
   const DriverCall* const call = next_call(DriverCall::Kind::kFreed);
   if (call == nullptr) {
-    differ("the rules give the segment at " + hex(address) + " back; the program kept it");
+    report_mismatch("the rules give the segment at " + hex(address) + " back; the program kept it");
   } else if (call->address != address && proof_.classes <= 1) {
-    differ("the rules give the segment at " + hex(address) + " back before that at " +
-           hex(call->address));
+    report_mismatch("the rules give the segment at " + hex(address) + " back before that at " +
+                    hex(call->address));
   }
 }
 
 SegmentSource::Space RecordedAllocator::reserve(std::uint64_t, ClassId) {
   const Reservation* const around = reservations_.containing(address_);
   if (around == nullptr) {
-    differ("the rules reserve address space; the program did not");
+    report_mismatch("the rules reserve address space; the program did not");
     return {};
   }
   return {around->address, around->size_bytes};
@@ -203,14 +203,14 @@ bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
     const DriverCall* const call = next_call(DriverCall::Kind::kMapped);
     if (call == nullptr) {
       if (next_call(DriverCall::Kind::kRefused) == nullptr) {
-        differ("the rules map " + bytes_text(bytes) + " at " + hex(address) +
-               "; the program mapped " + bytes_text(done));
+        report_mismatch("the rules map " + bytes_text(bytes) + " at " + hex(address) +
+                        "; the program mapped " + bytes_text(done));
       }
       return false;
     }
     if (call->address != address + done) {
-      differ("the rules map memory at " + hex(address + done) + ", the program at " +
-             hex(call->address));
+      report_mismatch("the rules map memory at " + hex(address + done) + ", the program at " +
+                      hex(call->address));
       return false;
     }
     done += call->bytes;
@@ -228,8 +228,8 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
   while (done < bytes) {
     const DriverCall* const call = next_call(DriverCall::Kind::kUnmapped);
     if (call == nullptr || call->address < address || call->address >= address + bytes) {
-      return differ("the rules unmap " + bytes_text(bytes) + " at " + hex(address) +
-                    "; the program did not");
+      return report_mismatch("the rules unmap " + bytes_text(bytes) + " at " + hex(address) +
+                             "; the program did not");
     }
     done += call->bytes;
   }
@@ -262,7 +262,7 @@ bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
          python_frames_.hash_of(freed.stack) == python_frames_.hash_of(present.stack);
 }
 
-void RecordedAllocator::note_kept_classes(const std::set<std::uint64_t>& freed) {
+void RecordedAllocator::record_kept_classes(const std::set<std::uint64_t>& freed) {
   std::set<ClassId> keeps;
   std::set<ClassId> gives;
   for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
@@ -280,7 +280,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
   if (compares()) {
     std::set<std::uint64_t> addresses;
     for (const DriverCall& call : freed) addresses.insert(call.address);
-    if (!allocator_.settings().expandable) note_kept_classes(addresses);
+    if (!allocator_.settings().expandable) record_kept_classes(addresses);
     begin_answers(freed, 0);
     // The pool of a graph that is gone goes with the rest.
     for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
@@ -290,7 +290,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
     }
     allocator_.empty_cache();
     finish_all_waits();
-    if (gave_back_more()) differ("the program gave back memory that the rules keep");
+    if (gave_back_more()) report_mismatch("the program gave back memory that the rules keep");
     calls_ = nullptr;
   }
   out_.add({EventKind::kEmptyCache, 0, 0, {}, 0, 0});
@@ -430,7 +430,8 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   const std::uint64_t likely = is_told ? block.requested : settings.largest_within(bytes);
   settle({writer, block.stack, likely});
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
-    differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
+    report_mismatch("a block at " + hex(block.address) +
+                    " is handed out again; its free was not recorded");
     end_slot(missed->second.slot, EventKind::kFree);
     live_.erase(missed);
   }
@@ -448,15 +449,16 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     pool_ = {of, bytes <= kLargestSmallBytes};
     live.replayed = ask_rules(thread, block.address, asked, of);
     if (live.replayed == 0) {
-      differ("the rules refuse " + bytes_text(bytes) + "; the program got them");
+      report_mismatch("the rules refuse " + bytes_text(bytes) + "; the program got them");
     } else if (allocator_.address_of(live.replayed) != block.address) {
-      differ("the rules place " + bytes_text(bytes) + " at " +
-             hex(allocator_.address_of(live.replayed)) + ", the program at " + hex(block.address));
+      report_mismatch("the rules place " + bytes_text(bytes) + " at " +
+                      hex(allocator_.address_of(live.replayed)) + ", the program at " +
+                      hex(block.address));
     } else if (allocator_.bytes_of(live.replayed) != bytes) {
-      differ("the rules hand out " + bytes_text(allocator_.bytes_of(live.replayed)) +
-             ", the program " + std::to_string(bytes));
+      report_mismatch("the rules hand out " + bytes_text(allocator_.bytes_of(live.replayed)) +
+                      ", the program " + std::to_string(bytes));
     } else if (gave_back_more()) {
-      differ("the program gave back memory that the rules keep");
+      report_mismatch("the program gave back memory that the rules keep");
     } else if (compares()) {
       ++proof_.placements;
     }
@@ -475,15 +477,16 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
   if (!compares() || block.reserved_bytes == kUnknownTotal) return;
   const AllocatorCounts& counts = allocator_.counts();
   if (counts.allocated_bytes != block.allocated) {
-    differ("the rules have " + bytes_text(counts.allocated_bytes) + " allocated, the program " +
-           std::to_string(block.allocated));
+    report_mismatch("the rules have " + bytes_text(counts.allocated_bytes) +
+                    " allocated, the program " + std::to_string(block.allocated));
   } else if (counts.reserved_bytes != block.reserved_bytes) {
-    differ("the rules have " + bytes_text(counts.reserved_bytes) + " reserved, the program " +
-           std::to_string(block.reserved_bytes));
+    report_mismatch("the rules have " + bytes_text(counts.reserved_bytes) +
+                    " reserved, the program " + std::to_string(block.reserved_bytes));
   }
 }
 
-void RecordedAllocator::note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes) {
+void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
+                                         std::uint64_t segment_bytes) {
   if (knows_allowed_) return;
   // Collected garbage looks the same where no setting tells the limit.
   if (allocator_.settings().garbage_collection_threshold > 0) return;
@@ -497,7 +500,8 @@ void RecordedAllocator::take_back(const trace::Block& block) {
   settle({});
   const auto found = live_.find(block.address);
   if (found == live_.end()) {
-    return differ("a block at " + hex(block.address) + " is freed that was not seen before");
+    return report_mismatch("a block at " + hex(block.address) +
+                           " is freed that was not seen before");
   }
   const LiveBlock live = found->second;
   live_.erase(found);
@@ -562,15 +566,15 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
   if (compares()) {
     pool_ = {thread.last_class, oom.requested <= kLargestSmallBytes};
     if (ask_rules(thread, 0, oom.requested, thread.last_class) != 0) {
-      differ("the rules meet a request for " + bytes_text(oom.requested) +
-             " that the program could not");
+      report_mismatch("the rules meet a request for " + bytes_text(oom.requested) +
+                      " that the program could not");
     }
     calls_ = nullptr;
   }
   if (!driver_refused && oom.reserved_bytes != kUnknownTotal) {
     const AllocatorSettings& settings = allocator_.settings();
-    note_own_limit(oom.reserved_bytes,
-                   settings.segment_bytes(settings.round_request(oom.requested)));
+    update_own_limit(oom.reserved_bytes,
+                     settings.segment_bytes(settings.round_request(oom.requested)));
   }
   thread.calls.clear();
   out_.add({EventKind::kRefused, thread.last_class, 0, oom.stack, oom.requested, oom.requested});

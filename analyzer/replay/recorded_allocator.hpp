@@ -90,9 +90,9 @@ class RecordedAllocator final : private SegmentSource {
   void set_allowed_bytes(std::uint64_t bytes);
   void change_settings(const AllocatorSettings& settings) { allocator_.change_settings(settings); }
   // Private pools may exist from here on.
-  void note_capture() { captured_ = true; }
+  void record_capture() { captured_ = true; }
   // Why nothing is compared, and can be proven, from here on.
-  void differ(const std::string& what);
+  void report_mismatch(const std::string& what);
 
   [[nodiscard]] const Proof& proof() const { return proof_; }
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
@@ -174,7 +174,7 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] bool is_for(const Request& present, const Thread& thread,
                             const DriverCall& freed) const;
   void empty_cache(const std::vector<DriverCall>& freed);
-  void note_kept_classes(const std::set<std::uint64_t>& freed);
+  void record_kept_classes(const std::set<std::uint64_t>& freed);
 
   [[nodiscard]] ClassId add_class(Stream stream);
   // A new one where none suits.
@@ -199,7 +199,7 @@ class RecordedAllocator final : private SegmentSource {
   void finish_all_waits();
   void compare_totals(const trace::Block& block);
   // There was no room for a segment of so many bytes beside those reserved.
-  void note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
+  void update_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
                                              bool small);
 

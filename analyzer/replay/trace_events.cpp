@@ -44,16 +44,16 @@ struct TraceEvents::MappingOwner {
   }
 };
 
-void TraceEvents::note_gap(const std::string& reason, bool is_end_only) {
+void TraceEvents::add_gap(const std::string& reason, bool is_end_only) {
   if (!gaps_.reason.empty() && (is_end_only || !gaps_.is_end_only)) return;
   gaps_ = {reason, is_end_only};
 }
 
-void TraceEvents::note_losses(const trace::ReadLosses& losses) {
+void TraceEvents::add_losses(const trace::ReadLosses& losses) {
   if (losses.corrupt_blocks + losses.truncated_tail + losses.missing_chunks +
           losses.malformed_records !=
       0) {
-    note_gap("a part of the trace is damaged");
+    add_gap("a part of the trace is damaged");
   }
 }
 
@@ -61,7 +61,7 @@ void TraceEvents::apply(const trace::RecordHeader& record, std::uint32_t writer,
                         std::uint64_t ticks) {
   now_ = trace::next_model_time(now_, record.kind, ticks);
   if (writer == trace::kCheckpointWriter) {
-    note_gap("the trace was bounded: its oldest part was compacted into a checkpoint");
+    add_gap("the trace was bounded: its oldest part was compacted into a checkpoint");
   }
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) return;
   writer_ = writer;
@@ -71,17 +71,17 @@ void TraceEvents::apply(const trace::RecordHeader& record, std::uint32_t writer,
 }
 
 void TraceEvents::apply(const trace::Mark& mark) {
-  if (mark.mark == trace::MarkKind::kStopped) note_gap("recording was paused");
-  if (mark.mark == trace::MarkKind::kDisabled) note_gap("recording ended before the program", true);
+  if (mark.mark == trace::MarkKind::kStopped) add_gap("recording was paused");
+  if (mark.mark == trace::MarkKind::kDisabled) add_gap("recording ended before the program", true);
 }
 
 void TraceEvents::apply(const trace::Gap& gap) {
-  if (gap.allocations + gap.frees + gap.blocks + gap.others != 0) note_gap("events were lost");
+  if (gap.allocations + gap.frees + gap.blocks + gap.others != 0) add_gap("events were lost");
 }
 
 void TraceEvents::apply(const trace::Graph& call) {
   if (call.operation != trace::GraphOperation::kBeginCapture) return;
-  tell(&RecordedAllocator::note_capture);
+  tell(&RecordedAllocator::record_capture);
 }
 
 void TraceEvents::read_texts(const trace::TraceFile& file) {
@@ -211,7 +211,7 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
       if (!device.recorded) continue;
       ++device.changes;
       device.recorded->change_settings(settings_);
-      if (!settings_error_.empty()) device.recorded->differ(settings_error_);
+      if (!settings_error_.empty()) device.recorded->report_mismatch(settings_error_);
     }
     return;
   }
@@ -276,7 +276,7 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
         std::make_unique<RecordedAllocator>(events.settings, rules(), *python_frames_, *events.out);
     const std::uint64_t allowed = events.settings.allowed_bytes(usage_[device].total_bytes);
     if (allowed != 0) events.recorded->set_allowed_bytes(allowed);
-    if (!events.settings_error.empty()) events.recorded->differ(events.settings_error);
+    if (!events.settings_error.empty()) events.recorded->report_mismatch(events.settings_error);
     give_earlier_calls(*events.recorded);
     allow(device);
   }
@@ -461,7 +461,7 @@ TraceEvents read_events(const trace::TraceFile& file, const TraceEvents::Sinks& 
     merge.run_until(trace::kLastOrderKey, ~std::uint64_t{0}, events);
   }
   events.finish();
-  events.note_losses(merge.losses());
+  events.add_losses(merge.losses());
   return events;
 }
 

@@ -98,7 +98,7 @@ class TraceEvents {
   // again.
   [[nodiscard]] const Unseen& told_late() const { return told_late_; }
   // The reader's losses in the trace.
-  void note_losses(const trace::ReadLosses& losses);
+  void add_losses(const trace::ReadLosses& losses);
 
  private:
   // Driver memory, by its address or handle, or a mapping.
@@ -161,7 +161,7 @@ class TraceEvents {
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(RecordedAllocator& recorded);
   void choose_settings(DeviceEvents& device, std::uint64_t address);
-  void note_gap(const std::string& reason, bool is_end_only = false);
+  void add_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
   void update(std::int32_t device);
   // Whichever device it concerns.

@@ -88,10 +88,10 @@ class DeviceRows {
   void add_rows(const DeviceEvents& events, const Question& question) {
     if (events.is_without_torch) return add_rows_without_torch(events, question);
     std::set<std::string> seen{events.options};
-    add_row(events.options, Asker::kRecorded);
+    add_row(events.options, RequestOrigin::kRecorded);
     const auto add_usual = [&](const std::string& usual) {
       const std::string text = with_recorded_limit(usual, events.options);
-      if (seen.insert(text).second) add_row(text, Asker::kNobody);
+      if (seen.insert(text).second) add_row(text, RequestOrigin::kDefault);
     };
     if (!question.only_recorded) {
       std::ranges::for_each(kUsualSettings, add_usual);
@@ -99,7 +99,7 @@ class DeviceRows {
       if (has_limit) std::ranges::for_each(kUsualWithLimit, add_usual);
     }
     for (const std::string& text : question.settings) {
-      if (seen.insert(text).second) add_row(text, Asker::kUser);
+      if (seen.insert(text).second) add_row(text, RequestOrigin::kUser);
     }
   }
 
@@ -187,7 +187,7 @@ class DeviceRows {
   [[nodiscard]] DeviceAnswer&& take() { return std::move(answer_); }
 
  private:
-  enum class Asker { kRecorded, kUser, kNobody };
+  enum class RequestOrigin { kRecorded, kUser, kDefault };
   struct OpenFit {
     Row* row;
     Fit* fit;
@@ -269,9 +269,10 @@ class DeviceRows {
     row.segment_calls = events.requests + events.frees;
     answer_.rows.push_back(std::move(row));
     for (const char* text : kUsualSettings) {
-      if (parse_settings(text, rules_).backend == Backend::kNative) add_row(text, Asker::kNobody);
+      if (parse_settings(text, rules_).backend == Backend::kNative)
+        add_row(text, RequestOrigin::kDefault);
     }
-    for (const std::string& text : question.settings) add_row(text, Asker::kUser);
+    for (const std::string& text : question.settings) add_row(text, RequestOrigin::kUser);
   }
 
   void choose_basis(const Gaps& gaps) {
@@ -305,7 +306,7 @@ class DeviceRows {
     return {};
   }
 
-  void add_row(const std::string& text, Asker asker) {
+  void add_row(const std::string& text, RequestOrigin origin) {
     Row row;
     row.options = text;
     row.policy = text.empty() ? "default" : text;
@@ -313,8 +314,8 @@ class DeviceRows {
       row.settings = parse_settings(text, rules_);
     } catch (const SettingError&) {
       // An option that this version of PyTorch has not.
-      if (asker == Asker::kNobody) return;
-      if (asker == Asker::kUser) throw;
+      if (origin == RequestOrigin::kDefault) return;
+      if (origin == RequestOrigin::kUser) throw;
       row.reason = reason_;
     }
     row.warning = row.settings.warning(own_limit_.high != 0);

@@ -71,9 +71,9 @@ bool is_steady(const History& history, const GrowthWindow& window, const Thresho
 
 // The bytes that stay: the lowest live bytes of a stretch and of all later ones, one number for
 // each stretch of the window.
-std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stretches,
-                                      const GrowthWindow& window,
-                                      std::uint64_t History::Stretch::*low) {
+std::vector<std::uint64_t> retained_minimum(const std::vector<History::Stretch>& stretches,
+                                            const GrowthWindow& window,
+                                            std::uint64_t History::Stretch::*low) {
   std::vector<std::uint64_t> stays(window.end - window.begin);
   std::uint64_t lowest = stretches[window.end - 1].*low;
   for (std::size_t i = stays.size(); i-- > 0;) {
@@ -87,7 +87,7 @@ std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stret
 std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                       std::uint64_t History::Stretch::*low) {
   if (window.begin == window.end) return 0;
-  const std::vector<std::uint64_t> stays = what_stays(stretches, window, low);
+  const std::vector<std::uint64_t> stays = retained_minimum(stretches, window, low);
   return stays.back() - stays.front();
 }
 
@@ -108,9 +108,9 @@ rows::Growth growth_of(const std::vector<History::Stretch>& stretches, const Gro
     if (inside) growth.allocations += stretches[i].allocations;
   }
   const std::vector<std::uint64_t> stays =
-      what_stays(stretches, window, &History::Stretch::low_bytes);
+      retained_minimum(stretches, window, &History::Stretch::low_bytes);
   const std::vector<std::uint64_t> count =
-      what_stays(stretches, window, &History::Stretch::low_count);
+      retained_minimum(stretches, window, &History::Stretch::low_count);
   std::array<std::uint64_t, kParts> rose{};
   std::uint64_t larger_bytes = 0;
   for (std::size_t i = 1; i < length; ++i) {
@@ -225,7 +225,8 @@ rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
 
 // Memory of which nothing is freed, in a process that frees little, may be a cache or a data set
 // that fills for as long as the recording runs. A large amount of it, over many steps, is reported.
-bool is_much(const rows::Growth& row, std::uint64_t peak_bytes, const Thresholds& thresholds) {
+bool is_significant(const rows::Growth& row, std::uint64_t peak_bytes,
+                    const Thresholds& thresholds) {
   constexpr std::uint64_t kLeastSteps = 8;
   return row.level == Level::kFramework && row.frees_before + row.frees == 0 && row.blocks != 0 &&
          row.steps.value_or(0) >= kLeastSteps &&
@@ -346,7 +347,7 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
       add_steps(row, steps_between(steps, process.id, row.begin_ns, row.end_ns));
       row.only_fills = !is_steady(history, window, thresholds);
       const std::uint64_t peak_bytes = peak_of(process.model().accounts(), site.first);
-      if (row.only_fills && !is_much(row, peak_bytes, thresholds)) continue;
+      if (row.only_fills && !is_significant(row, peak_bytes, thresholds)) continue;
       const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
       if (is_on_device) row.forecast_ns = forecast_ns(devices, row.device, row);
       own.push_back(std::move(row));

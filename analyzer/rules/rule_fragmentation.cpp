@@ -14,7 +14,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-bool is_much(const rows::Fragmentation& row, const Thresholds& thresholds) {
+bool is_significant(const rows::Fragmentation& row, const Thresholds& thresholds) {
   const std::uint64_t unusable = row.unusable_bytes.value_or(0);
   const std::uint64_t reserved = row.reserved_bytes.value_or(0);
   return unusable >= thresholds.bytes(Threshold::kFragmentationBytes) && reserved != 0 &&
@@ -27,7 +27,7 @@ std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report
                                                       const Thresholds& thresholds) {
   std::map<std::pair<std::string, rows::OptionalText>, const rows::Fragmentation*> worst;
   for (const rows::Fragmentation& row : report.fragmentation) {
-    if (row.at == rows::SnapshotAt::kEnd || !is_much(row, thresholds)) continue;
+    if (row.at == rows::SnapshotAt::kEnd || !is_significant(row, thresholds)) continue;
     const rows::Fragmentation*& held = worst[{row.process, row.device}];
     if (held == nullptr || row.unusable_bytes > held->unusable_bytes) held = &row;
   }

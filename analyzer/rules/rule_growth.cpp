@@ -46,7 +46,7 @@ std::string site_of_later_frees(const rows::Growth& row) {
 
 // "While it grew, 29 blocks were allocated there and none was freed. After that, 39 were freed,
 // older ones included, at server.py:29 (empty_cache)."
-std::string fate_text(const rows::Growth& row) {
+std::string frees_text(const rows::Growth& row) {
   std::string text = "While it grew, " + count_text(row.allocations, "block was", "blocks were") +
                      " allocated there and " +
                      (row.frees == 0 ? "none was" : std::to_string(row.frees)) + " freed";
@@ -163,7 +163,7 @@ void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
                    size_text(row.bytes) +
                    " in all, as where a cache has a fixed number of entries, "
                    "or batches or sequences grow.";
-  finding.fix = "Bound the size of what is kept there, if nothing else does. " + fate_text(row);
+  finding.fix = "Bound the size of what is kept there, if nothing else does. " + frees_text(row);
 }
 
 // The trace does not show whether it would have gone on.
@@ -178,7 +178,7 @@ void explain_filling(const rows::Growth& row, rows::Finding& finding) {
   finding.fix =
       "If it fills on purpose and ends by itself, nothing is to be done; else give it a "
       "bound. " +
-      fate_text(row);
+      frees_text(row);
 }
 
 std::string memory_text(Level level) {
@@ -251,7 +251,7 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
                    forecast_text(row);
   const bool tensors = row.level == Level::kFramework;
   // The change first: a summary cuts the end.
-  finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + fate_text(row) +
+  finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + frees_text(row) +
                 " Growth would stop (inferred).";
   judge_severity(report, row, finding);
   return finding;

@@ -55,7 +55,7 @@ std::string free_function(const rows::ExitLeak& row) {
 }
 
 // A row's numbers on the allocations of its site, and the words for them.
-struct Fate {
+struct SiteOutcome {
   const rows::Origin& origin;
   std::uint64_t count = 0;  // that the row is about
   rows::OptionalNumber first_time_ns;
@@ -67,21 +67,21 @@ struct Fate {
   std::string_view back_word;
 };
 
-Fate fate_of(const rows::ExitLeak& row) {
+SiteOutcome outcome_of(const rows::ExitLeak& row) {
   return {row.origin,     row.count,       row.first_time_ns,
           row.first_step, row.allocations, row.last_allocation_ns,
           row.freed,      "allocated",     "freed"};
 }
 
-Fate fate_of(const rows::OpenHandles& row) {
+SiteOutcome outcome_of(const rows::OpenHandles& row) {
   return {row.origin,         row.count,  row.first_time_ns, std::nullopt, row.opened_count,
           row.last_opened_ns, row.closed, "opened",          "released"};
 }
 
 // ", 1 of 3 allocations there": how many of what a site made were not given back, where some were.
-std::string share_text(const Fate& fate, std::string_view what) {
-  if (!fate.made_count || *fate.made_count <= fate.count) return {};
-  return ", " + std::to_string(fate.count) + " of " + std::to_string(*fate.made_count) + ' ' +
+std::string share_text(const SiteOutcome& outcome, std::string_view what) {
+  if (!outcome.made_count || *outcome.made_count <= outcome.count) return {};
+  return ", " + std::to_string(outcome.count) + " of " + std::to_string(*outcome.made_count) + ' ' +
          std::string(what);
 }
 
@@ -96,54 +96,54 @@ std::string teardown_text(const rows::ExitLeak& row) {
 }
 
 // "made at 2.6 ms in step 3"; empty of several, and where that is not known.
-std::string made_text(const Fate& fate) {
-  if (!fate.first_time_ns || fate.count != 1) return {};
-  return "made at " + duration_text(*fate.first_time_ns) +
-         (fate.first_step ? " in step " + std::to_string(*fate.first_step) : std::string());
+std::string allocated_at_text(const SiteOutcome& outcome) {
+  if (!outcome.first_time_ns || outcome.count != 1) return {};
+  return "made at " + duration_text(*outcome.first_time_ns) +
+         (outcome.first_step ? " in step " + std::to_string(*outcome.first_step) : std::string());
 }
 
 // "the last one, made at 2.6 ms,": which of its site's the row is about.
-std::string which_text(const Fate& fate) {
-  const bool is_last = fate.last_made_ns && fate.first_time_ns == fate.last_made_ns;
-  const std::string made = made_text(fate);
-  return (fate.count != 1 ? std::to_string(fate.count)
-          : is_last       ? "the last one"
-                          : "one") +
+std::string remaining_text(const SiteOutcome& outcome) {
+  const bool is_last = outcome.last_made_ns && outcome.first_time_ns == outcome.last_made_ns;
+  const std::string made = allocated_at_text(outcome);
+  return (outcome.count != 1 ? std::to_string(outcome.count)
+          : is_last          ? "the last one"
+                             : "one") +
          (made.empty() ? made : ", " + made + ',');
 }
 
 // "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
 // at 2.6 ms, was not.": empty if none was, or where that is not known.
-std::string fate_text(const Fate& fate) {
-  const std::uint64_t back = fate.back.count.value_or(0);
-  if (back == 0 || !fate.made_count) return {};
-  if (!fate.origin.site) return {};  // perhaps several sites
-  const std::string at = location_text(fate.back.first_at, fate.origin.site);
-  const bool elsewhere = fate.back.elsewhere.value_or(false);
-  return "Of the " + std::to_string(*fate.made_count) + " that " + site_text(fate.origin.site) +
-         ' ' + std::string(fate.made_word) + ' ' + count_text(back, "was ", "were ") +
-         std::string(fate.back_word) +
-         (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) + "; " + which_text(fate) +
-         (fate.count == 1 ? " was not. " : " were not. ");
+std::string outcome_text(const SiteOutcome& outcome) {
+  const std::uint64_t back = outcome.back.count.value_or(0);
+  if (back == 0 || !outcome.made_count) return {};
+  if (!outcome.origin.site) return {};  // perhaps several sites
+  const std::string at = location_text(outcome.back.first_at, outcome.origin.site);
+  const bool elsewhere = outcome.back.elsewhere.value_or(false);
+  return "Of the " + std::to_string(*outcome.made_count) + " that " +
+         site_text(outcome.origin.site) + ' ' + std::string(outcome.made_word) + ' ' +
+         count_text(back, "was ", "were ") + std::string(outcome.back_word) +
+         (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) + "; " +
+         remaining_text(outcome) + (outcome.count == 1 ? " was not. " : " were not. ");
 }
 
 // Advice for the rest if others of the same site were freed: empty if none was.
-std::string fix_by_others(const Fate& fate, const std::string& function) {
-  const std::string text = fate_text(fate);
+std::string fix_by_others(const SiteOutcome& outcome, const std::string& function) {
+  const std::string text = outcome_text(outcome);
   if (text.empty()) return text;
-  const bool knows_where = !location_text(fate.back.first_at, fate.origin.site).empty();
-  const std::string which = fate.count == 1 ? "it" : "them";
+  const bool knows_where = !location_text(outcome.back.first_at, outcome.origin.site).empty();
+  const std::string which = outcome.count == 1 ? "it" : "them";
   return text + "Call " + function + " for " + which + ", too: find what keeps " + which +
          " from " +
-         (knows_where ? "that call." : "being " + std::string(fate.back_word) + " likewise.");
+         (knows_where ? "that call." : "being " + std::string(outcome.back_word) + " likewise.");
 }
 
 // "Nothing freed any of the 3. ": where no call gave back one of them.
-std::string nothing_freed_text(const Fate& fate) {
-  if (fate.back.count != 0) return {};
-  const bool is_one = fate.count == 1;
-  const std::string which = is_one ? "it" : "any of the " + std::to_string(fate.count);
-  const std::string made = made_text(fate);
+std::string nothing_freed_text(const SiteOutcome& outcome) {
+  if (outcome.back.count != 0) return {};
+  const bool is_one = outcome.count == 1;
+  const std::string which = is_one ? "it" : "any of the " + std::to_string(outcome.count);
+  const std::string made = allocated_at_text(outcome);
   return "Nothing freed " + which + (made.empty() ? made : "; it was " + made) + ". ";
 }
 
@@ -160,9 +160,9 @@ std::string fix_for_exit(const rows::ExitLeak& row, const std::string& before) {
   const bool by_object = is_python(row.origin.site) && row.origin.owner != "program";
   std::string fix;
   if (before.empty()) {
-    if (!by_object) fix = fix_by_others(fate_of(row), free);
+    if (!by_object) fix = fix_by_others(outcome_of(row), free);
     if (!fix.empty()) return fix;
-    fix = fate_text(fate_of(row)) + nothing_freed_text(fate_of(row));
+    fix = outcome_text(outcome_of(row)) + nothing_freed_text(outcome_of(row));
   }
   return fix + (by_object ? "Free " + what + " (" + free + ')' + before +
                                 ", or let go of the object that holds it."
@@ -191,7 +191,8 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   add_evidence(row, finding.evidence);
   std::string before;
   if (rule == Rule::kLeak) {
-    finding.title = bytes + " leaked at " + place + share_text(fate_of(row), "allocations there");
+    finding.title =
+        bytes + " leaked at " + place + share_text(outcome_of(row), "allocations there");
     finding.detail = allocations_text(row) + " from " + place + ", " + bytes +
                      ", had not been freed when the process ended.";
   } else {
@@ -210,7 +211,7 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
 
 // Python programs load many libraries. If the allocating code is not known, it may be one that
 // keeps a buffer as long as the process lives; a small one most likely is.
-void doubt_unknown_owner(const rows::Report& report, rows::Finding& finding) {
+void lower_for_unknown_owner(const rows::Report& report, rows::Finding& finding) {
   if (finding.origin.owner) return;
   for (const rows::Process& process : report.processes) {
     if (process.id != finding.process || !process.python) continue;
@@ -242,11 +243,11 @@ rows::Finding handle_finding(const rows::OpenHandles& row, const FreeFunction& f
   finding.evidence.add("closed_count", row.closed.count);
   finding.evidence.add("closed_at", row.closed.first_at);
   finding.title =
-      handles + " of " + place + " never released" + share_text(fate_of(row), "opened there");
+      handles + " of " + place + " never released" + share_text(outcome_of(row), "opened there");
   finding.detail =
       handles + " that " + place + " opened had not been given back when the process ended.";
   const std::string release = name_of(function, row.origin.site);
-  finding.fix = fix_by_others(fate_of(row), release);
+  finding.fix = fix_by_others(outcome_of(row), release);
   if (finding.fix.empty()) {
     finding.fix =
         "Call " + release + " for what " + place + " opens, on every way through the program.";
@@ -274,8 +275,8 @@ std::string result_text(std::uint64_t result) {
 }
 
 // Says of memory that was never freed which frees of it were tried and refused.
-void tell_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
-                        rows::Finding& finding) {
+void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
+                       rows::Finding& finding) {
   std::uint64_t tried = 0;
   for (const rows::InvalidFree& row : leaks.invalid_frees) {
     const bool is_of_leak = row.what == FreedWhat::kLiveMemory && row.process == leak.process &&
@@ -369,8 +370,8 @@ void find_leaks(const RuleInput& input, Findings& findings) {
     if (row.bytes < least_bytes) continue;
     if (row.leak_class == rows::LeakClass::kLost && row.level != Level::kFramework) {
       findings.push_back(exit_finding(Rule::kLeak, row));
-      doubt_unknown_owner(input.report, findings.back());
-      tell_refused_frees(leaks, row, findings.back());
+      lower_for_unknown_owner(input.report, findings.back());
+      add_refused_frees(leaks, row, findings.back());
     } else if (row.leak_class == rows::LeakClass::kContextDestroyed &&
                is_users_own(row.origin.owner.value_or(""))) {
       findings.push_back(exit_finding(Rule::kLeakUntilContextEnd, row));

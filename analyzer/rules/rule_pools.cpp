@@ -32,7 +32,7 @@ Sums sums_of(const PoolsOfDevice& pools) {
   return sums;
 }
 
-bool is_much(const PoolsOfDevice& pools, const Sums& sums, const Thresholds& thresholds) {
+bool is_significant(const PoolsOfDevice& pools, const Sums& sums, const Thresholds& thresholds) {
   return pools.size() >= thresholds.count(Threshold::kPoolsCount) &&
          sums.beyond_largest() >= thresholds.bytes(Threshold::kPoolsBytes) &&
          static_cast<double>(sums.used) <=
@@ -78,7 +78,7 @@ void find_many_pools(const RuleInput& input, Findings& findings) {
   }
   for (const auto& [device, pools] : by_device) {
     const Sums sums = sums_of(pools);
-    if (is_much(pools, sums, input.thresholds)) findings.push_back(finding_of(pools, sums));
+    if (is_significant(pools, sums, input.thresholds)) findings.push_back(finding_of(pools, sums));
   }
 }
 

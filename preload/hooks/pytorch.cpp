@@ -66,7 +66,7 @@ template <Streams kStreams>
   if constexpr (kStreams == Streams::kRemembered) {
     if (bytes > 0) {
       block_waits::block_handed_out();
-      look_at_memory_fraction(guard, device.index, reserved);
+      update_memory_fraction(guard, device.index, reserved);
     } else {
       block_waits::block_taken_back(address);
     }

@@ -20,9 +20,9 @@ extern constinit std::atomic<std::uint64_t> reserved_when_asked[kMaxTorchDevices
 void record_memory_fraction(const CallGuard& guard, std::int8_t device) noexcept;
 
 // The fraction matters when the allocator takes memory from the driver or returns it.
-[[gnu::always_inline]] inline void look_at_memory_fraction(const CallGuard& guard,
-                                                           std::int8_t device,
-                                                           std::uint64_t reserved_bytes) noexcept {
+[[gnu::always_inline]] inline void update_memory_fraction(const CallGuard& guard,
+                                                          std::int8_t device,
+                                                          std::uint64_t reserved_bytes) noexcept {
   const auto index = static_cast<std::uint8_t>(device);
   if (index >= kMaxTorchDevices) return;
   // Relaxed: the allocator's lock orders the calls of one device.

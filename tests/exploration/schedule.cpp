@@ -65,7 +65,7 @@ std::size_t Schedule::next_thread(ThreadSet enabled,
   std::vector<std::size_t> races;
   const bool is_new = position_ + 1 == path_.size();  // else it was chosen before
   if (is_new) find_races(thread, next[thread], races);
-  note_step(thread, next[thread], position_);
+  record_step(thread, next[thread], position_);
   for (const std::size_t race : races) reverse(race);
   ++position_;
   return thread;
@@ -128,21 +128,21 @@ void Schedule::reverse(std::size_t race) {
   if (begins != 0 && (decision.wanted & begins) == 0) decision.wanted |= bit(lowest(begins));
 }
 
-void Schedule::note_step(std::size_t thread, const Operation& operation, std::size_t decision) {
+void Schedule::record_step(std::size_t thread, const Operation& operation, std::size_t decision) {
   const std::size_t index = events_.size();
   Event event;
   event.thread = thread;
   event.number = ++clocks_[thread][thread];
   event.decision = decision;
-  if (operation.place != 0) note_at(meetings_[operation.place], operation.writes, thread, index);
+  if (operation.place != 0) record_at(meetings_[operation.place], operation.writes, thread, index);
   if (operation.is_death || operation.changes_file) {
-    note_at(file_, operation.is_death, thread, index);
+    record_at(file_, operation.is_death, thread, index);
   }
   event.clock = clocks_[thread];
   events_.push_back(event);
 }
 
-void Schedule::note_at(Meeting& meeting, bool writes, std::size_t thread, std::size_t index) {
+void Schedule::record_at(Meeting& meeting, bool writes, std::size_t thread, std::size_t index) {
   Clock& clock = clocks_[thread];
   clock.join(meeting.writes);
   if (writes) {

@@ -78,8 +78,8 @@ class Schedule {
   void find_races(std::size_t thread, const Operation& operation,
                   std::vector<std::size_t>& races) const;
   void reverse(std::size_t race);
-  void note_step(std::size_t thread, const Operation& operation, std::size_t decision);
-  void note_at(Meeting& meeting, bool writes, std::size_t thread, std::size_t index);
+  void record_step(std::size_t thread, const Operation& operation, std::size_t decision);
+  void record_at(Meeting& meeting, bool writes, std::size_t thread, std::size_t index);
 
   const Reduction reduction_;
   std::vector<Decision> path_;

@@ -106,12 +106,12 @@ std::optional<std::uint64_t> parse_time(std::string_view text) {
   return ns;
 }
 
-std::string complaint_about_time(const std::string& text) {
+std::string time_error(const std::string& text) {
   if (parse_time(text)) return {};
   return "'" + text + "' is no time; write 12.4s, 350ms or nanoseconds";
 }
 
-std::string complaint_about_size(std::string_view text) {
+std::string size_error(std::string_view text) {
   if (parse_size(text)) return {};
   const std::string quoted = "'" + std::string(text) + "'";
   const std::string_view number = without_spaces(text);
@@ -152,7 +152,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-std::string complaint_about_number(const std::string& text) {
+std::string number_error(const std::string& text) {
   return parse_number(text) ? std::string() : "'" + text + "' is no whole number";
 }
 

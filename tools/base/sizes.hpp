@@ -19,14 +19,14 @@ using analyzer::size_text;
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 
 // The error in a text that is to be a size, and the right form; empty if there is none.
-[[nodiscard]] std::string complaint_about_size(std::string_view text);
+[[nodiscard]] std::string size_error(std::string_view text);
 
 // "12.4s", "350ms", "1.5us", "120ns", "2min", "1h" or plain nanoseconds, as a whole number of
 // nanoseconds. Empty if the text is no such time, or one that does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text);
 
 // The error in a text that is to be a time; empty if there is none.
-[[nodiscard]] std::string complaint_about_time(const std::string& text);
+[[nodiscard]] std::string time_error(const std::string& text);
 
 // "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
 [[nodiscard]] std::optional<double> parse_share(std::string_view text);
@@ -35,7 +35,7 @@ using analyzer::size_text;
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
 // Empty if the text is such a number.
-[[nodiscard]] std::string complaint_about_number(const std::string& text);
+[[nodiscard]] std::string number_error(const std::string& text);
 
 // 73098330112 -> "73,098,330,112".
 [[nodiscard]] std::string format_count(std::uint64_t count);

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 7> kLevels = {"physical", "driver",    "p
 [[noreturn]] void refuse(const std::string& message) { throw Failure(message, ExitCode::kUsage); }
 
 std::uint64_t size_of(const char* name, const std::string& value) {
-  if (const std::string complaint = complaint_about_size(value); !complaint.empty()) {
+  if (const std::string complaint = size_error(value); !complaint.empty()) {
     refuse(format_text("{}: {}", name, complaint));
   }
   return *parse_size(value);

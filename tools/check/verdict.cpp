@@ -60,9 +60,9 @@ bool asks_for_leaks(const Policy& policy) {
 }
 
 // Goes through the questions of a policy one by one.
-class Judge {
+class JobJudge {
  public:
-  Judge(const rows::Report& report, const Policy& policy, const BaselineEntry* known)
+  JobJudge(const rows::Report& report, const Policy& policy, const BaselineEntry* known)
       : report_(report), policy_(policy), known_(known) {
     for (const rows::Trace& trace : report_.traces) events_ += trace.events;
   }
@@ -405,7 +405,7 @@ std::string_view name_of(FindingStatus status) {
 Verdict judge(const rows::Report& report, const Policy& policy, Suppressions suppressions,
               const Baseline* baseline) {
   const BaselineEntry* const known = baseline == nullptr ? nullptr : baseline->find(report);
-  Judge judge(report, policy, known);
+  JobJudge judge(report, policy, known);
   if (baseline != nullptr) judge.check_comparable(known != nullptr);
   Verdict verdict = judge.judge(suppressions);
   verdict.report = &report;

@@ -207,7 +207,7 @@ Option add_choice(CommandLine& line, const std::string& flag, std::string& value
 }
 
 // Says on stderr what is not in the file.
-void tell_what_is_left_out(const Report& report) {
+void warn_left_out(const Report& report) {
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
     if (!history.complete_from_ns) continue;
     say(format_text(
@@ -330,7 +330,7 @@ int export_job(ExportOptions& options) {
   } else {
     write_output(options.output.output, format->write(report, what));
   }
-  if (report.allocations) tell_what_is_left_out(report);
+  if (report.allocations) warn_left_out(report);
   for (const std::string& sentence : missing_events(report)) say(sentence);
   return options.input.exit_code(report);
 }
@@ -358,7 +358,7 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
               "Of single allocations, those that ended last, so many a process (default 200000); "
               "what lives to the end is always there.")
       .value_name("N")
-      .check(complaint_about_number);
+      .check(number_error);
   options->output.add_options(line, "Write there instead of to stdout; a folder for parquet.");
   return [options] { return export_job(*options); };
 }

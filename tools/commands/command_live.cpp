@@ -227,7 +227,7 @@ Action define_live(CommandLine& line, const std::vector<std::string>&) {
             "One JSON object a line: the state of each process on each device.");
   line.option("--interval", options->interval, "From one look to the next, at least (default 1s).")
       .value_name("TIME")
-      .check(complaint_about_time);
+      .check(time_error);
   add_scope_options(line, options->rank, options->device);
   add_color_option(line, options->color);
   line.flag("--redact", options->naming.redact,

@@ -133,7 +133,7 @@ std::string next_input(const std::vector<WrittenTrace>& traces) {
 
 // The command failed, perhaps for lack of memory: prints the beginning of the summary. If the
 // traces cannot be read, the commands that read them say so.
-void tell_failure(const std::vector<WrittenTrace>& traces) {
+void print_failure_facts(const std::vector<WrittenTrace>& traces) {
   std::vector<std::filesystem::path> inputs;
   std::uint64_t bytes = 0;
   for (const WrittenTrace& trace : traces) {
@@ -153,7 +153,7 @@ void tell_failure(const std::vector<WrittenTrace>& traces) {
   }
 }
 
-void say_what_was_written(const std::vector<WrittenTrace>& traces) {
+void print_written_traces(const std::vector<WrittenTrace>& traces) {
   for (std::size_t i = 0; i < std::min(traces.size(), kMostTracesListed); ++i) {
     const WrittenTrace& trace = traces[i];
     say(format_text("wrote {} ({}, process {})", display_path(trace.path), size_text(trace.bytes),
@@ -186,9 +186,9 @@ int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) 
   }
 }
 
-std::string why_nothing(const RunOptions& options,
-                        const std::vector<EnvironmentVariable>& environment,
-                        const std::vector<std::string>& command) {
+std::string explain_empty_recording(const RunOptions& options,
+                                    const std::vector<EnvironmentVariable>& environment,
+                                    const std::vector<std::string>& command) {
   const std::string pattern = value_of(environment, kOutputVariable);
   const std::string fixed = pattern.substr(0, pattern.find('%'));
   const std::string unwritable = why_unwritable(std::filesystem::path(fixed).parent_path());
@@ -207,10 +207,10 @@ void keep_own_output_from_ending_us() {
 }
 
 // Says what the command left; the exit code of the verdict on it.
-int tell_of_run(const RunOptions& options, const CheckRequest& request,
-                const std::vector<EnvironmentVariable>& environment,
-                const std::vector<std::string>& command, std::uint64_t started_ns,
-                const ChildEnd& end) {
+int report_run(const RunOptions& options, const CheckRequest& request,
+               const std::vector<EnvironmentVariable>& environment,
+               const std::vector<std::string>& command, std::uint64_t started_ns,
+               const ChildEnd& end) {
   const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
   if (end.signal != 0 && !quiet) {
     say(format_text("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
@@ -220,10 +220,10 @@ int tell_of_run(const RunOptions& options, const CheckRequest& request,
   record_end(traces, end);
   remove_spent_rings(traces);
   if (traces.empty()) {
-    warn("nothing was recorded: " + why_nothing(options, environment, command));
+    warn("nothing was recorded: " + explain_empty_recording(options, environment, command));
   } else if (!quiet) {
-    say_what_was_written(traces);
-    if (end.exit_code != 0 && !options.checks()) tell_failure(traces);
+    print_written_traces(traces);
+    if (end.exit_code != 0 && !options.checks()) print_failure_facts(traces);
     say(format_text("next: gpumemtrace summary {}", next_input(traces)));
   }
   return options.checks() ? check_traces(request, traces) : to_int(ExitCode::kSuccess);
@@ -238,7 +238,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   keep_own_output_from_ending_us();
   int exit_code = to_int(ExitCode::kSuccess);
   try {
-    exit_code = tell_of_run(options, request, environment, command, started_ns, end);
+    exit_code = report_run(options, request, environment, command, started_ns, end);
   } catch (const Failure& failure) {
     report_failure(failure.what());
     exit_code = to_int(failure.exit_code());

@@ -87,7 +87,7 @@ Action define_summary(CommandLine& line, const std::vector<std::string>&) {
               "What this step held at its peak, by category and line, and the step before beside "
               "it. INPUT is traces.")
       .value_name("N")
-      .check(complaint_about_number);
+      .check(number_error);
   line.flag("--full", options->full,
             "All findings, holders and rows, in as many lines as they take.");
   line.flag("--json", options->json, "Print the report instead, as `analyze` does.");

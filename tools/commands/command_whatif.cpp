@@ -48,7 +48,7 @@ struct WhatIfOptions {
   std::string color = "auto";
 };
 
-std::string complaint_about_batch(const std::string& text) {
+std::string batch_error(const std::string& text) {
   const auto number = parse_number(text);
   return number && *number >= 1 && *number <= kMaxBatch
              ? std::string()
@@ -67,7 +67,7 @@ BatchInput split_batch(const std::string& input) {
                   ExitCode::kUsage);
   }
   const std::string number = input.substr(sign + 1);
-  if (const std::string complaint = complaint_about_batch(number); !complaint.empty()) {
+  if (const std::string complaint = batch_error(number); !complaint.empty()) {
     throw Failure(complaint, ExitCode::kUsage);
   }
   return {input.substr(0, sign), parse_number(number).value_or(0)};
@@ -167,7 +167,7 @@ Action define_whatif(CommandLine& line, const std::vector<std::string>&) {
               "With --fit: what this batch size would take; may be repeated.")
       .value_name("N")
       .one_value_each()
-      .check(complaint_about_batch);
+      .check(batch_error);
   line.flag("--json", options->json,
             "Print what_if[] of the report, or fit, instead of the table.");
   add_color_option(line, options->color);

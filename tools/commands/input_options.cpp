@@ -35,7 +35,7 @@ void add_naming_options(CommandLine& line, NamingOptions& naming) {
 void add_scope_options(CommandLine& line, std::string& rank, std::string& device) {
   line.option("--rank", rank, "Only the process with this rank.")
       .value_name("N")
-      .check(complaint_about_number);
+      .check(number_error);
   line.option("--device", device, "Only this GPU, by its id in the report.").value_name("d0");
 }
 
@@ -100,17 +100,15 @@ int InputOptions::use_report(const LoadOptions& load,
 
 void add_time_options(CommandLine& line, NamedTimes& times, const TimeHelp& help) {
   const auto add = [&](const std::string& names, std::string& value, const std::string& text) {
-    line.option(names, value, text).value_name("TIME").check(complaint_about_time);
+    line.option(names, value, text).value_name("TIME").check(time_error);
   };
   add("--from", times.from, help.part + " from this time on: 12.4s, 0.67, 350ms or nanoseconds.");
   add(help.until, times.until, "The same up to this time.");
-  line.option("--step", times.step, "The same of this step.")
-      .value_name("N")
-      .check(complaint_about_number);
+  line.option("--step", times.step, "The same of this step.").value_name("N").check(number_error);
   line.option("--at", times.at,
               help.moment + " at this time, at the peak, or when a step held most.")
       .value_name("TIME|peak|step:N")
-      .check(complaint_about_moment);
+      .check(moment_error);
 }
 
 void MomentOptions::add_options(CommandLine& line) {
@@ -149,7 +147,7 @@ void ReplayOptions::add_options(CommandLine& line) {
       .value_name("SIZE")
       .one_value_each()
       .check([](const std::string& text) -> std::string {
-        if (std::string complaint = complaint_about_size(text); !complaint.empty()) {
+        if (std::string complaint = size_error(text); !complaint.empty()) {
           return complaint;
         }
         return parse_size(text) == 0u ? "a card without memory holds nothing" : "";

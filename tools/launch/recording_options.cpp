@@ -63,7 +63,7 @@ void RecordingSettings::add_options(CommandLine& line) {
     }
     options_[i] = line.option(row.flags, texts_[i], help).value_name(row.value_name);
     if (row.kind == ValueKind::kSize) {
-      options_[i].check([](const std::string& text) { return complaint_about_size(text); });
+      options_[i].check([](const std::string& text) { return size_error(text); });
     } else if (row.kind == ValueKind::kNumber) {
       options_[i].whole_number(0, row.most);
     } else if (row.kind == ValueKind::kChoice) {

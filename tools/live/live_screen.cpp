@@ -12,11 +12,11 @@ namespace {
 
 volatile std::sig_atomic_t g_is_ended = 0;
 
-void note_end(int) { g_is_ended = 1; }
+void request_end(int) { g_is_ended = 1; }
 
 void end_on(int signal) {
   struct sigaction action = {};
-  action.sa_handler = note_end;  // without SA_RESTART: getch() returns
+  action.sa_handler = request_end;  // without SA_RESTART: getch() returns
   sigaction(signal, &action, nullptr);
 }
 

@@ -127,7 +127,7 @@ std::vector<std::string> peak_sentences(const rows::Report& report,
         std::ranges::any_of(shown, [&](const LiveRow& row) { return row.device == device.id; });
     if (peaks.job == nullptr || !is_shown) continue;
     std::string text = format_text("Peak on {}: this job {}", device.id, peak_text(*peaks.job));
-    if (peaks.differ()) {
+    if (peaks.shows_both()) {
       const std::string besides = besides_job(*peaks.card);
       text += format_text(", card {}{}", peak_text(*peaks.card),
                           besides.empty() ? besides : " (" + besides + ")");

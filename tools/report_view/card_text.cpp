@@ -56,7 +56,7 @@ std::string part_name(const rows::CardPart& part) {
   return "contexts and other processes, not separable";
 }
 
-bool DevicePeaks::differ() const {
+bool DevicePeaks::shows_both() const {
   return job != nullptr && card != nullptr && card->high_bytes > job->high_bytes &&
          card->high_bytes - job->high_bytes >= card->high_bytes / kLeastDifference;
 }

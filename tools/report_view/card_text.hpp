@@ -25,7 +25,7 @@ struct DevicePeaks {
   const analyzer::rows::CardPeak* card = nullptr;
 
   // True if the card had so much more than the job that both are worth showing.
-  [[nodiscard]] bool differ() const;
+  [[nodiscard]] bool shows_both() const;
 };
 [[nodiscard]] DevicePeaks peaks_of(const analyzer::rows::Report& report,
                                    const analyzer::rows::Device& device);

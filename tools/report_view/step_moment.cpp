@@ -15,7 +15,7 @@ namespace rows = analyzer::rows;
 using analyzer::Level;
 
 // "the run has steps 0 to 39, not 40".
-std::string complaint_about_step(const rows::Report& report, std::uint64_t index) {
+std::string step_error(const rows::Report& report, std::uint64_t index) {
   if (report.steps.empty()) {
     return "no step of the run is known, so there is none to tell of; the program can name its "
            "steps with gpumemtrace_step()";
@@ -107,7 +107,7 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
   std::vector<rows::Step> found;
   std::copy_if(report.steps.begin(), report.steps.end(), std::back_inserter(found),
                [&](const rows::Step& step) { return step.index == index && step.start_ns; });
-  if (found.empty()) throw Failure(complaint_about_step(report, index), ExitCode::kUsage);
+  if (found.empty()) throw Failure(step_error(report, index), ExitCode::kUsage);
   std::ranges::stable_sort(found, std::ranges::greater(), &rows::Step::peak_bytes);
   return found;
 }
@@ -153,7 +153,7 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
   }
 }
 
-std::string complaint_about_moment(const std::string& text) {
+std::string moment_error(const std::string& text) {
   if (text == kPeakWord || step_named(text) || parse_time(text)) return {};
   return "'" + text + "' is no moment; write a time (12.4s, 350ms), peak or step:12";
 }

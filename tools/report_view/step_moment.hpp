@@ -47,6 +47,6 @@ struct NamedTimes {
 };
 
 // The error in a value of NamedTimes::at; empty if there is none.
-[[nodiscard]] std::string complaint_about_moment(const std::string& text);
+[[nodiscard]] std::string moment_error(const std::string& text);
 
 }  // namespace gpumemtrace::tools

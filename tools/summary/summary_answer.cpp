@@ -194,7 +194,7 @@ std::optional<Fact> peak_fact(const Report& report) {
 
 std::optional<Fact> card_fact(const Report& report) {
   const DevicePeaks peaks = fullest_device(report);
-  if (!peaks.differ()) return std::nullopt;
+  if (!peaks.shows_both()) return std::nullopt;
   const std::string besides = besides_job(*peaks.card);
   return Fact{"CARD", peak_text(*peaks.card),
               besides.empty() ? "everything on the card" : "with " + besides};

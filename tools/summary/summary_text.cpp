@@ -36,19 +36,19 @@ Lines render(const Blocks& blocks, int limit) {
   std::set<std::string_view> shown;
   std::string_view what;
   std::size_t left_out = 0;
-  const auto say_rest = [&] { append(lines, rest_lines(what, std::exchange(left_out, 0))); };
+  const auto add_rest = [&] { append(lines, rest_lines(what, std::exchange(left_out, 0))); };
   for (const Block& block : blocks) {
     if (block.rank < limit) {
-      say_rest();
+      add_rest();
       append(lines, block.lines);
       shown.insert(block.what);
     } else if (!block.what.empty() && shown.contains(block.what)) {
-      if (block.what != what) say_rest();
+      if (block.what != what) add_rest();
       what = block.what;
       ++left_out;
     }
   }
-  say_rest();
+  add_rest();
   return lines;
 }
 
