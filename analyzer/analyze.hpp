@@ -25,7 +25,7 @@ struct Options {
   SymbolOptions symbols;
   std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/concepts.md
   bool redact = false;  // names without meaning for what is private, docs/security.md
-  // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
+  // At most so many buckets a row of timeline[]: 1,024 if nothing is said, and fewer, at least
   // 256, for jobs of more than 16 processes.
   std::optional<std::size_t> timeline_points;
   // timeline[], largest_blocks[] and allocations[] have this part of the run alone, in nanoseconds

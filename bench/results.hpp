@@ -13,7 +13,7 @@ struct Row {
   std::string what;
   std::string unit;
   double measured = 0;
-  std::optional<double> at_most;          // the figure to reach, where there is one
+  std::optional<double> at_most;          // the figure to reach, if there is one
   std::optional<double> at_least;         // as above
   std::string beside;                     // others' numbers for the like
   std::map<std::string, double> context;  // absolute numbers, named with their unit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every library that is not ours: what it is for, and what to install where it is missing.
+# Every library that is not ours: what it is for, and what to install if it is missing.
 # tools/quickstart and tools/test install all of them on Debian and Ubuntu.
 include(CheckCXXSourceCompiles)
 

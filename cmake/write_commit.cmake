@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes SOURCE, which defines kSourceCommit: the commit of the tree FOLDER, "+changes" behind it
-# where files differ from it, or "unknown" where there is no git. Run at every build; the file stays as it is
+# where files differ from it, or "unknown" if there is no git. Run at every build; the file stays as it is
 # where nothing changed.
 execute_process(
   COMMAND git --no-optional-locks -C ${FOLDER} describe --always --exclude=* --abbrev=12 --dirty=+changes

@@ -33,7 +33,7 @@ class CallTimes {
     calls_[correlation % kCapacity] = {start, correlation};
   }
 
-  // False, and `start` as it was, where the call is not known.
+  // False, and `start` as it was, if the call is not known.
   [[nodiscard]] bool find(std::uint32_t correlation, std::uint64_t& start) noexcept {
     if (calls_ == nullptr || correlation == 0) return false;
     const SpinGuard guard(lock_);

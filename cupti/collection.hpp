@@ -31,7 +31,7 @@ struct Plan {
 
 class Collection final : public LibraryObserver {
  public:
-  // Starts through `library`; false, and a state with the reason, where that is not possible.
+  // Starts through `library`; false, and a state with the reason, if that is not possible.
   [[nodiscard]] bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
   // Says why nothing is collected. `path` (may be nullptr) is added to the reason.
   void stay_off(const char* reason, const char* path) noexcept;

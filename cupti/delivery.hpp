@@ -30,7 +30,7 @@ struct ProgramBuffer {
 // The buffer that is out and has room. Any thread.
 class OpenBuffer {
  public:
-  // The buffer, which nobody else has from then on; an empty one where there is none.
+  // The buffer, which nobody else has from then on; an empty one if there is none.
   ProgramBuffer take() noexcept {
     const SpinGuard guard(lock_);
     const ProgramBuffer taken = buffer_;
@@ -64,12 +64,12 @@ class Delivery {
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 
-  // Asks for a buffer where there is none.
+  // Asks for a buffer if there is none.
   void ask() noexcept;
   void add(const RawRecord& record) noexcept;
   // Leaves the buffer open for the next delivery.
   void leave_open() noexcept;
-  // Gives it back; where it is empty, only if `also_empty`, else it stays at hand.
+  // Gives it back; if it is empty, only if `also_empty`, else it stays at hand.
   void give_back(bool also_empty) noexcept;
   // Records for which the program had no room.
   std::uint64_t dropped() const noexcept { return dropped_; }

@@ -39,7 +39,7 @@ class HeldRecords {
   [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
   // Gives each held record and its round to `decide`, which says whether it is to be held further.
-  // Another thread that is at it is waited for where `wait` says so, else this does nothing.
+  // Another thread that is at it is waited for if `wait` says so, else this does nothing.
   template <class Decide>
   void review(bool wait, Decide&& decide) noexcept {
     // Acquire and release: the area under review passes from one reviewer to the next.
@@ -52,7 +52,7 @@ class HeldRecords {
       Header header;
       memcpy(&header, under_review.bytes + at, sizeof header);
       const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
-      // Lost where others have filled the area meanwhile.
+      // Lost if others have filled the area meanwhile.
       if (decide(record, header.round)) static_cast<void>(hold(record, header.round));
       at += sizeof header + (header.size + 7) / 8 * 8;
     }

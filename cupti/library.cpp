@@ -160,7 +160,7 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   return client_.owns(record, time) ? Owner::kProgram : Owner::kNotProgram;
 }
 
-// By when it ran, where nothing tells when it was asked for.
+// By when it ran, if nothing tells when it was asked for.
 Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
   return client_.owns(record, start_of(record)) ? Owner::kProgram : Owner::kNotProgram;
 }

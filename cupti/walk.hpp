@@ -24,7 +24,7 @@ class Walk {
     advance();
   }
 
-  // False at the end, and where the rest cannot be read.
+  // False at the end, and if the rest cannot be read.
   [[nodiscard]] bool next(RawRecord& record) noexcept {
     if (following_ == nullptr) return false;
     const std::uint8_t* const begin = following_;

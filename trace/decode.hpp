@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns back to records where writer and reader are of one version: the recorder reads its own
+// Columns back to records if writer and reader are of one version: the recorder reads its own
 // file so when it makes a checkpoint. No allocation, no exception. For files of others: unpack.hpp.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which records took effect, and which results of a free leave nothing alive. Code
-// that replays a trace needs both: the analyzer, and the recorder where it makes a checkpoint.
+// that replays a trace needs both: the analyzer, and the recorder if it makes a checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ inline Effect effect_of(const RecordHeader& record) noexcept {
 inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 
 // Sorts records by when they took effect; at the same tick, frees come first.
-// Which of them is an allocation is as good as random where threads take turns, so no branch
+// Which of them is an allocation is as good as random if threads take turns, so no branch
 // depends on it.
 inline std::uint64_t order_key(const RecordHeader& record) noexcept {
   order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];

@@ -22,7 +22,7 @@ namespace gpumemtrace::trace {
 enum class ColumnForm : std::uint8_t {
   kEach = 0,  // one varint a record of the kind, or the bytes of kinds or tails
   kSame = 1,  // one varint, the first record's: all others have the same value, or the same
-              // difference where the encoding is kTime or kAfterStart
+              // difference if the encoding is kTime or kAfterStart
 };
 
 struct ColumnHeader {

@@ -110,7 +110,7 @@ class TraceFile {
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
   std::uint64_t calls_taken_for_parts() const { return calls_taken_for_parts_; }
   [[nodiscard]] bool exit_seen() const { return exit_seen_; }
-  // The signal that ended the process, where `gpumemtrace run` saw it; else 0.
+  // The signal that ended the process, if `gpumemtrace run` saw it; else 0.
   int ended_by_signal() const { return ended_by_signal_; }
   // The ring holds nothing that the packed file has not, and never will.
   [[nodiscard]] bool ring_is_spent() const;
@@ -135,7 +135,7 @@ class TraceFile {
 
   std::filesystem::path path_;
   OwnDescriptor file_;
-  OwnDescriptor ring_;  // a copy of it where the process is still running
+  OwnDescriptor ring_;  // a copy of it if the process is still running
   std::uint64_t file_bytes_ = 0;
   FileIdentity identity_;
   std::uint64_t ring_bytes_ = 0;

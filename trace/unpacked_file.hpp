@@ -16,7 +16,7 @@ namespace gpumemtrace::trace {
 inline constexpr std::array<const char*, 2> kPackedSuffixes = {".gz", ".zst"};
 
 struct UnpackedFile {
-  OwnDescriptor file;    // the file itself where it is not packed; not open where errno says why
+  OwnDescriptor file;    // the file itself if it is not packed; not open where errno says why
   bool is_whole = true;  // false: the packed file is damaged or cut, and this is what came before
   bool has_room = true;  // false: there was no room to unpack it, or it grew beyond all measure
 };

@@ -108,7 +108,7 @@ inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
 // The ends of varints within a window of bytes are found at once.
 inline constexpr std::ptrdiff_t kVarintWindowBytes = 64;
 
-// Bit i is set where byte i of the window ends a varint.
+// Bit i is set if byte i of the window ends a varint.
 inline std::uint64_t ends_of_varints(const std::byte* window) noexcept {
   std::uint64_t ends = 0;
   constexpr int kStepBytes = 8;

@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 template <class Value>
 class HeapArray {
  public:
-  // Always true: throws where there is no memory.
+  // Always true: throws if there is no memory.
   [[nodiscard]] bool resize(std::size_t size) {
     values_.resize(size);
     return true;

@@ -118,7 +118,7 @@ class Json {
   [[nodiscard]] Json& back() { return at(size() - 1); }
 
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != end(); }
-  // end() where the key is missing, and for a value that is no object.
+  // end() if the key is missing, and for a value that is no object.
   [[nodiscard]] const Json* find(std::string_view key) const;
   [[nodiscard]] const Json& at(std::string_view key) const;
   [[nodiscard]] Json& at(std::string_view key);
@@ -133,7 +133,7 @@ class Json {
     return at(static_cast<std::size_t>(index));
   }
   [[nodiscard]] const Json& operator[](std::string_view key) const { return at(key); }
-  // Adds the member where it is missing; null becomes an object.
+  // Adds the member if it is missing; null becomes an object.
   [[nodiscard]] Json& operator[](std::string_view key);
   // The members of an object, which must outlive them.
   [[nodiscard]] std::vector<std::pair<const std::string&, const Json&>> items() const;
@@ -142,7 +142,7 @@ class Json {
   void push_back(Json element);
   void erase(std::string_view key);
 
-  // The value of the key, or `otherwise` where it is missing.
+  // The value of the key, or `otherwise` if it is missing.
   template <class Type>
   [[nodiscard]] Type value(std::string_view key, Type otherwise) const {
     const Json* const found = find(key);
@@ -177,7 +177,7 @@ class Json {
   void set(std::uint64_t value) noexcept;
   void set(double value) noexcept;
   [[nodiscard]] const std::vector<Json>* children() const noexcept;
-  // Throws where it is no object.
+  // Throws if it is no object.
   [[nodiscard]] Object& members() const;
   [[nodiscard]] std::partial_ordering order(const Json& other) const;
   [[nodiscard]] bool is_of_numbers() const;

@@ -115,7 +115,7 @@ bool Process::go_on(const Until& until) {
 }
 
 // The tick is not known on another machine, and before the process's clock is. Its first two
-// calibrations come one after the other: where the machine was busy between them, the tick of now
+// calibrations come one after the other: if the machine was busy between them, the tick of now
 // by their rate lies before all calls.
 bool Process::knows_tick_of(const Until& until) const {
   if (until.is_replay) return !clock().points().empty();

@@ -100,7 +100,7 @@ class Process {
   // Takes the records up to a time of the job, at least one, at most so many.
   void run_until(std::uint64_t job_ns, std::uint64_t max_records);
   void finish() { model_.finish(shortest_period()); }
-  // Instead of finish(), where more records may follow.
+  // Instead of finish(), if more records may follow.
   void pause() { model_.pause(shortest_period()); }
 
   // The report's moments in nanoseconds of the job.

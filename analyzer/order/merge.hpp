@@ -29,7 +29,7 @@ class LookAhead {
   // are several, takes that of the first writer.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
   // When the next record of a writer, which is not the present record's, takes effect, in ticks;
-  // the largest number where it has none.
+  // the largest number if it has none.
   [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) = 0;
 };
 

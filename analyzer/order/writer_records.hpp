@@ -56,7 +56,7 @@ class WriterRecords {
   // False if the file has no such place as the records were to go on from.
   [[nodiscard]] bool found() const { return cursor_.found(); }
 
-  // Goes on to the next piece where the present one is through, whose records are gone then. False
+  // Goes on to the next piece if the present one is through, whose records are gone then. False
   // at the end of the stream.
   [[nodiscard]] bool refill();
   // The keys of the records that follow in the present piece.

@@ -65,7 +65,7 @@ class EventSink {
 };
 
 // - Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
-// - Sinks know nothing of each other: where there are several, threads share them. Each gets its
+// - Sinks know nothing of each other: if there are several, threads share them. Each gets its
 //   events in their order, from one thread at a time.
 class EventBuffer {
  public:

@@ -52,7 +52,7 @@ class FreeBlocks {
     erase_at(place);
     insert(entry);
   }
-  // The first that has at least so many bytes; end() where none has.
+  // The first that has at least so many bytes; end() if none has.
   [[nodiscard]] Place first_of_at_least(std::uint64_t bytes) const {
     return settled(find({bytes, 0, 0}));
   }

@@ -30,7 +30,7 @@ struct UnusableBytes {
 };
 
 // By the stack of the blocks that it is due to: those in use of the segment (or page of an
-// expandable one), each by what it holds there; where none is, the one that was freed last.
+// expandable one), each by what it holds there; if none is, the one that was freed last.
 using UnusableByStack = std::map<std::optional<trace::StackId>, UnusableBytes>;
 using Unusable = std::map<Cause, UnusableByStack>;
 

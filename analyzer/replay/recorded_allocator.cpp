@@ -488,7 +488,7 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
 void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
                                          std::uint64_t segment_bytes) {
   if (knows_allowed_) return;
-  // Collected garbage looks the same where no setting tells the limit.
+  // Collected garbage looks the same if no setting tells the limit.
   if (allocator_.settings().garbage_collection_threshold > 0) return;
   const std::uint64_t limit = reserved_bytes + segment_bytes - 1;
   limit_of_its_own_ = limit_of_its_own_ == 0 ? limit : std::min(limit_of_its_own_, limit);

@@ -40,7 +40,7 @@ struct Proof {
   std::uint64_t moved_segments = 0;    // that had to change their class to fit
   std::uint64_t waits = 0;             // blocks that other streams still used when they were freed
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
-  // Blocks of one stream share what is free, unless pools keep them apart: where each stream is
+  // Blocks of one stream share what is free, unless pools keep them apart: if each stream is
   // recorded and one class does for its blocks, nothing is a guess.
   [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
@@ -177,7 +177,7 @@ class RecordedAllocator final : private SegmentSource {
   void record_kept_classes(const std::set<std::uint64_t>& freed);
 
   [[nodiscard]] ClassId add_class(Stream stream);
-  // A new one where none suits.
+  // A new one if none suits.
   template <class Suits>
   [[nodiscard]] ClassId first_class_that(const Suits& suits, Stream stream);
   [[nodiscard]] bool is_of_stream(ClassId of, Stream stream) const {

@@ -29,7 +29,7 @@ class SettingReplays final : public EventSink {
  public:
   struct Limits {
     std::uint64_t device_bytes = 0;  // settings may name a fraction of it
-    // That PyTorch keeps to where the settings say nothing; 0 = as the trace tells.
+    // That PyTorch keeps to if the settings say nothing; 0 = as the trace tells.
     std::uint64_t own_bytes = 0;
     double allowed_scale = 1;                     // of the limit that the trace shows
     std::optional<std::uint64_t> capacity_bytes;  // instead of what the driver had by the trace
@@ -39,7 +39,7 @@ class SettingReplays final : public EventSink {
                  Samples samples);
   void apply(const std::vector<Event>& events) override;
 
-  // Stands for the setting where the replays agree.
+  // Stands for the setting if the replays agree.
   [[nodiscard]] ReplayCounts first() const { return replays_.front()->counts(); }
   [[nodiscard]] std::uint64_t low_peak() const;
   [[nodiscard]] std::uint64_t high_peak() const {

@@ -453,7 +453,7 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
     rows->second.add_rows(events, question);
   }
   const bool is_logged = std::ranges::all_of(logs | std::views::values, &EventLog::is_complete);
-  // Over the log, or where it has no room for the run the trace; unless nobody listens.
+  // Over the log, or if it has no room for the run the trace; unless nobody listens.
   const auto pass = [&](const auto& sinks_of) {
     std::map<std::int32_t, std::vector<EventSink*>> sinks;
     bool has_any = false;

@@ -68,7 +68,7 @@ bool have_common_caller(const Place& place, const Place& other) {
          is_same_function(place.frames[0], other.frames[0]);
 }
 
-// Per step, where both are measured by steps: one of them may have gone on for longer.
+// Per step, if both are measured by steps: one of them may have gone on for longer.
 double pace_of(const rows::Growth& row, const rows::Growth& other) {
   const auto blocks = static_cast<double>(row.blocks);
   const bool by_step = row.steps.value_or(0) != 0 && other.steps.value_or(0) != 0;

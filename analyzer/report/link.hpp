@@ -11,11 +11,11 @@
 namespace gpumemtrace::analyzer {
 
 // Bytes a second for copies of this direction on the device; nullopt for those that do not cross
-// PCI Express, or perhaps do not, and where generation or width is not known.
+// PCI Express, or perhaps do not, and if generation or width is not known.
 [[nodiscard]] std::optional<double> link_bytes_per_second(const DeviceState& device,
                                                           Direction direction);
 
-// devices[].link; no value where generation or width is not known.
+// devices[].link; no value if generation or width is not known.
 [[nodiscard]] std::optional<rows::Link> link_row(const DeviceState& device);
 
 }  // namespace gpumemtrace::analyzer

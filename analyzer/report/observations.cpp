@@ -332,8 +332,8 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
   }
 }
 
-// The sizes by which a request continues, as where results are concatenated: the largest that rose
-// at its line at least three times in a row, by about as much each time as the request would.
+// The sizes by which a request continues, such as when results are concatenated: the largest that
+// rose at its line at least three times in a row, by about as much each time as the request would.
 const RisingSizes* sizes_before(const ReportContext& context, const ReportProcess& process,
                                 const OomIncident& failure) {
   constexpr std::uint64_t kFewestRises = 3;

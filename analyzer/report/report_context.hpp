@@ -30,7 +30,7 @@ struct Identity {
   std::string file;
   std::uint32_t line = 0;
   std::string module;        // native only
-  std::uint64_t offset = 0;  // in the module, where the line is not known
+  std::uint64_t offset = 0;  // in the module, if the line is not known
   std::string api;           // the function of CUDA that the code called
   std::string node;          // of autograd, if this is the work of a backward pass
   std::string stack;         // id of a row of stacks[], empty = none recorded
@@ -149,7 +149,7 @@ class ReportContext {
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
 // The identity's place is that of the frame.
 void set_place(Identity& identity, const StackFrame& frame);
-// No value where nothing is known about the site.
+// No value if nothing is known about the site.
 [[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
 // A second place that a row tells of.
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,

@@ -204,8 +204,8 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
   return passed;
 }
 
-// When the device is full if memory goes on rising so; no value where its size is not known, or
-// where it rose too shortly.
+// When the device is full if memory goes on rising so; no value if its size is not known, or
+// if it rose too shortly.
 rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
                                  const rows::OptionalText& id, const rows::Growth& growth) {
   const rows::Device* const device = rows::find_device(devices, id);

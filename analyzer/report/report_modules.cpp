@@ -16,7 +16,7 @@ struct LayerSums {
     categories.add(category, more.bytes);
   }
 };
-// By the classes from the model to the layer, and its name where that is known.
+// By the classes from the model to the layer, and its name if that is known.
 using SumsByLayers = std::map<std::pair<std::string, std::string>, LayerSums>;
 
 // By the stack of each block, and what the program named by the layer that it said.

@@ -16,7 +16,7 @@ rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   return free > sample.total_bytes ? std::nullopt : rows::OptionalNumber(free);
 }
 
-// Free memory as the one who failed saw it: inside the framework's segments where there are any,
+// Free memory as the one who failed saw it: inside the framework's segments if there are any,
 // else on the device by the driver's last word.
 void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
   row.device_free_bytes = device_free_bytes(snapshot);

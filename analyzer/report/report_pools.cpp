@@ -18,7 +18,7 @@ struct NumberedPool {
   const PrivatePool* pool = nullptr;
 };
 
-// Largest first; older ones first where they are equal.
+// Largest first; older ones first if they are equal.
 std::vector<NumberedPool> private_pools_of(const Framework& framework, std::int32_t device) {
   std::vector<NumberedPool> list;
   framework.pools().for_each([&](std::uint32_t id, const PrivatePool& pool) {

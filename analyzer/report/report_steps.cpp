@@ -5,7 +5,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Blocks of the framework where there is one, else the driver's memory and pools.
+// Blocks of the framework if there is one, else the driver's memory and pools.
 bool counts_blocks(const ReportProcess& process) {
   return !process.model().memory().framework.devices().empty();
 }

@@ -17,7 +17,7 @@ namespace {
 
 using rows::text_or_none;
 
-// No value where the text is no number.
+// No value if the text is no number.
 rows::OptionalNumber number_in(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -120,7 +120,7 @@ std::vector<std::string> notes_on(const ReportProcess& process) {
   return notes;
 }
 
-// Rules that need single events, where a checkpoint replaced those of the beginning.
+// Rules that need single events, if a checkpoint replaced those of the beginning.
 std::vector<rows::PartialRules> partial_rules(const ReportContext& context) {
   std::vector<std::string> names;
   for (const RuleInfo& rule : kRules) {

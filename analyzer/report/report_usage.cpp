@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 // The library whose pool most of the row's memory went to, if it is one that the trace cannot see
-// into. A pool keeps what it takes: where most was given back, the library passes its requests on.
+// into. A pool keeps what it takes: if most was given back, the library passes its requests on.
 std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
                                                const ReportProcess& process, const UsageRow& row) {
   if (level_of(row.kind) != Level::kDriver || row.frees > row.allocations / 2) {

@@ -71,7 +71,7 @@ namespace gpumemtrace::analyzer {
 // report_handles.cpp
 [[nodiscard]] std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context);
 
-// report_growth.cpp: leaks.growth[], by the job's steps where it has some
+// report_growth.cpp: leaks.growth[], by the job's steps if it has some
 [[nodiscard]] std::vector<rows::Growth> report_growth(const ReportContext& context,
                                                       const std::vector<rows::Step>& steps,
                                                       const std::vector<rows::Device>& devices,

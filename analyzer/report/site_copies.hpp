@@ -16,7 +16,7 @@ namespace gpumemtrace::analyzer {
 struct SiteCopiesKey {
   Identity identity;
   TransferKey kind;    // without its site
-  bool waits = false;  // the calling thread, until the copy is complete; where that is asked for
+  bool waits = false;  // the calling thread, until the copy is complete; if that is asked for
   friend auto operator<=>(const SiteCopiesKey&, const SiteCopiesKey&) = default;
 };
 

@@ -195,7 +195,7 @@ struct Frame {
   }
 };
 
-// A thread's name, or its number where it has none.
+// A thread's name, or its number if it has none.
 struct Thread {
   std::uint64_t id = 0;  // 0 = not known
   std::string name;

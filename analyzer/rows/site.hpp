@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// null in the report where they have no value: not known, or without meaning for the row.
+// null in the report if they have no value: not known, or without meaning for the row.
 using OptionalNumber = std::optional<std::uint64_t>;
 using OptionalText = std::optional<std::string>;
 
@@ -31,7 +31,7 @@ struct Site {
   OptionalNumber line;
   OptionalText module;  // native only
   Language language = Language::kNative;
-  OptionalNumber offset;  // in the module, where the line is not known
+  OptionalNumber offset;  // in the module, if the line is not known
   OptionalText api;       // the function of CUDA that the code called
   OptionalText node;      // of autograd, if this is the work of a backward pass
 

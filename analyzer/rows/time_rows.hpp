@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// The part of the run that the timelines and the largest blocks are of, where that is not all.
+// The part of the run that the timelines and the largest blocks are of, if that is not all.
 struct Window {
   std::uint64_t from_ns = 0;
   OptionalNumber to_ns;  // none: to the end

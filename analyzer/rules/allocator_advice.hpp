@@ -21,7 +21,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] bool was_expandable(const rows::Observations& seen, const std::string& process,
                                   const rows::OptionalText& device);
 
-// The setting that reserves least, where that is worth a change: at least a twentieth less than the
+// The setting that reserves least, if that is worth a change: at least a twentieth less than the
 // recorded one in every replay. nullptr if none does, or a request would fail that was met.
 [[nodiscard]] const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator);
 

@@ -17,7 +17,7 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-// The base name of the file, or of the module where the file is not known.
+// The base name of the file, or of the module if the file is not known.
 std::string file_or_module(const rows::Site& site) {
   return std::string(base_name(site.file ? *site.file : site.module.value_or("")));
 }

@@ -30,7 +30,7 @@ bool is_failure_or_leak(Rule rule) {
   }
 }
 
-// The job's peak on the device; on the fullest one where the finding names none.
+// The job's peak on the device; on the fullest one if the finding names none.
 std::uint64_t peak_bytes(const rows::Report& report, const rows::OptionalText& device) {
   std::uint64_t most = 0;
   for (const rows::CardPeak& row : report.card_peaks) {

@@ -212,7 +212,7 @@ std::string outlook_text(const Outlook& outlook) {
 }
 
 // A warning has a consequence: in this run at least a hundredth of the device, or what is left of
-// it is used up within 100,000 steps, or, where no steps are known, within a day.
+// it is used up within 100,000 steps, or, if no steps are known, within a day.
 void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
   constexpr std::uint64_t kParts = 100;
   constexpr double kManySteps = 1e5;

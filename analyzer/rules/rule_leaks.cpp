@@ -95,7 +95,7 @@ std::string teardown_text(const rows::ExitLeak& row) {
   return place.empty() ? text : text + " at " + place;
 }
 
-// "made at 2.6 ms in step 3"; empty of several, and where that is not known.
+// "made at 2.6 ms in step 3"; empty of several, and if that is not known.
 std::string allocated_at_text(const SiteOutcome& outcome) {
   if (!outcome.first_time_ns || outcome.count != 1) return {};
   return "made at " + duration_text(*outcome.first_time_ns) +
@@ -113,7 +113,7 @@ std::string remaining_text(const SiteOutcome& outcome) {
 }
 
 // "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
-// at 2.6 ms, was not.": empty if none was, or where that is not known.
+// at 2.6 ms, was not.": empty if none was, or if that is not known.
 std::string outcome_text(const SiteOutcome& outcome) {
   const std::uint64_t back = outcome.back.count.value_or(0);
   if (back == 0 || !outcome.made_count) return {};
@@ -138,7 +138,7 @@ std::string fix_by_others(const SiteOutcome& outcome, const std::string& functio
          (knows_where ? "that call." : "being " + std::string(outcome.back_word) + " likewise.");
 }
 
-// "Nothing freed any of the 3. ": where no call gave back one of them.
+// "Nothing freed any of the 3. ": if no call gave back one of them.
 std::string nothing_freed_text(const SiteOutcome& outcome) {
   if (outcome.back.count != 0) return {};
   const bool is_one = outcome.count == 1;
@@ -152,7 +152,7 @@ std::string allocations_text(const rows::ExitLeak& row) {
          std::string(name_of(row.kind)) + " memory";
 }
 
-// `before`: when it is too late, where the end of a context took the memory.
+// `before`: when it is too late, if the end of a context took the memory.
 std::string fix_for_exit(const rows::ExitLeak& row, const std::string& before) {
   const std::string free = free_function(row);
   const std::string what = "what " + site_text(row.origin.site) + " allocates";

@@ -342,7 +342,7 @@ std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
 }
 
 // A setting that meets the request in a replay comes first. If the replay shows that none does, or
-// that one only just does where memory is exhausted, the text says so.
+// that one only just does if memory is exhausted, the text says so.
 std::string fix_for(const rows::Report& report, const Failure& failure) {
   const rows::ReplayedSetting* const setting = meeting_setting(failure);
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;

@@ -85,7 +85,7 @@ std::uint64_t median_of_others(const MemoryByRank& ranks, std::uint64_t rank, Va
   return median_of(std::move(values));
 }
 
-// The site whose bytes exceed those of the other ranks by most; no bytes where none does.
+// The site whose bytes exceed those of the other ranks by most; no bytes if none does.
 struct Excess {
   std::string key;
   rows::OptionalLocation at;

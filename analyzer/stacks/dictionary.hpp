@@ -36,7 +36,7 @@ class Dictionary {
   [[nodiscard]] std::uint64_t names_version() const { return names_version_; }
 
   [[nodiscard]] SiteName name_of(const CallSite& site) const;
-  // The function that the user's code called: `cudaMalloc` where a CUDA runtime stood in between.
+  // The function that the user's code called: `cudaMalloc` if a CUDA runtime stood in between.
   [[nodiscard]] std::string_view function_of(const CallSite& site) const;
   // Empty if the process did not tell.
   [[nodiscard]] std::string text(trace::TextKey key) const;

@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 inline constexpr std::uint32_t kMaxStacks = std::uint32_t{1} << 22;
 
 struct PythonFrame {
-  std::string function;  // qualified where the interpreter tells it (3.11 on)
+  std::string function;  // qualified if the interpreter tells it (3.11 on)
   std::string file;
   std::uint32_t line = 0;        // 0 = not known
   std::uint32_t first_line = 0;  // of the function

@@ -33,7 +33,7 @@ bool may_hold_functions(int tag) {
   }
 }
 
-// Moves to the next entry on the same level. False at the end, and where a damaged file leads back.
+// Moves to the next entry on the same level. False at the end, and if a damaged file leads back.
 bool next_sibling(Dwarf_Die& die) {
   const Dwarf_Off before = dwarf_dieoffset(&die);
   Dwarf_Die next;

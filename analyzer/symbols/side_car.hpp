@@ -29,7 +29,7 @@ class SideCar {
   [[nodiscard]] Json to_json() const;
 
   // nullptr if nothing is known about the place. Modules are compared by build-id, and by path
-  // where they have none.
+  // if they have none.
   [[nodiscard]] const std::vector<SymbolFrame>* find(const ModuleIdentity& module,
                                                      std::uint64_t offset) const;
   const std::vector<SymbolFrame>& add(const ModuleIdentity& module, std::uint64_t offset,

@@ -246,7 +246,7 @@ class _TensorNames:
     def __init__(self, torch, find_roots):
         self._torch = torch
         self._find_roots = find_roots
-        self._labels = _WeakMap()  # of roots: the class, numbered where it is not the first
+        self._labels = _WeakMap()  # of roots: the class, numbered if it is not the first
         self._steps = _WeakMap()  # of optimizers
         self._first_forward = None
         self._is_off = False

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock of the records: the time stamp counter where it is invariant (one rate on all cores,
+// The clock of the records: the time stamp counter if it is invariant (one rate on all cores,
 // also in sleep) and the kernel trusts it, else CLOCK_MONOTONIC in nanoseconds. Clock records tie
 // it to the system's clocks.
 #pragma once

@@ -12,7 +12,7 @@
 //   background thread. `argument` may lie on its stack.
 // - The thread waits for nobody: it takes no lock, allocates nothing, and calls neither the driver,
 //   NVML, CUPTI nor the loader, whose descriptors are numbers of the process.
-// - Where there is no such thread, run() works on the caller's.
+// - If there is no such thread, run() works on the caller's.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that wait until another one has changed a word. By system calls of our own: libc aborts
-// where a sandbox forbids futexes, and its functions that sleep are places to cancel a thread at.
+// if a sandbox forbids futexes, and its functions that sleep are places to cancel a thread at.
 #pragma once
 
 #include <errno.h>

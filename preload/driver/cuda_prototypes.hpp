@@ -10,7 +10,7 @@
 // the function that libcuda.so.1 exports as cuMemAlloc_v2. A symbol without a version suffix that
 // has a _v2 beside it is the older ABI (often with 32-bit addresses and sizes), and still exported.
 // _ptds and _ptsz are the same call with stream 0 meaning the thread's own default stream.
-// tests/unit/cuda_abi_check.cpp compares each with cuda.h where a toolkit is present.
+// tests/unit/cuda_abi_check.cpp compares each with cuda.h if a toolkit is present.
 
 namespace gpumemtrace::cuda_abi {
 

@@ -8,7 +8,7 @@
 
 // The handles and structures of the CUDA driver ABI that tracing needs, 64-bit Linux only. A name
 // that ends in _v1 is the 32-bit layout of CUDA 2.0, which every driver still exports.
-// tests/unit/cuda_abi_check.cpp compares sizes and offsets with cuda.h where a toolkit is present.
+// tests/unit/cuda_abi_check.cpp compares sizes and offsets with cuda.h if a toolkit is present.
 
 namespace gpumemtrace::cuda_abi {
 

@@ -27,7 +27,7 @@ bool is_same_text(const char* a, const char* b) noexcept {
   return false;
 }
 
-// Two ways to read: straight, and through the kernel where the library may go away.
+// Two ways to read: straight, and through the kernel if the library may go away.
 struct Straight {
   template <class Value>
   static bool read(const Value* address, Value& out) noexcept {

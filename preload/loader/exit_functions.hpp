@@ -22,7 +22,7 @@ extern "C" {
 #include "preload/loader/exit_functions.def"
 }
 
-// The next definition of the function; one that fails with ENOSYS where there is none.
+// The next definition of the function; one that fails with ENOSYS if there is none.
 [[nodiscard]] void* real_exit_function(ExitFunction& function) noexcept;
 
 // Looks all of them up, when the driver's functions are looked up: a look-up is not for signal

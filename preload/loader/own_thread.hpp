@@ -5,7 +5,7 @@
 namespace gpumemtrace::preload {
 
 // False if the system refuses. Nobody joins it: that would be to wait by a futex, for which libc
-// aborts where a sandbox forbids futexes.
+// aborts if a sandbox forbids futexes.
 [[nodiscard]] bool start_own_thread(void* (*main)(void*)) noexcept;
 
 }  // namespace gpumemtrace::preload

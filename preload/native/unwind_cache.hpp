@@ -18,7 +18,7 @@ namespace gpumemtrace::preload::native {
 
 // A walk, as the places of all words that it read: the same words at these places lead to the same
 // frames. The step out of a frame depends on the return address, whose rule stays the same while no
-// library is unloaded, and on rbp where the rule asks for it.
+// library is unloaded, and on rbp if the rule asks for it.
 struct alignas(64) RememberedWalk {
   static constexpr std::size_t kMaxPlaces = 144;
   static constexpr std::uint16_t kInRegister = 0xffff;

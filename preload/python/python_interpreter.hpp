@@ -28,7 +28,7 @@ enum class State : std::uint8_t {
 
 extern constinit std::atomic<State> current_state
     [[gnu::visibility("hidden")]];  // refresh() and turn_off() set it
-// Acquire: pairs with refresh(): what it found is complete where this is kOn.
+// Acquire: pairs with refresh(): what it found is complete if this is kOn.
 inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
 std::string_view reason() noexcept;
 

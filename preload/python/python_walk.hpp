@@ -56,7 +56,7 @@ struct Walk {
   Note notes[kMaxLinks];   // not in Link, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
 
-  // Looks at all code objects again where that was long ago, or the clock went back.
+  // Looks at all code objects again if that was long ago, or the clock went back.
   void forget_what_is_old(std::uint64_t now) noexcept {
     constexpr std::uint64_t kMostUs = 10'000;
     if (now - looked_at < kMostUs * ticks_per_us) [[likely]]

@@ -50,7 +50,7 @@ class ReadingLog {
   char content_[kMaxBytes] = {};
 };
 
-// Reads through the kernel, and notes it where there is a log.
+// Reads through the kernel, and notes it if there is a log.
 [[nodiscard]] bool read_noted(ReadingLog* log, const void* address, void* out,
                               std::size_t bytes) noexcept;
 template <class Value>

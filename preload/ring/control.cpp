@@ -23,7 +23,7 @@ constinit BackgroundWake background_wake;
 }
 bool attach_thread(bool may_start) noexcept { return installed_attach(may_start); }
 
-// In this order: where it takes back the announcement of a later pause, it ends that one, too.
+// In this order: if it takes back the announcement of a later pause, it ends that one, too.
 void BackgroundWake::wake() noexcept {
   const ErrnoKeeper errno_keeper;
   is_announced_.store(false);

@@ -31,7 +31,7 @@ void return_writer(WriterPool& pool) noexcept;
 // stopped calling key destructors after PTHREAD_DESTRUCTOR_ITERATIONS. The background thread.
 void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
 
-// Room for a record of `bytes` in a new chunk; nullptr and a counted drop where there is none.
+// Room for a record of `bytes` in a new chunk; nullptr and a counted drop if there is none.
 // Slow path; keeps errno.
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
 

@@ -12,10 +12,10 @@ class CallGuard;
 class LoaderList;
 
 // Writes a Module record for every loaded file that was not written yet, and one for each that is
-// gone. Cheap where nothing was loaded or unloaded since the last call. Background thread.
+// gone. Cheap if nothing was loaded or unloaded since the last call. Background thread.
 void record_modules(const CallGuard& guard, LoaderList& modules) noexcept;
 
-// The number of a file in stacks (native::SerialOf). Writes its Module record where this file was
+// The number of a file in stacks (native::SerialOf). Writes its Module record if this file was
 // not met at this place before, so that no stack names a file that nobody has recorded, however
 // short it is loaded. Any thread that may record; the file is in use and stays loaded meanwhile.
 std::uint32_t module_serial(const LoadedModule& module) noexcept;

@@ -222,7 +222,7 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
   }
 }
 
-// With the native frames of an earlier walk, where the stack has them again. kNone: it has not, or
+// With the native frames of an earlier walk, if the stack has them again. kNone: it has not, or
 // nothing was written of them.
 [[gnu::always_inline]] inline StackId expected_stack(const native::Caller& caller,
                                                      native::UnwindCache& memory,

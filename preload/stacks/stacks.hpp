@@ -24,7 +24,7 @@ class CallGuard;
 // The use of a stack decides how much of it NativeStacks::kAuto takes.
 enum class StackUse {
   kCall,        // a call of the driver: always native frames
-  kBlock,       // stream-ordered memory, a framework's block: where there are no Python frames
+  kBlock,       // stream-ordered memory, a framework's block: if there are no Python frames
   kTorchBlock,  // a block of PyTorch from 2.0 on: with whether autograd is on, too
   kRelease,     // any of them is taken back: no stack, it says nothing about who held the memory
 };

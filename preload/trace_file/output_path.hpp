@@ -30,7 +30,7 @@ std::string_view executable_name() noexcept;
 std::string_view host_name() noexcept;
 
 // The path without number, absolute. `pattern` empty: the default, a file in the current folder,
-// or in a folder for the job where the process is a rank of several.
+// or in a folder for the job if the process is a rank of several.
 void expand_output_path(std::string_view pattern, const JobFacts& job, Line& path) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -47,7 +47,7 @@ Outcome request_to_record() {
                              [] { promise(is_recording(), "a request to record is lost"); });
 }
 
-// The background thread makes the session while threads wait for it, and ends it where it cannot
+// The background thread makes the session while threads wait for it, and ends it if it cannot
 // write the file.
 void make_session(bool gives_up) {
   while (!beginning.has_begun.load()) wait_for_others();

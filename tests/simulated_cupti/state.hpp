@@ -87,7 +87,7 @@ State& state();
 
 std::uint64_t timestamp();
 
-// Appends a record to a buffer, asking for one where there is none. Counts a drop where the client
+// Appends a record to a buffer, asking for one if there is none. Counts a drop where the client
 // gives none. The lock is held, and let go of around the request.
 void append(std::unique_lock<std::mutex>& lock, Buffer& buffer,
             const std::vector<std::uint8_t>& record);

@@ -51,7 +51,7 @@ class TraceBuilder {
     context(1, 0);
   }
 
-  // Any record: kind, length and, where it has none, time are filled in.
+  // Any record: kind, length and, if it has none, time are filled in.
   template <class Record>
   void add(Record record, std::uint32_t writer = 1, std::string_view tail = {}) {
     trace::RecordHeader& header = header_of(record);

@@ -14,7 +14,7 @@ namespace gpumemtrace::tools {
 // sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
 void write_output(const std::filesystem::path& path, const std::string& content);
 
-// To the end of a file of one's own, which is made where it is not there. Throws Failure.
+// To the end of a file of one's own, which is made if it is not there. Throws Failure.
 void append_output(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gpumemtrace::tools

@@ -44,7 +44,7 @@ struct Replacement {
 // The text with what the table has for its letters.
 [[nodiscard]] std::string replaced(std::string_view text, std::initializer_list<Replacement> table);
 
-// Throws std::system_error where the stream takes no more.
+// Throws std::system_error if the stream takes no more.
 void write_text(std::FILE* stream, const std::string& text);
 
 template <class... Arguments>

@@ -17,7 +17,7 @@ struct VerdictFiles {
   std::filesystem::path json;
   std::filesystem::path junit;
   std::filesystem::path sarif;
-  bool github = false;  // annotations on stdout, and the step summary where GitHub asks for one
+  bool github = false;  // annotations on stdout, and the step summary if GitHub asks for one
 };
 
 enum class VerdictPrint { kText, kTextToStderr, kJson };

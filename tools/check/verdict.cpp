@@ -36,7 +36,7 @@ int rank_of(std::string_view severity) {
   return severity == "error" ? 2 : severity == "warning" ? 1 : 0;
 }
 
-// Bytes in a step; where the job has no steps, in the run.
+// Bytes in a step; if the job has no steps, in the run.
 double growth_of(const rows::Finding& row) {
   const auto* const per_step = row.evidence.find<double>("bytes_per_step");
   if (per_step != nullptr) return *per_step;

@@ -90,7 +90,7 @@ class CommandFormatter : public HelpFormatter {
   std::string usage_;
 };
 
-// "; did you mean --max-leak?" where the message ends with an option that is nearly one of the
+// "; did you mean --max-leak?" if the message ends with an option that is nearly one of the
 // command's.
 std::string spelling_hint(const CLI::App* command, const std::string& message) {
   const std::size_t dashes = message.rfind(" --");

@@ -62,7 +62,7 @@ Examples:
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
-// So many of the allocations that ended are written where --last says nothing.
+// So many of the allocations that ended are written if --last says nothing.
 constexpr const char* kDefaultLast = "200000";
 
 struct ExportOptions {
@@ -104,7 +104,7 @@ std::optional<Level> level_named(std::string_view name) {
   return std::nullopt;
 }
 
-// The level that was named; else the framework's where it has blocks, and the driver's elsewhere.
+// The level that was named; else the framework's if it has blocks, and the driver's elsewhere.
 Level level_of_allocations(const Report& report, const StackExport& what) {
   if (const std::optional<Level> named = level_named(what.level)) return *named;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {

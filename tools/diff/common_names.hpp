@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same code under names from different sources, as where one report was made beside the
+// The same code under names from different sources, such as when one report was made beside the
 // program's files and the other is not: it gets one name in both.
 #pragma once
 
@@ -21,7 +21,7 @@ class CommonNames {
   [[nodiscard]] analyzer::rows::Report apply_to(const analyzer::rows::Report& report) const;
 
  private:
-  // By what a stack is in both: names, where there are any, are no part of it.
+  // By what a stack is in both: names, if there are any, are no part of it.
   std::map<std::string, analyzer::rows::Origin> origins_;
 };
 

@@ -30,7 +30,7 @@ struct DifferenceSection {
   std::vector<DifferenceRow> rows;
 };
 
-// Peaks of the job and of each card, where both reports have them; peaks by level, holders at the
+// Peaks of the job and of each card, if both reports have them; peaks by level, holders at the
 // driver's and the framework's peak by category, owner and call site, leaks by call site, transfers
 // by kind. Call sites are compared by function and file, not by line.
 [[nodiscard]] std::vector<DifferenceSection> compare_jobs(const analyzer::rows::Report& base,

@@ -14,7 +14,7 @@ import sys
 import gpumemtrace
 from gpumemtrace_training import Ranges, text_for_log
 
-# That which the program has imported, where both are installed.
+# That which the program has imported, if both are installed.
 if "lightning.pytorch" not in sys.modules and (
         "pytorch_lightning" in sys.modules or importlib.util.find_spec("lightning") is None):
     import pytorch_lightning as lightning

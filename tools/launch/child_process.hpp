@@ -12,7 +12,7 @@
 namespace gpumemtrace::tools {
 
 struct ChildEnd {
-  int exit_code = 0;  // as a shell would give it: 128 + signal where one ended the child
+  int exit_code = 0;  // as a shell would give it: 128 + signal if one ended the child
   int signal = 0;     // 0 if the child exited by itself
   pid_t process_id = 0;
 };

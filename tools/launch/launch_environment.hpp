@@ -32,7 +32,7 @@ inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 // PYTHONPATH with `folder` first: Python imports the sitecustomize in it when it starts.
 [[nodiscard]] EnvironmentVariable python_path_variable(const std::filesystem::path& folder);
 
-// `text` as one word of a POSIX shell; unquoted where that is safe.
+// `text` as one word of a POSIX shell; unquoted if that is safe.
 [[nodiscard]] std::string shell_word(const std::string& text);
 // The same of several, with spaces between.
 [[nodiscard]] std::string shell_words(const std::vector<std::filesystem::path>& paths);

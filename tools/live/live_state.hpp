@@ -16,7 +16,7 @@
 namespace gpumemtrace::tools {
 
 // One process on one device; a process that has used none has one row. Bytes are those of the
-// framework where it has blocks, else all that calls of the driver and its pools gave out there.
+// framework if it has blocks, else all that calls of the driver and its pools gave out there.
 struct LiveRow {
   std::string process;  // its id in the report
   std::uint64_t pid = 0;

@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::tools {
 
-// "810.0 MiB", or "810.0 MiB to 842.0 MiB" where the two are not the same in words.
+// "810.0 MiB", or "810.0 MiB to 842.0 MiB" if the two are not the same in words.
 [[nodiscard]] std::string range_text(std::uint64_t low_bytes, std::uint64_t high_bytes);
 // The same of a peak: from the least that it is to the most.
 [[nodiscard]] std::string peak_text(const analyzer::rows::CardPeak& peak);

@@ -121,7 +121,7 @@ void link_siblings(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// Ranks that one parent started with the same command, where one can end before the next begins. A
+// Ranks that one parent started with the same command, if one can end before the next begins. A
 // rank that comes a second time begins another run.
 void link_ranks(const std::vector<Member>& members, Groups& groups) {
   using Job = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t, Command,

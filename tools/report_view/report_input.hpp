@@ -40,7 +40,7 @@ struct LoadOptions {
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
   bool all_runs = false;      // takes in what earlier runs left in the folders
-  bool tell_left_out = true;  // on stderr, where it does not
+  bool tell_left_out = true;  // on stderr, if it does not
 };
 
 // Throws Failure for a path that is not there.

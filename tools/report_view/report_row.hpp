@@ -42,7 +42,7 @@ template <class Value>
 // `/home/me/bench --fast`.
 [[nodiscard]] std::string program_name(const analyzer::rows::Process& process);
 
-// "rank 2" where the process has a rank, "process 4711" elsewhere; "rank 2 on node-a" where the job
+// "rank 2" if the process has a rank, "process 4711" elsewhere; "rank 2 on node-a" if the job
 // ran on several hosts.
 [[nodiscard]] std::string process_name(const analyzer::rows::Report& report,
                                        const std::string& process_id);

@@ -23,7 +23,7 @@ struct StepMoment {
 };
 
 // The rows of that step, one a process that has it, the highest peak first. Throws Failure, as of
-// an option that makes no sense, where no process has it; the message says which steps there are.
+// an option that makes no sense, if no process has it; the message says which steps there are.
 [[nodiscard]] std::vector<analyzer::rows::Step> find_step(const analyzer::rows::Report& report,
                                                           std::uint64_t index);
 

@@ -27,7 +27,7 @@ using analyzer::Severity;
 
 constexpr std::size_t kMostCommandLetters = 60;
 constexpr std::size_t kMostFacts = 3;
-// Reserved memory in pieces too small is a fact where it is this share of the peak.
+// Reserved memory in pieces too small is a fact if it is this share of the peak.
 constexpr std::uint64_t kUnusableShare = 20;
 // A leak that is smaller than this, and than this part of the peak, is none of the largest facts.
 constexpr std::uint64_t kSmallLeak = 1 << 20;

@@ -36,8 +36,8 @@ struct CardState {
 // nullptr if the report has none of that id.
 [[nodiscard]] const analyzer::rows::Device* find_device(const Report& report,
                                                         const std::string& device);
-// The largest peak of the framework's blocks, or of the memory below where others hold most of
-// that; of `device` where one is named. nullptr if nothing was allocated.
+// The largest peak of the framework's blocks, or of the memory below if others hold most of
+// that; of `device` if one is named. nullptr if nothing was allocated.
 [[nodiscard]] const analyzer::rows::Peak* main_peak(const Report& report,
                                                     std::string_view device = {});
 

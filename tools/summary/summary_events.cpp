@@ -59,7 +59,7 @@ std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
   return parts;
 }
 
-// The peak by which ranks are compared: of the framework where it is known, else of the driver.
+// The peak by which ranks are compared: of the framework if it is known, else of the driver.
 std::uint64_t peak_of(const Report& report, const std::string& process, Level level) {
   std::uint64_t bytes = 0;
   for (const rows::Peak& peak : report.peak) {

@@ -75,7 +75,7 @@ std::string short_layers(const std::string& path) {
   return before == std::string::npos ? path : path.substr(before + kInside.size());
 }
 
-// The holders of a category's bytes: layers, and lines where there is no layer. For activations
+// The holders of a category's bytes: layers, and lines if there is no layer. For activations
 // they are shown for the whole.
 std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak,
                                     const std::string& category, std::uint64_t bytes,

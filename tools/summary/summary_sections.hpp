@@ -96,14 +96,14 @@ void append(std::string& text, const std::string& more);
 // " 34 %".
 [[nodiscard]] std::string share_text(std::uint64_t bytes, std::uint64_t total);
 
-// "train.py:88 (evaluate) 12.0 MiB"; without the function where only that has room.
+// "train.py:88 (evaluate) 12.0 MiB"; without the function if only that has room.
 [[nodiscard]] std::string named_amount(const std::string& name, const std::string& amount,
                                        std::size_t width);
 
 inline constexpr std::size_t kAllLines = SIZE_MAX;
 
 // Words in lines of at most `width`, the first behind `head` and the others behind as many spaces,
-// or, where that leaves no room, behind few.
+// or, if that leaves no room, behind few.
 [[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width);
 // The same for parts, which are not broken if a line has room for them, with `separator` between.
 // The number of parts that do not fit in `most_lines` stands at the end.

@@ -15,7 +15,7 @@ struct PartVersion {
 };
 
 struct Compatibility {
-  bool is_tried = false;  // every part, and where there is a GPU on one
+  bool is_tried = false;  // every part, and if there is a GPU on one
   std::string text;       // "not tried: ...; tried: ..."
 };
 

@@ -81,7 +81,7 @@ std::string output_of(const char* command) {
   return text.substr(0, text.find('\n'));
 }
 
-// "" where the recording library loads, else the loader's words.
+// "" if the recording library loads, else the loader's words.
 std::string probe_library() {
   return dlopen(find_library().c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr ? "" : dlerror();
 }
@@ -125,7 +125,7 @@ int count_devices(const Driver& driver) {
   return driver.get_count(&count) == 0 ? count : 0;
 }
 
-// "" where there is none.
+// "" if there is none.
 std::string first_device(const Driver& driver) {
   std::array<char, 256> name = {};
   if (count_devices(driver) == 0) return "";

@@ -54,7 +54,7 @@ struct Teardown {
   }
 }
 
-// failed() where the system had no memory; what is asked then is worthless.
+// failed() if the system had no memory; what is asked then is worthless.
 class Contexts {
  public:
   // nullptr for an id that no process has.

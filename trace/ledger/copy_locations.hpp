@@ -72,7 +72,7 @@ constexpr MemoryClass class_of(Level level) {
 //   same pages are pageable memory afterwards.
 // - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
 //   kind are joined, so the map stays small.
-// - failed() where the system had no memory; what the map says is worthless then.
+// - failed() if the system had no memory; what the map says is worthless then.
 class CopyLocations {
  public:
   void set(std::uint64_t address, std::uint64_t bytes, Location location) {

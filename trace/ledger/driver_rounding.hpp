@@ -14,7 +14,7 @@ namespace gpumemtrace::ledger {
 // it is live.
 // - The address says which chunk that is. Arrays have none (0): they are taken to lie close
 //   together.
-// - failed() where the system had no memory; the numbers are worthless then.
+// - failed() if the system had no memory; the numbers are worthless then.
 class DriverRounding {
  public:
   void add(std::uint64_t address, std::uint64_t bytes) {

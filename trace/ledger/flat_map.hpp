@@ -12,7 +12,7 @@ namespace gpumemtrace::ledger {
 // Open addressing with linear probing; an erased slot is closed by moving its followers back, so
 // there are no tombstones and a map that lives long stays as fast as a new one.
 // - The key is the member `kKey` of the slot; key 0 marks an empty slot and cannot be stored.
-// - Array is where slots stand: MappedArray, or one in heap memory that throws where there is none.
+// - Array is where slots stand: MappedArray, or one in heap memory that throws if there is none.
 // - Pointers to slots are valid until the next add or erase.
 // - Where a search ends is what a processor cannot predict, so a map of up to kSparseSlots slots is
 //   kept so empty that nearly all end at once; of a larger one the slots themselves are what takes

@@ -43,7 +43,7 @@ struct PoolState {
 };
 
 // - Pools are created on demand: index 0 of no device is reserved, indexes are stable.
-// - failed() where the system had no memory; the numbers are worthless then.
+// - failed() if the system had no memory; the numbers are worthless then.
 class Pools {
  public:
   Pools() { add_pool(0, kUnknownDevice); }

@@ -14,7 +14,7 @@
 
 namespace gpumemtrace::ledger {
 
-// `allocated_at` counts where the refusal has a group: it is the group's.
+// `allocated_at` counts if the refusal has a group: it is the group's.
 [[nodiscard]] inline trace::RefusedFree describe_refused(const CallSite& site, std::uint16_t result,
                                                          const Refusal& refusal,
                                                          const CallSite& allocated_at,
@@ -60,7 +60,7 @@ namespace gpumemtrace::ledger {
 
 // - Alike ones, of one place and about the same, are one row, which tells what the first was about.
 // - Rows are sorted by place, result and what they were about.
-// - failed() where the system had no memory.
+// - failed() if the system had no memory.
 class RefusedFrees {
  public:
   // Adds the call that the driver refused, and says what it was about. site_of_group(group) tells

@@ -210,7 +210,7 @@ struct Window {
   std::uint64_t last = ~std::uint64_t{0};
 };
 
-// Who holds the bytes of a timeline's part, where the parts are no categories.
+// Who holds the bytes of a timeline's part, if the parts are no categories.
 struct HolderPart {
   std::uint32_t group = 0;
   bool segment = false;

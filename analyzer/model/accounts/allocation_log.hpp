@@ -20,7 +20,7 @@ struct LoggedAllocation {
 };
 
 // Keeps what is live at the end, and of the rest what ended last; of both, what was live in the
-// window where there is one. `present` is borrowed.
+// window if there is one. `present` is borrowed.
 class AllocationLog {
  public:
   // Keeps at most `most` allocations that ended; none at all without a number.

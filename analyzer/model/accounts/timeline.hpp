@@ -97,7 +97,7 @@ class Timeline {
     follow(grid);
     return born <= open_.max_time;
   }
-  // It belonged to the part; asked for where was_live_at_a_maximum() says so. Adds modulo 2^64:
+  // It belonged to the part; asked for if was_live_at_a_maximum() says so. Adds modulo 2^64:
   // what had another size for a time is corrected by what it lacked.
   void count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_t born,
                   std::uint64_t bytes);
@@ -145,7 +145,7 @@ class Timeline {
   [[nodiscard]] TimeBucket begin_bucket(std::uint64_t start) const {
     return {level_, level_, start - 1, level_, reserved_bytes_, true};
   }
-  // It stands among the changes if something changed in it, and where it `is_kept`.
+  // It stands among the changes if something changed in it, and if it `is_kept`.
   void close_bucket(bool is_kept);
   [[nodiscard]] Closed join_pair(const TimeGrid& grid, std::size_t pair, std::size_t& source) const;
   void join_pairs(PartTimeline& timeline, const std::vector<Closed>& joined,

@@ -54,7 +54,7 @@ struct FrameworkDevice : ledger::ReservedBytes {
 };
 
 // - Segments are found by their blocks: the caller of record asks for the segment of a new block's
-//   address and, where there is none, adds the driver memory around it as one.
+//   address and, if there is none, adds the driver memory around it as one.
 // - Segment ids are stable and begin at 1; 0 means none. An id of a private pool's segment is never
 //   used again, so that what was released is known to be private.
 class Framework {

@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A handle that is still open. The memory behind it may be gone, as where a context ended it, and
-// memory may outlive its handle, as where it is still mapped.
+// A handle that is still open. The memory behind it may be gone, such as when a context ended it,
+// and memory may outlive its handle, such as when it is still mapped.
 struct OpenHandle {
   HandleKind kind = HandleKind::kVmm;
   CallSite site;  // of the call that opened it

@@ -19,7 +19,7 @@ class MemoryCalls {
   void capture(const trace::Allocation& call, GroupKey key);
   // `group` is that of the key.
   void allocate(const trace::Allocation& call, const GroupKey& key, std::uint32_t group);
-  // Calls before(space) where the call takes back memory at once, before it does.
+  // Calls before(space) if the call takes back memory at once, before it does.
   template <class Before>
   void free(const trace::Free& call, Before&& before);
   // A block that the framework hands out, and the segment that it may show. Returns the group that

@@ -38,7 +38,7 @@ struct OomRow {
 // An incident is
 // - recovered where the same code on the same thread then gets what it asked for, after the
 //   framework or the program gave memory back,
-// - raised where the framework says that it gives up,
+// - raised if the framework says that it gives up,
 // - unknown else: what the program made of the error code, the trace does not show.
 class OutOfMemory {
  public:

@@ -32,12 +32,12 @@ struct PrivatePool {
   PoolBytes peak;                             // each at its own time
   std::uint64_t allocated_after_capture = 0;  // when its last capture ended
   std::uint64_t live_graphs = 0;              // instantiated from its captures
-  PoolBytes at_mark;  // valid where `mark` is the present one of PrivatePools
+  PoolBytes at_mark;                          // valid if `mark` is the present one of PrivatePools
   std::uint64_t mark = 0;
 };
 
 // - Ids begin at 1 and are stable. A merged pool's numbers are those of the pool that it became.
-// - Two pools are one where a capture allocates from segments of both.
+// - Two pools are one if a capture allocates from segments of both.
 class PrivatePools {
  public:
   // Also of calls that failed: a capture that became invalid ends with one.
@@ -46,7 +46,7 @@ class PrivatePools {
   // The capture that asks for the block, or nullptr.
   struct Capture;
   [[nodiscard]] Capture* capture_of(const trace::Block& block, std::uint32_t writer);
-  // The pool that the capture allocates from on the device. Made where it has none.
+  // The pool that the capture allocates from on the device. Made if it has none.
   [[nodiscard]] std::uint32_t pool_of(Capture& capture, std::int32_t device);
   // The capture allocates from the pool, too. Returns the pool that both are from now on.
   std::uint32_t join(Capture& capture, std::int32_t device, std::uint32_t pool);

@@ -47,7 +47,7 @@ struct ProcessMemory;
 // their own level, so that a past peak knows its mappings.
 class MappingOwner {
  public:
-  // `freed_by`: the call, where it is the present record.
+  // `freed_by`: the call, if it is the present record.
   explicit MappingOwner(ProcessMemory& memory, const trace::CallHeader* freed_by = nullptr)
       : memory_(memory), freed_by_(freed_by) {}
 
@@ -85,14 +85,14 @@ struct ProcessMemory {
 
   // Driver, pool or host memory at an address of its own is live from now on.
   void hand_out(const LiveAllocation& entry, const GroupKey& key);
-  // False if nothing is live at the address. `call` is the free where it is the present record,
+  // False if nothing is live at the address. `call` is the free if it is the present record,
   // `writer` whose free it was.
   [[nodiscard]] bool take_back(Memory::Space space, std::uint64_t address, std::uint32_t writer,
                                const trace::CallHeader* call = nullptr);
   // The address is about to be handed out: whatever is live there ends.
   void make_room(Memory::Space space, std::uint64_t address);
   void create_physical(const LiveAllocation& entry, const GroupKey& key);
-  // Drops a reference of physical memory. `call` is the one that did where it is the present
+  // Drops a reference of physical memory. `call` is the one that did if it is the present
   // record.
   void release_handle(std::uint64_t handle, const trace::CallHeader* call = nullptr);
   // Ends the entry in the other parts, after it is gone from `live`.
@@ -117,7 +117,7 @@ struct ProcessMemory {
   void physical_changed(std::int32_t device);
   // A second event of the present record: no two share a time.
   void begin_next_moment() { accounts.advance(++present.time); }
-  // std::bad_alloc where a part had no memory.
+  // std::bad_alloc if a part had no memory.
   void check_parts() const;
 
   // Visits live memory: the level's own blocks or mappings, or else all other memory.

@@ -67,7 +67,7 @@ class ProcessModel final {
   // The process is over, while others of the job go on: what it held of cards goes.
   void begin_to_leave_cards();
   void leave_cards();
-  // Instead of finish(), where more records may follow: what is live, how it came about and the
+  // Instead of finish(), if more records may follow: what is live, how it came about and the
   // steps are what they would be at the end; timelines and failed requests are not. Before the next
   // record comes go_on().
   void pause(std::uint64_t shortest_period);
@@ -87,7 +87,7 @@ class ProcessModel final {
 
  private:
   [[nodiscard]] bool begin_call(const trace::RecordHeader& record);
-  // The one part that a record concerns, where none of these says more. Calls that concern no part
+  // The one part that a record concerns, if none of these says more. Calls that concern no part
   // do nothing; all else that is left is in the dictionary.
   template <class Record>
   void apply(const Record& record);

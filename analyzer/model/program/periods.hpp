@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the period of a program's allocations, where nothing else tells its steps.
+// Finds the period of a program's allocations, if nothing else tells its steps.
 #pragma once
 
 #include <array>

@@ -39,7 +39,7 @@ class Steps {
   // Another thread goes on with the writer's stream: the former one's ranges are over.
   void thread_changed(std::uint32_t writer, std::uint64_t now);
   void optimizer_ended(std::uint64_t now);
-  // Forward or backward work: the first step begins where optimizers tell the steps.
+  // Forward or backward work: the first step begins if optimizers tell the steps.
   void work_began(std::uint64_t now);
   void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
   void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }

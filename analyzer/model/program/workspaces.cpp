@@ -6,7 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// PyTorch's default for cublasLt, where it is not the size that cuBLAS has.
+// PyTorch's default for cublasLt, if it is not the size that cuBLAS has.
 constexpr std::uint64_t kLtBytes = std::uint64_t{1} << 20;
 
 }  // namespace

@@ -71,7 +71,7 @@ def _start():
 if sys.version_info >= (3, 8):
     sys.meta_path.insert(0, _Watch())
 
-# As site would have gone on without us; where there is none, it takes this ImportError for that.
+# As site would have gone on without us; if there is none, it takes this ImportError for that.
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _FOLDER]
 del sys.modules["sitecustomize"]
 import sitecustomize  # noqa: E402,F401

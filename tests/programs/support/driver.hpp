@@ -12,7 +12,7 @@ namespace gpumemtrace::programs {
 
 namespace abi = cuda_abi;
 
-// The exported function of that name. Ends the program, as skipped, where there is no driver; with
+// The exported function of that name. Ends the program, as skipped, if there is no driver; with
 // `required` false an absent symbol gives null.
 void* find_symbol(const char* symbol, bool required = true);
 

@@ -21,7 +21,7 @@ export const kMeasures: readonly Measure[] = [
 
 export interface Node {
   name: string;
-  detail: string; // the whole path of the file, where it is known
+  detail: string; // the whole path of the file, if it is known
   bytes: number;
   depth: number;
   color: string; // a category's or an owner's name
@@ -174,7 +174,7 @@ export interface Wanted {
   moment: Moment | undefined; // instead of the measure
   grouping: Grouping;
   isInverted: boolean;
-  process: string | null; // all where it is null
+  process: string | null; // all if it is null
 }
 
 export function treeOf(report: Report, data: Costs, wanted: Wanted): Node {
