@@ -3,11 +3,10 @@
 
 #include <array>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <nmmintrin.h>
+#include "trace/processor.hpp"
 
-#include <atomic>
+#if defined(__x86_64__)
+#include <nmmintrin.h>
 #endif
 
 namespace gpumemtrace::trace {
@@ -51,25 +50,6 @@ constexpr Tables kTables = make_tables();
   return ~crc;
 }
 
-// Asked at the first checksum and not when the library is loaded: on virtual machines the question
-// takes microseconds.
-bool has_instruction() noexcept {
-  enum : int { kNotAsked, kNo, kYes };
-  static std::atomic<int> answer{kNotAsked};
-  // Relaxed: every thread finds the same answer, and nothing else depends on it.
-  int known = answer.load(std::memory_order_relaxed);
-  if (known == kNotAsked) {
-    unsigned eax = 0;
-    unsigned ebx = 0;
-    unsigned ecx = 0;
-    unsigned edx = 0;
-    const bool told = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0;
-    known = told && (ecx & bit_SSE4_2) != 0 ? kYes : kNo;
-    answer.store(known, std::memory_order_relaxed);
-  }
-  return known == kYes;
-}
-
 #endif
 
 }  // namespace
@@ -91,7 +71,7 @@ std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes) noexcept {
 
 std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
-  if (has_instruction()) return crc32c_by_instruction(data, bytes);
+  if (processor::has_crc32c()) return crc32c_by_instruction(data, bytes);
 #endif
   return crc32c_by_tables(data, bytes);
 }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "trace/processor.hpp"
+
 namespace gpumemtrace::trace {
 
 inline constexpr std::size_t kMaxVarintBytes = 10;
@@ -57,14 +59,7 @@ struct JoinBySteps {
 };
 
 struct JoinAtOnce {
-  // True if the processor has the instruction, and not in microcode as AMD's before Zen 3.
-  [[nodiscard]] static bool is_fast() noexcept {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_is("amdfam17h") == 0;
-#else
-    return false;
-#endif
-  }
+  [[nodiscard]] static bool is_fast() noexcept { return processor::has_fast_pext(); }
   // Only if is_fast().
   static std::uint64_t join(std::uint64_t word, std::size_t bytes) noexcept {
 #if defined(__x86_64__)

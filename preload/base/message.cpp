@@ -21,8 +21,8 @@ namespace gpumemtrace::preload {
 namespace {
 
 constinit bool silent = false;
-constinit bool had_standard_error = true;
-constinit FileIdentity standard_error;  // none: the kernel did not tell
+[[GPUMEMTRACE_START_DATA]] constinit bool had_standard_error = true;
+[[GPUMEMTRACE_START_DATA]] constinit FileIdentity standard_error;  // none: the kernel did not tell
 
 // A program that has closed its standard error may have a file of data under the number.
 bool has_place_for_messages() noexcept {

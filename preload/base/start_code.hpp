@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code that every process runs when it begins lies together, as the compiler puts constructors
-// there: each further 64 KiB of the library that a process touches is a page fault.
+// What every process runs and writes when it begins and ends lies together: each further 64 KiB of
+// code and each further page of data that a process touches is a page fault. The compiler puts
+// constructors into the same section as this code.
 #pragma once
 
 #define GPUMEMTRACE_START_CODE gnu::section(".text.startup"), gnu::noinline
+#define GPUMEMTRACE_START_DATA gnu::section("gpumemtrace_start")

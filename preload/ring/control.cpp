@@ -11,11 +11,13 @@ namespace {
 // Nothing is recorded before the library's constructor has run.
 bool attach_nothing(bool) noexcept { return false; }
 
-constinit AttachThread* installed_attach = attach_nothing;
+[[GPUMEMTRACE_START_DATA]] constinit AttachThread* installed_attach = attach_nothing;
 
 }  // namespace
 
-constinit Control control;
+// Zeroed data would all have to begin at a page of their own, one more that every process touches,
+// so this lies in initialized data. The library's constructor puts another page in its place.
+[[gnu::section(".data.control")]] constinit Control control;
 constinit BackgroundWake background_wake;
 
 [[GPUMEMTRACE_START_CODE]] void install_attach_thread(AttachThread* attach) noexcept {

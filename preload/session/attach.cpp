@@ -22,8 +22,9 @@
 namespace gpumemtrace::preload {
 namespace {
 
-constinit bool control_is_wiped_on_fork = false;
-constinit bool has_started = false;  // a session of this process, or of one that forked it
+constinit bool control_survives_fork = false;
+// A session of this process, or of one that forked it.
+[[GPUMEMTRACE_START_DATA]] constinit bool has_started = false;
 constinit std::atomic<RequestedState> requested = RequestedState::kNone;
 
 // The one thread that won the exchange comes here; others wait in attach().
@@ -32,8 +33,8 @@ void start() noexcept {
   tracking::reset_if_forked();
   // Whoever requests something after this was read finds kStarting, waits, and acts on the session.
   const RequestedState wanted = requested.load();
-  if (!control_is_wiped_on_fork) say_not_recording("the kernel is too old (MADV_WIPEONFORK)");
-  if (!control_is_wiped_on_fork || !start_session(wanted)) control.session.store(kOff);
+  if (control_survives_fork) say_not_recording("the kernel is too old (MADV_WIPEONFORK)");
+  if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
 }
 
 // A thread that wins and does not come to the end of start() would leave all others waiting: no
@@ -78,8 +79,9 @@ bool attach(bool may_start) noexcept {
   install_attach_thread(attach);
   void* page = mmap(&control, sizeof control, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  control_is_wiped_on_fork =
-      page == &control && madvise(page, sizeof control, MADV_WIPEONFORK) == 0;
+  if (page != &control || madvise(page, sizeof control, MADV_WIPEONFORK) != 0) {
+    control_survives_fork = true;
+  }
 }
 
 // Processes that never use CUDA touch nothing more of the library.

@@ -46,7 +46,7 @@ class WithoutCuda(support.EndToEnd):
         def fewest(**variables):
             return min(faults(support.base_environment(**variables)) for _ in range(10))
 
-        self.assertLessEqual(fewest(LD_PRELOAD=support.LIBRARY) - fewest(), 32)
+        self.assertLessEqual(fewest(LD_PRELOAD=support.LIBRARY) - fewest(), 25)
 
     def test_a_hundred_programs_one_after_the_other_leave_nothing(self):
         self.assert_leaves_nothing(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "trace/processor.hpp"
 
 using namespace gpumemtrace::trace;
 
@@ -43,3 +44,12 @@ TEST_CASE("the checksum is the same by every way and at any address", "[unit]") 
     REQUIRE(crc32c_by_tables(part.data(), part.size()) == crc32c_by_bits(part));
   }
 }
+
+#if defined(__x86_64__)
+TEST_CASE("the processor has what the compiler's library finds in it", "[unit]") {
+  CHECK(processor::has_crc32c() == (__builtin_cpu_supports("sse4.2") != 0));
+  CHECK((!processor::has_fast_pext() || __builtin_cpu_supports("bmi2") != 0));
+  CHECK((processor::has_fast_pext() || __builtin_cpu_supports("bmi2") == 0 ||
+         __builtin_cpu_is("amd") != 0));
+}
+#endif
