@@ -100,6 +100,19 @@ class Outputs(Promises, support.EndToEnd):
         self.expect(0, "gpumemtrace export t.gmt --to collapsed -o e.txt")
         self.refused(2, "add --force", "gpumemtrace export t.gmt --to collapsed -o e.txt")
 
+    def test_every_command_works_with_a_small_stack(self):
+        self.expect(0, "gpumemtrace analyze t.gmt -o r.json")
+        self.write("deep.json", "[" * 100_000)
+        for code, command in (
+                (0, "analyze t.gmt -o a.json"), (0, "summary t.gmt"), (0, "summary r.json"),
+                (0, "report t.gmt -o p.html"), (0, "check t.gmt --max-leak 1GiB --junit j.xml"),
+                (0, "diff t.gmt r.json"), (0, "whatif t.gmt"), (0, "live t.gmt --once"), (0, "dump t.gmt"),
+                (0, "export t.gmt --to sqlite -o e.db"), (0, "export t.gmt --to perfetto -o e.trace"),
+                (0, "symbolize t.gmt -o n.json"), (3, "run --quiet -- sh -c 'exit 3'"),
+                (1, "summary deep.json")):
+            with self.subTest(command=command):
+                self.expect(code, f"ulimit -s 64; gpumemtrace {command}")
+
     def test_two_outputs_are_two_files(self):
         self.refused(2, "is to hold two outputs", "gpumemtrace check t.gmt --junit x --sarif ./x")
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/base/enough_stack.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/spelling.hpp"
@@ -128,13 +129,10 @@ int dispatch(int count, char** words) {
   return exit_code;
 }
 
-}  // namespace
-}  // namespace gpumemtrace::tools
-
-int main(int argc, char** argv) {
-  using namespace gpumemtrace::tools;
+// Failures are sentences and exit codes.
+int run(int count, char** words) noexcept {
   try {
-    return dispatch(argc, argv);
+    return dispatch(count, words);
   } catch (const Failure& failure) {
     report_failure(failure.what());
     return to_int(failure.exit_code());
@@ -142,4 +140,12 @@ int main(int argc, char** argv) {
     report_failure(unexpected.what());
     return to_int(ExitCode::kFailure);
   }
+}
+
+}  // namespace
+}  // namespace gpumemtrace::tools
+
+int main(int argc, char** argv) {
+  using namespace gpumemtrace::tools;
+  return with_enough_stack([&] { return run(argc, argv); });
 }
