@@ -189,7 +189,9 @@ class Names(support.EndToEnd):
         for process in processes:
             self.assertEqual(process.wait(support.TIMEOUT_S), 0)
         self.assertEqual(len(self.traces()), 8)
-        self.assertEqual(len(self.report()["processes"]), 8)
+        # On a busy machine they run one after the other: the same program again.
+        report = support.analyze(self.folder, "--all-runs")
+        self.assertEqual(len(report["processes"]), 8)
 
     def test_force_replaces_what_was_there(self):
         self.record_as("trace.gmt")
