@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way back from a column to the fields of records. No allocation, no exception: the reader and
-// the recorder, which reads its own file for a checkpoint, both use it.
+// From columns back to the fields of records. No allocation, no exception: used by the reader, and
+// by the recorder, which reads its own file for a checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Column {
   ColumnForm form = ColumnForm::kEach;
 };
 
-// Takes the next column off the payload; false if what is left is none.
+// Takes the next column off the payload; false if the rest is no column.
 [[nodiscard]] inline bool take_column(std::span<const std::byte>& payload, ColumnHeader& header,
                                       Column& column) noexcept {
   if (payload.size() < sizeof header) return false;
@@ -59,7 +59,7 @@ class ValueDecoder {
   std::uint64_t previous_ = 0;
 };
 
-// The two reasons for a loop of its own: what the varints mean, and how wide the field is.
+// The two reasons for a loop of its own: the meaning of the varints, and the width of the field.
 template <class Join, Encoding kEncoding, class Value>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
                                std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
@@ -123,7 +123,7 @@ template <class Fields, class ColumnOf>
 inline constexpr std::size_t kMaxRecordWords = 255;  // the most that RecordHeader::words can hold
 
 // All records of one kind, `bytes` long without their tails, at `offsets` in the image. They begin
-// as copies of one that has what they have in common. column_of(f) is the column of fields[f], or
+// as copies of one record with their common fields. column_of(f) is the column of fields[f], or
 // nothing if that stays 0.
 template <class Fields, class ColumnOf>
 [[nodiscard]] bool fill_records(std::uint8_t kind, std::size_t bytes, const Fields& fields,
@@ -139,7 +139,7 @@ template <class Fields, class ColumnOf>
   return fill_fields(fields, column_of, ColumnForm::kEach, offsets, image);
 }
 
-// Behind each of these records, `bytes` long, its tail of tail_words[i] words.
+// Writes each record's tail of tail_words[i] words after the record's `bytes`.
 [[nodiscard]] inline bool fill_tails(std::span<const std::byte> tails,
                                      const std::uint64_t* tail_words, std::size_t bytes,
                                      std::span<const std::uint32_t> offsets,
@@ -155,8 +155,8 @@ template <class Fields, class ColumnOf>
   return true;
 }
 
-// Differences to times, in the order of recording: `offsets` are those of all records. Then calls
-// done(record), one by one.
+// Turns differences into times, in the order of recording: `offsets` are those of all records. Then
+// calls done(record), one by one.
 template <class Done>
 void sum_times(std::byte* image, std::span<const std::uint32_t> offsets, Done done) noexcept {
   std::uint64_t time = 0;

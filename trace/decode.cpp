@@ -11,7 +11,7 @@ std::size_t index_of(std::byte kind) noexcept {
   return index < 0 ? kKinds.size() : static_cast<std::size_t>(index);
 }
 
-// Finds every column; `kinds` becomes that of the kinds.
+// Finds every column; sets `kinds` to the column of kinds.
 bool index_columns(std::span<const std::byte> payload, DecodeScratch& scratch,
                    std::span<const std::byte>& kinds) noexcept {
   for (std::size_t k = 0; k < kKinds.size(); ++k) {

@@ -46,8 +46,8 @@ struct Image {
   }
 
  private:
-  // With some to spare: pieces are of nearly equal size, and memory that is exchanged for a little
-  // more time and again leaves holes behind.
+  // Reserves some more: pieces are of nearly equal size, and repeated small growth of memory leaves
+  // holes behind.
   template <class Value>
   static void make_room(std::vector<Value>& values, std::size_t count) {
     if (values.capacity() < count) {

@@ -75,9 +75,9 @@ inline Effect effect_of(const RecordHeader& record) noexcept {
 
 inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 
-// Sorts records by when they took effect; at the same tick, frees come first.
-// Which of them is an allocation is as good as random if threads take turns, so no branch
-// depends on it.
+// Sorts records by the time at which they took effect; at the same tick, frees come first. If
+// threads take turns it is as good as random which of them is an allocation, so no branch depends
+// on it.
 inline std::uint64_t order_key(const RecordHeader& record) noexcept {
   order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
   if ((effect & order::kAsRecordSays) != 0) effect = order::effect_of(record);

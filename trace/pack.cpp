@@ -153,7 +153,7 @@ class FieldColumn {
     return true;
   }
 
-  // The field of record i; of times what the column tells: the difference.
+  // The field of record i; for times the difference that the column holds.
   template <class Unsigned, Encoding kEncoding>
   std::uint64_t value_of(std::uint32_t i) const noexcept {
     Unsigned value;

@@ -25,7 +25,7 @@ namespace gpumemtrace::trace {
          block.stored_bytes <= ZSTD_COMPRESSBOUND(kMaxColumnBytes);
 }
 
-// Fills `columns`, which is as long as the block says; false if the payload is damaged.
+// Fills `columns`, which is as long as the block's header gives; false if the payload is damaged.
 [[nodiscard]] inline bool open_payload(Codec codec, std::uint32_t checksum,
                                        std::span<const std::byte> stored,
                                        std::span<std::byte> columns, ZSTD_DCtx* context) noexcept {

@@ -72,7 +72,7 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
     throw TraceError(path.string() +
                      " is not a regular file. Traces are read in any order: save it to a file.");
   }
-  // The ring first: what leaves it after this is in the file by then.
+  // The ring first: records that leave it after this are in the file by then.
   RingHeader ring;
   open_ring(ring);
   UnpackedFile unpacked = open_unpacked(path);
@@ -88,7 +88,7 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
   read_ring(ring, writers);
   for (auto& [writer, stream] : writers) {
     order_pieces(stream);
-    // A checkpoint may stand for all that a writer had.
+    // A checkpoint may stand for all records of a writer.
     if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
   }
 }
@@ -257,8 +257,8 @@ void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
   if (tail_is_cut_ && !has_ring()) ++losses_.truncated_tail;
 }
 
-// Chunks follow each other, but what a killed process was only about to make into chunks is zeros,
-// and chunks of other threads may come after it.
+// Chunks follow each other. A killed process may have left zeros that it was about to make into
+// chunks, and chunks of other threads may come after them.
 void TraceFile::read_chunks(Writers& writers) {
   bool damaged = false;
   std::uint64_t offset = kRingHeaderBytes;
@@ -303,9 +303,9 @@ void TraceFile::read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writ
   stream.pieces.push_back(piece);
 }
 
-// Sorts by place in the stream, packed before ring, and cuts from each piece what an earlier one
-// has already: a chunk that was packed, but not recycled before the kill, stands in both files, and
-// what a checkpoint has compacted may still stand in the ring.
+// Sorts by position in the stream, packed before ring, and cuts from each piece the part that an
+// earlier one has already: a chunk that was packed, but not recycled before the kill, stands in
+// both files, and records that a checkpoint has compacted may still stand in the ring.
 void TraceFile::order_pieces(WriterStream& stream) {
   std::sort(stream.pieces.begin(), stream.pieces.end(),
             [](const ChunkPiece& a, const ChunkPiece& b) {
@@ -320,8 +320,7 @@ void TraceFile::order_pieces(WriterStream& stream) {
     if (piece.sequence < stream.folded_sequence) continue;
     if (piece.sequence != sequence) {
       const std::uint32_t missing = piece.sequence - sequence - (has_begun ? 1 : 0);
-      // The one between was taken while the ring was copied: this one is of a moment after the
-      // copy.
+      // The record between was taken while the ring was copied: this one is from after the copy.
       if (missing > 0 && still_running_ && piece.in_ring) break;
       losses_.missing_chunks += missing;
       sequence = piece.sequence;
@@ -539,7 +538,7 @@ std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem
     if (content.traces.empty()) {
       throw NoTrace("There is no trace (*.gmt) in the folder " + input.string() + ".");
     }
-    // A trace that lies there packed as well is read once, as it was recorded.
+    // If the same trace lies there packed as well, it is read once, as it was recorded.
     std::set<fs::path> names;
     std::sort(content.traces.begin(), content.traces.end());
     for (const fs::path& trace : content.traces) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a trace: the packed file and, beside it, what is left of the ring.
+// Reads a trace: the packed file and, beside it, the rest of the ring.
 //
 // Hostile input is expected: nothing here trusts a length. Memory is bounded by one image (of at
-// most kMaxImageBytes, and what says where its records are) a cursor, a few words a block and the
+// most kMaxImageBytes, with the offsets of its records) a cursor, a few words a block and the
 // working memory of one block a thread.
 #pragma once
 
@@ -70,7 +70,7 @@ struct ChunkPiece {
 
 struct WriterStream {
   std::uint32_t writer = 0;  // kCheckpointWriter: records that stand for compacted ones
-  // The checkpoint has what the writer recorded up to here; end 0 = nothing.
+  // The checkpoint has the writer's records up to here; end 0 = nothing.
   std::uint32_t folded_sequence = 0;
   std::uint32_t folded_end = 0;
   std::vector<ChunkPiece> pieces;  // in the order of recording
@@ -82,8 +82,8 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-// A place in a writer's stream, which holds for every later opening of the same file, however much
-// of the ring has been packed by then: what was packed begins where it ended before.
+// A position in a writer's stream. It holds for every later opening of the same file, however much
+// of the ring has been packed by then: a packed piece begins at the end of the one before.
 struct StreamPosition {
   std::uint32_t sequence = 0;      // of the chunk
   std::uint32_t begin_offset = 0;  // of a piece of it
@@ -103,7 +103,7 @@ class TraceFile {
   const FileHeader& header() const { return header_; }
   const std::vector<WriterStream>& writers() const { return writers_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
-  // Which file it is, whatever its name: the same as long as only something is appended to it.
+  // The file's identity, whatever its name: the same as long as data is only appended to it.
   [[nodiscard]] FileIdentity identity() const { return identity_; }
   [[nodiscard]] bool has_ring() const { return ring_.is_open(); }
   // The ring's own counters; zero if there is no ring.
@@ -112,7 +112,7 @@ class TraceFile {
   [[nodiscard]] bool exit_seen() const { return exit_seen_; }
   // The signal that ended the process, if `gpumemtrace run` saw it; else 0.
   int ended_by_signal() const { return ended_by_signal_; }
-  // The ring holds nothing that the packed file has not, and never will.
+  // The ring holds nothing that the packed file does not have, and never will.
   [[nodiscard]] bool ring_is_spent() const;
   // A process still holds the trace open for writing.
   [[nodiscard]] bool still_running() const { return still_running_; }
@@ -218,7 +218,7 @@ std::span<const std::uint64_t> python_frames_of(const Stack& stack);
 // The words after those: return addresses.
 std::span<const std::uint64_t> native_frames_of(const Stack& stack);
 
-// The bytes after a code text's struct, as many as it says it has.
+// The bytes after a code text's struct, as many as the struct gives.
 std::span<const std::byte> bytes_of(const Code& code);
 
 // All traces below `inputs`: files as they are, folders searched for *.gmt (not recursive beyond

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every record of a trace: the recorder fills these structs in the ring, the packer turns their
 // fields into columns, the reader turns columns back into these structs, `dump` prints their fields
-// and docs/internals/records.txt lists them. This file says what values of their fields mean. The
+// and docs/internals/records.txt lists them. This file has the meaning of their fields' values. The
 // records are declared in trace/{run,checkpoint,activity}_records.def.
 //
-// A trace carries its own schema (trace/schema.hpp), so an older reader skips what it does not know
-// and a newer one fills what is missing with zero.
+// A trace carries its own schema (trace/schema.hpp), so an older reader skips fields that it does
+// not know and a newer one fills missing ones with zero.
 #pragma once
 
 #include <array>
@@ -68,12 +68,12 @@ inline constexpr std::uint16_t kFlagSegment = 32;
 inline constexpr std::uint16_t kFlagCut = 64;
 // Frees, and blocks taken back: Python's cycle collector ran on the thread.
 inline constexpr std::uint16_t kFlagCollected = 128;
-// Blocks: `stream` is known. Traces from before it was recorded have neither.
+// Blocks: `stream` is known. Older traces, which do not record it, have neither.
 inline constexpr std::uint16_t kFlagStream = 256;
-// Stacks of blocks: while they were allocated, PyTorch's autograd noted what a backward pass needs.
+// Stacks of blocks: while they were allocated, PyTorch's autograd recorded for a backward pass.
 inline constexpr std::uint16_t kFlagAutograd = 512;
 
-// Types of their own, so that none is taken for another of the numbers that travel with it.
+// Types of their own, so that none is taken for another of the numbers beside it.
 //
 // A recorded call stack: the `id` of a Stack record.
 enum class StackId : std::uint32_t { kNone = 0 };
@@ -330,7 +330,7 @@ enum class PeakScope : std::uint32_t {
   // pool_reserved: its bytes at the cut.
   kFrameworkReserved = 7,
   kPhysical = 8,  // driver memory and what pools hold of the device
-  // No peaks, but what the rest of the trace begins with.
+  // No peaks: the state that the rest of the trace begins with.
   kPoolReserved = 9,  // bytes of the pool at the cut; pool_reserved is the most that it ever held
   kLastSample = 10,   // bytes that the process held by its own calls at the last memory sample
   kPoolSamples = 11,  // the sample at which the device's pools held most: pool_used, pool_reserved

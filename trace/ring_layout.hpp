@@ -52,7 +52,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 // The classes of dropped records, in the order of Gap's fields.
 enum class DropClass : std::uint32_t { kAllocation, kFree, kCopy, kBlock, kOther, kCount };
 
-// Dropped records by class, those of some of the writers.
+// Dropped records by class, for some of the writers.
 struct alignas(64) DropCounts {
   std::atomic<std::uint64_t> counts[static_cast<std::size_t>(DropClass::kCount)] = {};
 };
@@ -69,7 +69,7 @@ struct ControlMailbox {
   char text[256] = {};
 };
 
-// In the place of a signal: the process exited, by a way that its exit handlers did not see.
+// Instead of a signal: the process exited in a way that its exit handlers did not see.
 inline constexpr std::uint32_t kEndedByExit = 0x80;
 
 struct RingHeader {
@@ -91,8 +91,8 @@ struct RingHeader {
   // Set by `gpumemtrace run`, which sees how its child ends: the signal that ended it, or
   // kEndedByExit; 0: not known.
   std::atomic<std::uint32_t> ended_by_signal = 0;
-  // Calls that were not recorded because another call of their thread seemed to be under way, and
-  // whose stack could not be followed to see whether it is.
+  // Calls that were not recorded because another call of their thread seemed to be running, and
+  // whose stack could not be followed to check it.
   std::atomic<std::uint64_t> calls_taken_for_parts = 0;
   // By the writer's number, several writers to one: each in a cache line of its own, so that
   // threads which drop at the same time do not wait for each other.
@@ -101,7 +101,7 @@ struct RingHeader {
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 
-// All that was dropped of a class.
+// The sum of all dropped records of a class.
 inline std::uint64_t dropped_records(const RingHeader& header, DropClass drop_class) {
   const auto index = static_cast<std::size_t>(drop_class);
   // Relaxed: a counter, nothing is ordered by it.

@@ -126,8 +126,8 @@ template <class Record>
   return reinterpret_cast<const Record&>(header);
 }
 
-// Calls visit(record) with the struct of the record's kind; with the header alone where this
-// version does not know the kind.
+// Calls visit(record) with the struct of the record's kind; with the header alone if this version
+// does not know the kind.
 template <class Visit>
 decltype(auto) dispatch(const RecordHeader& record, Visit&& visit) {
   switch (record.kind) {

@@ -54,7 +54,7 @@ bool valid_field(const FileSchema::FieldMap& field, std::uint16_t struct_bytes) 
          field.file_offset + field.file_bytes <= struct_bytes;
 }
 
-// Times and ends are summed up over records, so their encodings stand there and nowhere else.
+// Times and ends are summed up over records, so only those fields have their encodings.
 bool valid_encoding(const KindInfo& kind, const FileSchema::FieldMap& field) {
   const bool is_time = field.offset == offsetof(RecordHeader, time);
   const bool is_end = is_call(kind.kind) && field.offset == offsetof(CallHeader, end);
@@ -173,7 +173,7 @@ class ColumnIndex {
   std::vector<Entry> entries_;
 };
 
-// Makes the image of a block: first where each record begins, then, kind by kind, its content.
+// Makes the image of a block: first the offset of each record, then, kind by kind, its content.
 // Times are summed up later, so records of unknown kinds get a slot too: a bare header, removed at
 // the end.
 class ImageBuilder {

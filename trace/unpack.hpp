@@ -65,8 +65,8 @@ struct UnpackScratch {
 [[nodiscard]] bool unpack(const FileSchema& schema, std::span<const std::byte> columns,
                           Image& image, UnpackScratch& scratch, std::uint64_t& unknown_records);
 
-// Raw records of a ring chunk in the file's layout to records of ours. Stops at the first bytes
-// that are no record and returns false then; what came before is in `image`.
+// Converts raw records of a ring chunk in the file's layout to records of ours. At the first bytes
+// that are no record it stops and returns false; the records before are in `image`.
 [[nodiscard]] bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& image,
                            std::uint64_t& unknown_records);
 

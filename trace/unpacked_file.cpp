@@ -43,7 +43,7 @@ OwnDescriptor open_temporary() {
   return file;
 }
 
-// Takes what comes out of a packed file, up to a bound.
+// Takes the content of a packed file, up to a bound.
 class Sink {
  public:
   Sink(const OwnDescriptor& file, std::uint64_t most_bytes)

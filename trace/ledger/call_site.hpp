@@ -10,7 +10,7 @@
 
 namespace gpumemtrace::ledger {
 
-// As far as the record says it.
+// As complete as the record has it.
 struct CallSite {
   std::uint64_t caller = 0;
   trace::StackId stack = trace::StackId::kNone;

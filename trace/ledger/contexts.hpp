@@ -22,7 +22,7 @@ struct Context {
   CallSite opened_at{};  // of the first call that created or retained it
 };
 
-// Why allocations ended without a free of their own.
+// The reason why allocations ended without a free of their own.
 enum class EndedBy : std::uint8_t { kNothing, kContextDestroyed, kPrimaryReset, kPrimaryReleased };
 
 constexpr std::string_view name_of(EndedBy end) {
@@ -31,7 +31,7 @@ constexpr std::string_view name_of(EndedBy end) {
   return kNames[static_cast<std::size_t>(end)];
 }
 
-// The end of a context, which ends what was allocated in it.
+// The end of a context, which ends the allocations in it.
 struct Teardown {
   EndedBy reason = EndedBy::kNothing;
   bool at_exit = false;  // after the process began to exit
@@ -54,7 +54,7 @@ struct Teardown {
   }
 }
 
-// failed() if the system had no memory; what is asked then is worthless.
+// failed() if the system had no memory; results are worthless then.
 class Contexts {
  public:
   // nullptr for an id that no process has.
@@ -67,7 +67,7 @@ class Contexts {
     }
     return &contexts_[index];
   }
-  // False if the record tells nothing new.
+  // False if the record adds nothing new.
   [[nodiscard]] bool announce(const trace::Context& record) {
     Context* const context = find_or_add(record.id);
     if (context == nullptr) return true;

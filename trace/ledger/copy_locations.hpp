@@ -72,7 +72,7 @@ constexpr MemoryClass class_of(Level level) {
 //   same pages are pageable memory afterwards.
 // - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
 //   kind are joined, so the map stays small.
-// - failed() if the system had no memory; what the map says is worthless then.
+// - failed() if the system had no memory; results are worthless then.
 class CopyLocations {
  public:
   void set(std::uint64_t address, std::uint64_t bytes, Location location) {
@@ -92,8 +92,8 @@ class CopyLocations {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
-  // The driver hands out device address space in pages of this size, so what shares a page with
-  // device memory is device memory.
+  // The driver hands out device address space in pages of this size, so an address on the same page
+  // as device memory is device memory.
   static constexpr int kPageShift = 21;
   static constexpr std::uint64_t kPageBytes = std::uint64_t{1} << kPageShift;
 
@@ -121,9 +121,9 @@ class CopyLocations {
   mutable std::array<std::uint32_t, 256> hints_{};
 };
 
-// One end of a copy. The address decides; what the arguments say counts only if nothing is
-// known about the address. `blind`: allocations are missing from the trace, so an address that
-// nobody knows may be anything.
+// One end of a copy. The address decides; the arguments' type counts only if nothing is known about
+// the address. `blind`: allocations are missing from the trace, so an unknown address may be
+// anything.
 [[nodiscard]] Location locate(const CopyLocations& map, std::uint64_t address, trace::EndType said,
                               std::int32_t context_device, bool blind);
 

@@ -23,16 +23,16 @@ struct CurveBounds {
   bool is_at_end = false;        // the candidate is the highest point
 };
 
-// The maximum of K + U. K is what calls hold; U is what a sample shows beyond it. Between two
-// samples U lies between its two values, before the first one between 0 and the first value, after
-// the last one it stays.
+// The maximum of K + U. K is the bytes that calls hold; U is what a sample shows beyond them.
+// Between two samples U lies between its two values, before the first one between 0 and the first
+// value, after the last one it stays.
 //
 //   K    ____/\______/\/\____
-//   U    |     sample      |     the highest K since a sample is a candidate; the next sample says
-//                                how much more there was at most
+//   U    |     sample      |     the highest K since a sample is a candidate; the next sample
+//                                bounds how much more there was
 //
-// `Point` has `called_bytes` and `at_sample`, which are kept here; what else it has is filled in
-// by take(point), for the present.
+// `Point` has `called_bytes` and `at_sample`, which are kept here; take(point) fills in its other
+// members, for the present.
 template <class Point>
 class CurvePeak {
  public:
@@ -42,8 +42,8 @@ class CurvePeak {
     if (called_bytes > candidate_.called_bytes) set_candidate(called_bytes, false, take);
   }
 
-  // True if this sample made the peak higher by what it showed, so that point best() is to be
-  // divided as it is now.
+  // True if this sample raised the peak by its own bytes, so that the parts of point best() are
+  // those of the present.
   template <class Take>
   [[nodiscard]] bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {
     const Beyond before = was_sampled_ ? beyond_ : Beyond{};
@@ -125,7 +125,7 @@ class CurvePeak {
   [[nodiscard]] bool was_sampled() const { return was_sampled_; }
   [[nodiscard]] Point& candidate() { return candidate_; }
   [[nodiscard]] Point& best() { return best_; }
-  // The point that bounds() is about.
+  // The point of bounds().
   [[nodiscard]] const Point& highest() const { return bounds().is_at_end ? candidate_ : best_; }
 
  private:

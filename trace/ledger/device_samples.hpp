@@ -30,7 +30,7 @@ template <class Sample>
   return sample.total_bytes < rest ? 0 : sample.total_bytes - rest;
 }
 
-// One answer of the driver about the device, and what the process held by its own calls just then.
+// One sample of the driver, with the bytes that the process held by its own calls just then.
 struct DriverSample {
   std::uint64_t time = 0;  // model time; 0 = there is none
   std::uint64_t free_bytes = 0;
@@ -41,7 +41,7 @@ struct DriverSample {
   std::uint64_t physical_bytes = 0;  // Parts::physical() at the sample
   std::uint64_t reserved_bytes = 0;  // neither free nor in use
 
-  // Less than nothing is no answer.
+  // A negative number is no answer.
   [[nodiscard]] std::uint64_t in_use_bytes() const {
     const std::uint64_t rest = free_bytes + reserved_bytes;
     return total_bytes < rest ? 0 : total_bytes - rest;
@@ -65,7 +65,7 @@ struct DeviceSamples {
                               record.source,
                               physical_bytes,
                               record.reserved_bytes};
-    // Each round asks cuMemGetInfo first, then NVML, which also tells the processes apart.
+    // Each round asks cuMemGetInfo first, then NVML, which also distinguishes the processes.
     const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
                             after_peak.source == trace::SampleSource::kMemGetInfo &&
                             after_peak.time == last_sample.time;

@@ -9,10 +9,10 @@
 
 namespace gpumemtrace::ledger {
 
-// Measured on an H100 with driver 580.159.04 (CUDA 13.0): what is larger than 1 MiB takes whole
-// chunks of 2 MiB. The rest is cut out of such chunks, and a chunk is taken as long as something in
-// it is live.
-// - The address says which chunk that is. Arrays have none (0): they are taken to lie close
+// Measured on an H100 with driver 580.159.04 (CUDA 13.0): a request of more than 1 MiB takes whole
+// chunks of 2 MiB. Smaller ones are cut out of such chunks, and a chunk is taken as long as
+// something in it is live.
+// - The address shows which chunk that is. Arrays have none (0): they are taken to lie close
 //   together.
 // - failed() if the system had no memory; the numbers are worthless then.
 class DriverRounding {

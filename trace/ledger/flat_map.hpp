@@ -12,10 +12,10 @@ namespace gpumemtrace::ledger {
 // Open addressing with linear probing; an erased slot is closed by moving its followers back, so
 // there are no tombstones and a map that lives long stays as fast as a new one.
 // - The key is the member `kKey` of the slot; key 0 marks an empty slot and cannot be stored.
-// - Array is where slots stand: MappedArray, or one in heap memory that throws if there is none.
+// - Array holds the slots: MappedArray, or one in heap memory that throws if there is none.
 // - Pointers to slots are valid until the next add or erase.
-// - Where a search ends is what a processor cannot predict, so a map of up to kSparseSlots slots is
-//   kept so empty that nearly all end at once; of a larger one the slots themselves are what takes
+// - A processor cannot predict the end of a search, so a map of up to kSparseSlots slots is kept so
+//   empty that nearly all searches end at once; in a larger one reading the slots takes most of the
 //   time.
 // - for_each visits in an order that depends only on the history of the map.
 template <class Slot, std::uint64_t Slot::*kKey, template <class> class Array,
@@ -52,7 +52,7 @@ class FlatMap {
     return added;
   }
 
-  // True if the key was in the map; `erased` then holds what it stood for.
+  // True if the key was in the map; `erased` then holds its slot.
   [[nodiscard]] bool erase(std::uint64_t key, Slot& erased) {
     Slot* slot = find(key);
     if (slot == nullptr) return false;

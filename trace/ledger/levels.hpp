@@ -81,7 +81,7 @@ static_assert([] {
   return true;
 }());
 
-// Arrays have handles of their own, not addresses; physical memory has, too.
+// Arrays have handles of their own, not addresses; so has physical memory.
 [[nodiscard]] constexpr bool is_array(trace::MemoryKind memory) {
   return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
 }
@@ -89,7 +89,7 @@ static_assert([] {
   return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
 }
 
-// The framework's block on a GPU; others are none of the process's device memory.
+// The framework's block on a GPU; other blocks are no device memory of the process.
 [[nodiscard]] constexpr bool is_gpu_block(const trace::Block& block) {
   return block.device_type == trace::kCudaDeviceType && block.address != 0;
 }

@@ -72,14 +72,14 @@ class LiveMemory {
   [[nodiscard]] Entry* find(Space space, std::uint64_t address) { return map(space).find(address); }
   // A slot for an address that is not live; nullptr without memory.
   [[nodiscard]] Entry* add(Space space, std::uint64_t address) { return map(space).add(address); }
-  // False if nothing is live at the address; else `removed` tells what was.
+  // False if nothing is live at the address; else `removed` is the entry.
   [[nodiscard]] bool remove(Space space, std::uint64_t address, Entry& removed) {
     return map(space).erase(address, removed);
   }
 
-  // Ends all that `belongs` says; calls ended(entry, the one that ended earlier at its address or
-  // nullptr) for each when it is not live any more, in the order of addresses. False if there
-  // is no memory.
+  // Ends all entries for which `belongs` is true; calls ended(entry, the one that ended earlier at
+  // its address or nullptr) for each when it is no longer live, in the order of addresses. False if
+  // there is no memory.
   template <class Belongs, class Visit>
   [[nodiscard]] bool end_all(Belongs&& belongs, const Teardown& teardown, Visit&& visit) {
     bool has_memory = true;
@@ -100,7 +100,7 @@ class LiveMemory {
     }
     return has_memory;
   }
-  // The program freed what the end of a context had ended before. False if nothing had.
+  // The program freed memory that the end of a context had ended before. False if none had.
   [[nodiscard]] bool forget_ended(std::uint64_t address) {
     Ended ended;
     return ended_.erase(address, ended);

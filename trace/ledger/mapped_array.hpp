@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing array in memory of its own: the recorder never uses the program's malloc, and what both
-// sides use must not either.
+// A growing array in memory of its own: the recorder never uses the program's malloc, and code that
+// both sides use must not either.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 namespace gpumemtrace::ledger {
 
 // - Elements are zeros when they appear, and move when the array grows: no pointers to them.
-// - Where the system has no memory, resize() and push() return false and change nothing.
+// - If the system has no memory, resize() and push() return false and change nothing.
 template <class Value>
 class MappedArray {
   static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) < 4096);

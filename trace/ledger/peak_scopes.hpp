@@ -24,7 +24,7 @@ constexpr trace::PeakScope scope_of(Level level) {
   }
 }
 
-// One level's sums; nullopt if the peak is not that of a level.
+// The scope of one level's sums; nullopt if the peak is not that of a level.
 [[nodiscard]] constexpr std::optional<Level> level_of(trace::PeakScope scope) {
   for (const Level level :
        {Level::kDriver, Level::kPool, Level::kManaged, Level::kHost, Level::kFramework}) {
@@ -33,7 +33,7 @@ constexpr trace::PeakScope scope_of(Level level) {
   return std::nullopt;
 }
 
-// The kind of allocations that counts as this kind.
+// The memory kind of allocations that count as this kind.
 constexpr trace::MemoryKind memory_kind_of(Kind kind) {
   for (const trace::MemoryKind memory :
        {trace::MemoryKind::kPitched, trace::MemoryKind::kManaged, trace::MemoryKind::kStreamOrdered,

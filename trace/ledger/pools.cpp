@@ -83,7 +83,7 @@ bool Pools::set_reserved(PoolState& state, std::uint64_t bytes) {
 }
 
 PoolState& Pools::sampled_pool(const trace::PoolSample& sample) {
-  // A pool that nobody created is the one that the device came with.
+  // A pool that no call created is the device's own.
   if (by_handle_.find(sample.pool) == nullptr) bind_default(sample.device, sample.pool);
   PoolState& state = pools_[pool_of(sample.pool, sample.device)];
   state.sampled = true;

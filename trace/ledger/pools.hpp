@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream-ordered memory pools: who has one, and how much each holds back from the driver.
+// Stream-ordered memory pools: their devices, and the bytes that each reserves from the driver.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +92,7 @@ class Pools {
 
   [[nodiscard]] const MappedArray<PoolState>& pools() const { return pools_; }
   [[nodiscard]] std::int32_t device_of(std::uint32_t pool) const { return pools_[pool].device; }
-  // The device that a sample is about: of a pool that the program made, it does not say it.
+  // The device of a sample; a sample of a pool that the program made does not name it.
   [[nodiscard]] std::int32_t device_of(const trace::PoolSample& sample) {
     return sample.device >= 0 ? sample.device : device_of(pool_of(sample.pool, sample.device));
   }

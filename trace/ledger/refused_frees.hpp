@@ -46,7 +46,7 @@ namespace gpumemtrace::ledger {
   return make_site(refused.allocated_caller, refused.allocated_stack, refused.allocated_api,
                    refused.allocated_flags);
 }
-// Or where its context was ended.
+// Sets the site that ended its context.
 [[nodiscard]] constexpr std::optional<CallSite> freed_before_at(const trace::RefusedFree& refused) {
   if ((refused.freed_flags & trace::kRefusedFreeKnown) == 0) return std::nullopt;
   return make_site(refused.freed_caller, refused.freed_stack, refused.freed_api,
@@ -58,13 +58,13 @@ namespace gpumemtrace::ledger {
   return std::tuple(site_of(refused), refused.record.result, refused.what);
 }
 
-// - Alike ones, of one place and about the same, are one row, which tells what the first was about.
-// - Rows are sorted by place, result and what they were about.
+// - Alike refusals, of one site and the same memory, are one row, with the first's details.
+// - Rows are sorted by site, result and memory.
 // - failed() if the system had no memory.
 class RefusedFrees {
  public:
-  // Adds the call that the driver refused, and says what it was about. site_of_group(group) tells
-  // who allocates there.
+  // Adds the call that the driver refused, with the reason. site_of_group(group) is the group's
+  // call site.
   template <class Memory, class SiteOfGroup>
   Refusal add(Memory& live, const trace::Free& call, const CallSite& site, std::uint64_t now,
               SiteOfGroup&& site_of_group) {

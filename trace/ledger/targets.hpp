@@ -54,7 +54,7 @@ struct Target {
   const bool has_pool = kind == Kind::kStreamOrdered;
   return {kind, peak.device, peak.device, has_pool ? pools.named(peak.pool, peak.device) : 0};
 }
-// Who held a part of a peak of the level; nullopt if the holder's memory is of another one.
+// The target of a peak's holder on the level; nullopt if the holder's memory is of another one.
 [[nodiscard]] constexpr std::optional<Kind> kind_at(Level level, const trace::PeakHolder& holder) {
   const Kind kind = level == Level::kFramework ? Kind::kBlock : kind_of(holder.memory);
   return level_of(kind) == level ? std::optional(kind) : std::nullopt;

@@ -44,7 +44,7 @@ class RangeList {
     const std::size_t i = first_from(range.begin());
     return ranges_.insert(i, range) ? &ranges_[i] : nullptr;
   }
-  // In the place of the one that begins where it does; nullptr without memory.
+  // Replaces the range with the same begin; nullptr without memory.
   Range* set(const Range& range) {
     Range* const known = find(range.begin());
     if (known == nullptr) return add(range);
@@ -140,8 +140,8 @@ class VirtualMemory {
     const NamedHandle* const named = handles_.find(handle);
     return named == nullptr ? nullptr : &physical_[named->physical];
   }
-  // One more reference to memory by its handle or, where its handle had been released, by where
-  // it is mapped. nullptr if neither is known.
+  // Adds a reference to memory by its handle or, if its handle had been released, by the address of
+  // a mapping. nullptr if neither is known.
   Physical* retain(std::uint64_t handle, std::uint64_t address) {
     Physical* memory = find(handle);
     if (memory == nullptr) {
@@ -170,7 +170,7 @@ class VirtualMemory {
   void reserve(std::uint64_t address, std::uint64_t bytes, const SegmentTag& tag) {
     if (reservations_.set({address, bytes, tag}) == nullptr) fail();
   }
-  // The reservation that begins at the address; what is mapped there is of no segment any more.
+  // Removes the reservation that begins at the address; its mappings are of no segment any more.
   // nullopt if there is none.
   template <class Owner>
   [[nodiscard]] std::optional<Reservation> free_reservation(std::uint64_t address, Owner&& owner) {
