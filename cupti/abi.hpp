@@ -17,7 +17,7 @@ inline constexpr Result kNotInitialized = 15;
 inline constexpr Result kNotSupported = 27;
 inline constexpr Result kMultipleSubscribers = 39;
 
-// CUpti_ActivityKind, the kinds that something is known of here.
+// CUpti_ActivityKind, the kinds that are known here.
 enum class Kind : std::uint32_t {
   kMemcpy = 1,
   kMemset = 2,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that CUPTI fills with records: one reserved range cut into buffers of equal size, so
-// that an address tells whether and which buffer of ours it is.
+// that an address shows whether it is a buffer of ours, and which.
 //
 //   free --take()--> with CUPTI --completed()--> filled --take_filled()--> being read --release()
 //                                                       --let_go()
@@ -43,10 +43,10 @@ class Buffers {
     std::size_t valid_bytes = 0;
     std::size_t library = 0;
   };
-  // False if there is none that was completed before.
+  // nullptr if no buffer was completed before.
   [[nodiscard]] bool take_filled(Filled& filled) noexcept;
   void release(const Filled& filled) noexcept;
-  // A completed buffer is not to be read after all, unless it is being read.
+  // Drops a completed buffer unread, unless it is being read.
   void let_go(const std::uint8_t* buffer) noexcept;
 
   // In a forked child: all buffers are free.

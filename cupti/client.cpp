@@ -29,7 +29,8 @@ void Client::switch_kind(Kind kind, const Switch& change) noexcept {
   if (number >= kMostKinds) return;
   const SpinGuard guard(lock_);
   kinds_[number].add(change);
-  // Without a time nothing tells which came last: the kind does, and it overrides its functions.
+  // Without a time the order is not known: the kind is taken for the later, and overrides its
+  // functions.
   if (change.time == 0 && is_call(kind)) forget_functions(domain_of(kind));
   collects_.store(change.on || has_any_kind());
 }

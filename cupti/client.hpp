@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program's own use of one libcupti, as far as it cannot be left to CUPTI once our callbacks
-// are the registered ones: its callbacks, what it has switched on and when, what was dropped.
+// are the registered ones: its callbacks, its switches with their times, its dropped records.
 //
 // Any thread. The lock inside is held for a few instructions and never around a call.
 #pragma once
@@ -41,7 +41,7 @@ class Client {
   // True if owns() returns the same for every time up to `time`.
   [[nodiscard]] bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
 
-  // Records that the client has not got; taking them sets them to zero.
+  // Records that the client did not get; taking their numbers sets them to zero.
   void add_dropped(std::uint64_t records) noexcept { dropped_.fetch_add(records); }
   std::uint64_t take_dropped() noexcept { return dropped_.exchange(0); }
 

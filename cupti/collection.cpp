@@ -128,7 +128,7 @@ bool Collection::select_functions(const Functions& real) noexcept {
   return any;
 }
 
-// kSuccess if copies are collected; what else CUPTI refuses is not.
+// kSuccess if copies are collected; other kinds that CUPTI refuses are left out.
 Result Collection::enable_kinds(const Functions& real, const Plan& plan, OwnUse& own) noexcept {
   const auto enable = [&](Kind kind) noexcept {
     const Result result = real.cuptiActivityEnable(kind);
@@ -228,16 +228,16 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     // It is certain whether a buffer is kept once start() is over.
     const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
     collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
-    // The reading may have ended meanwhile. Who ends it and who fills a buffer both look at what
-    // the other one has done, in the one order of sequentially consistent operations: none stays
-    // filled.
+    // The reading may have ended meanwhile. The thread that ends it and the one that fills a buffer
+    // each check the other's store, in the one order of sequentially consistent operations: no
+    // buffer stays filled.
     if (keep && !collection.reading_.load()) collection.buffers_.let_go(buffer);
     if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
   errno = saved_errno;
 }
 
-// --- What the program does
+// --- Calls of the program
 
 void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
 
@@ -254,8 +254,8 @@ void Collection::clock_changed() noexcept {
 
 void Collection::finalize_begins() noexcept {
   state_.store(State::kFinalizing);
-  // CUPTI must not be taken apart while our thread is in it. Not for ever: that one may wait for
-  // the program.
+  // CUPTI must not be finalized while our thread is in it. The wait has a limit, because that
+  // thread may wait for the program.
   for (int step = 0; in_call_.load() && step < kMostWaitSteps; ++step) {
     const timespec pause{0, kWaitStepNs};
     syscall(SYS_nanosleep, &pause, nullptr);  // libc's is a place to cancel a thread at
@@ -276,7 +276,7 @@ void Collection::finalize_ended(bool finalized) noexcept {
 
 // --- The thread that records
 
-// Both sides raise their own flag and then look at the other's, in the one order of sequentially
+// Both sides raise their own flag and then check the other's, in the one order of sequentially
 // consistent operations: at least one of them sees the other.
 bool Collection::begin_call() noexcept {
   in_call_.store(true);
@@ -300,12 +300,12 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
   }
   const trace::ActivityClock clock = read_clock(recorder.ticks);
   end_call();
-  // Otherwise the clock was exchanged in between.
+  // If the numbers differ the clock was exchanged in between.
   if (clock.epoch == epoch_.load()) recorder.write(&clock, sizeof clock, nullptr, 0);
   write_dropped(recorder);
 }
 
-// The best of a few pairs: a thread that is interrupted in between reads a wide one.
+// Takes the best of a few pairs: a thread that is interrupted in between reads a wide one.
 trace::ActivityClock Collection::read_clock(std::uint64_t (*ticks)()) noexcept {
   constexpr int kTries = 4;
   trace::ActivityClock best;

@@ -3,8 +3,9 @@
 //
 //   kOff --start()--> kCollecting --the program's cuptiFinalize--> kFinalizing --> kLost
 //
-// - start(): a thread of the program, after cuInit. Best before the first context: later CUPTI can
-//   be told to make API records of some functions only by taking all and leaving out the others.
+// - start(): a thread of the program, after cuInit. Best before the first context: later CUPTI
+//   makes API records of some functions only if it is asked for all and then for the others no
+//   more.
 // - "The thread that records" is one thread. It flushes, reads completed buffers, writes records.
 // - CUPTI's callbacks: any thread, no allocation; locks are held for a few instructions and never
 //   around a call; errno is kept.
@@ -33,14 +34,14 @@ class Collection final : public LibraryObserver {
  public:
   // Starts through `library`; false, and a state with the reason, if that is not possible.
   [[nodiscard]] bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
-  // Says why nothing is collected. `path` (may be nullptr) is added to the reason.
+  // Records the reason why nothing is collected. `path` (may be nullptr) is added to it.
   void stay_off(const char* reason, const char* path) noexcept;
-  // Adds a remark to the state: something that a reader of the trace must know.
+  // Adds a remark to the state, which a reader of the trace must know.
   void remark(const char* text, const char* path) noexcept;
   // The library through which records are collected; nullptr if none are.
   Library* collecting() const noexcept;
 
-  // --- What the program does with the library.
+  // --- The program's calls of the library.
   void program_joined() noexcept override;
   void clock_changes() noexcept override { record_clock(); }
   void clock_changed() noexcept override;
@@ -57,12 +58,12 @@ class Collection final : public LibraryObserver {
   // Completed buffers are kept only while this is set. Buffers that were kept before are still to
   // be read.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
-  // States, and pairs of clocks, that other threads have left.
+  // Writes states, and pairs of clocks, that other threads have left.
   void write_notes(const Recorder& recorder) noexcept;
-  // Asks CUPTI for what it has, `forced` also for activities that are not complete. Writes the
-  // clock and what was dropped.
+  // Makes CUPTI complete its buffers, `forced` also with activities that are not complete. Writes
+  // the clock and the number of dropped records.
   void flush(bool forced, const Recorder& recorder) noexcept;
-  // Reads one completed buffer; without a recorder its content is let go. False if there is
+  // Reads one completed buffer; without a recorder its content is dropped. False if there is
   // none.
   [[nodiscard]] bool read_one(const Recorder* recorder) noexcept;
 

@@ -20,7 +20,7 @@ inline constexpr CopyFunction kCopyFunctions[] = {
 #undef GPUMEMTRACE_CUPTI_FUNCTION
 };
 
-// Numbers of functions that can be told apart here; CUDA 13.0 has 525 and 803.
+// The most functions that are distinguished here; CUDA 13.0 has 525 and 803.
 inline constexpr CallbackId kMostFunctions = 1024;
 
 // One bit a function.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies records into the program's buffers.
 //
-// As with CUPTI alone, a program that collects has a buffer out from early on, it comes back when
-// it is full or flushed, and then the next record asks for another: profilers rely on that
-// (PyTorch's does not even flush while none is out).
+// As with CUPTI alone, a program that collects gives CUPTI a buffer early on, gets it back when it
+// is full or flushed, and is asked for another at the next record: profilers rely on that
+// (PyTorch's does not even flush while CUPTI has no buffer).
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,10 @@ struct ProgramBuffer {
   }
 };
 
-// The buffer that is out and has room. Any thread.
+// The buffer that the program gave and that has room. Any thread.
 class OpenBuffer {
  public:
-  // The buffer, which nobody else has from then on; an empty one if there is none.
+  // Takes the buffer, which no other thread has from then on; an empty one if there is none.
   ProgramBuffer take() noexcept {
     const SpinGuard guard(lock_);
     const ProgramBuffer taken = buffer_;
@@ -55,8 +55,8 @@ class OpenBuffer {
   ProgramBuffer buffer_;
 };
 
-// One completed buffer's worth, on the thread that CUPTI completes it on. The program's callbacks
-// are called with no lock held.
+// The delivery of one completed buffer, on the thread on which CUPTI completes it. The program's
+// callbacks are called with no lock held.
 class Delivery {
  public:
   Delivery(const Callbacks& callbacks, OpenBuffer& open) noexcept
@@ -69,7 +69,7 @@ class Delivery {
   void add(const RawRecord& record) noexcept;
   // Leaves the buffer open for the next delivery.
   void leave_open() noexcept;
-  // Gives it back; if it is empty, only if `also_empty`, else it stays at hand.
+  // Returns the buffer to the program; an empty one only if `also_empty`, else it stays at hand.
   void give_back(bool also_empty) noexcept;
   // Records for which the program had no room.
   std::uint64_t dropped() const noexcept { return dropped_; }

@@ -14,7 +14,7 @@ struct Functions {
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) Result(*symbol) parameters = nullptr;
 #include "cupti/functions.def"
 
-  // Without these there is nothing to collect with.
+  // True if the functions are there without which nothing can be collected.
   [[nodiscard]] bool complete() const noexcept {
     return cuptiActivityRegisterCallbacks != nullptr && cuptiActivityEnable != nullptr &&
            cuptiActivityDisable != nullptr && cuptiActivityFlushAll != nullptr &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of which it is not known yet whether they are the program's: they ran near the time at
-// which the program switched their kind, and the call that asked for them has not been seen.
+// Records that may or may not be the program's: they ran near the time at which the program
+// switched their kind, and the call that asked for them has not been seen.
 //
 // - Any thread. review() lets one thread in at a time and calls out with no lock held.
 #pragma once
@@ -31,15 +31,15 @@ class HeldRecords {
     return true;
   }
 
-  // A flush begins. Returns the number of the round that ends now: what is held so far belongs to
-  // it or to an earlier one.
+  // A flush begins. Returns the number of the round that ends now: records held so far belong to it
+  // or to an earlier one.
   std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
-  // False if there is no room.
+  // Returns false if there is no room.
   [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
-  // Gives each held record and its round to `decide`, which says whether it is to be held further.
-  // Another thread that is at it is waited for if `wait` says so, else this does nothing.
+  // Passes each held record and its round to `decide`, which returns whether to hold it further. If
+  // another thread is reviewing, waits for it if `wait` is set, else does nothing.
   template <class Decide>
   void review(bool wait, Decide&& decide) noexcept {
     // Acquire and release: the area under review passes from one reviewer to the next.

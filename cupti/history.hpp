@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When something was switched on and off, by CUPTI's clock: a record belongs to a client if the
-// client had its kind on at the record's time.
+// The times at which a kind was switched on and off, by CUPTI's clock: a record belongs to a client
+// if the client had its kind on at the record's time.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Switch {
 };
 inline constexpr std::uint32_t kEverywhere = ~std::uint32_t{0};
 
-// The last kCapacity switches; before the oldest of them things were as the one before left them.
+// The last kCapacity switches; before the oldest of them the state is that of the switch before it.
 // Not for several threads at once.
 template <std::size_t kCapacity>
 class History {
@@ -49,8 +49,8 @@ class History {
     return true;
   }
 
-  // The clock is another one: what was known of the past has no time any more. `on` is how things
-  // are now.
+  // The clock was exchanged: the known past has no time any more. `on` is the present
+  // state.
   void forget_times(bool on, bool known) noexcept {
     before_ = on;
     is_known_ = known;

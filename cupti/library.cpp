@@ -55,7 +55,7 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   return result;
 }
 
-// When the calls began that this buffer tells of, for what they made: it may come in another one.
+// The begins of the calls in this buffer, for their activities, which may come in another buffer.
 void Library::record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
@@ -63,7 +63,7 @@ void Library::record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexce
   }
 }
 
-// False if nobody can be served.
+// False if the program cannot get any.
 bool Library::get_callbacks(Callbacks& callbacks) noexcept {
   callbacks = client_.callbacks();
   return is_attached() && callbacks.request != nullptr && callbacks.complete != nullptr;
@@ -151,7 +151,7 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
   if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
   std::uint64_t time = start_of(record);
-  // Other kinds' times are the host's, or their calls are not collected.
+  // Other kinds have times of the host, or their calls are not collected.
   const bool ran_later = kind == Kind::kMemcpy || kind == Kind::kMemcpy2 || kind == Kind::kMemset;
   const bool is_known = !ran_later || !own_calls_.load() ||
                         call_times_.find(correlation_of(record), time) ||
@@ -160,7 +160,7 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   return client_.owns(record, time) ? Owner::kProgram : Owner::kNotProgram;
 }
 
-// By when it ran, if nothing tells when it was asked for.
+// Decides by the time of the work, if the time of the call is not known.
 Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
   return client_.owns(record, start_of(record)) ? Owner::kProgram : Owner::kNotProgram;
 }
@@ -172,7 +172,7 @@ bool Library::is_shared(Kind kind) const noexcept {
          (own_kinds_.load().contains(kind) || (own_calls_.load() && is_call(kind)));
 }
 
-// As long as nobody shares the library with the program, all that comes is the program's.
+// As long as we do not share the library, all records are the program's.
 std::uint64_t Library::time_of_switch() const noexcept { return is_attached() ? now() : 0; }
 
 void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
@@ -314,7 +314,8 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
   return result;
 }
 
-// CUPTI loses the times of what it has not delivered yet, and we those of what waits for its call.
+// CUPTI loses the times of records that it has not delivered yet, and we those of records that wait
+// for their call.
 Result Library::register_clock(TimestampFunction* clock) noexcept {
   if (is_attached()) {
     const std::uint64_t round = flush_begins();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One loaded libcupti, as the program sees it. As long as nobody collects through it, every verb is
-// the real function, and only what the program wants is remembered. While we collect (attach() to
+// One loaded libcupti, as the program sees it. As long as we do not collect through it, every verb
+// is the real function, and only the program's wishes are remembered. While we collect (attach() to
 // detach()), our callbacks are the registered ones, and each verb gives the program what CUPTI
 // alone would give:
 //
@@ -64,7 +64,7 @@ class Library {
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
-  // Around a flush: what was held before it is decided when the next buffer comes, because all
+  // Called around a flush: records held before it are decided when the next buffer comes, because
   // the program has all calls of that time.
   std::uint64_t flush_begins() noexcept { return held_.end_round(); }
   void flush_ended(std::uint64_t round) noexcept { told_round_.store(round); }
@@ -73,7 +73,7 @@ class Library {
   void serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   // CUPTI needs a buffer, or the program begins to collect: the program is asked for one, too.
   void open_program_buffer() noexcept;
-  // A buffer that is not ours, of callbacks which were registered before we came.
+  // For a buffer that is not ours, but of callbacks which were registered before we came.
   void pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
                std::size_t valid_bytes) noexcept;
 
@@ -120,8 +120,8 @@ class Library {
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // by the program's setting
   std::atomic<std::uint64_t> told_round_ = 0;    // records held since may still get their call
-  // The whole kind is on inside CUPTI, function by function switched off because the program does
-  // not have it on: [0] DRIVER, [1] RUNTIME.
+  // The whole kind is on inside CUPTI, and its functions are switched off one by one because the
+  // program does not have it on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};
   KeptAttribute attributes_[kMostAttributes];
 };

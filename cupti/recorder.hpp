@@ -11,8 +11,8 @@ namespace gpumemtrace::cupti {
 struct Recorder {
   // The clock of all records. Any thread.
   std::uint64_t (*ticks)() = nullptr;
-  // Writes a record with its tail; false if there is no room. Only from within calls that say
-  // "the thread that records".
+  // Writes a record with its tail; false if there is no room. Only from within calls that are
+  // marked as "the thread that records".
   bool (*write)(const void* record, std::size_t bytes, const char* tail,
                 std::size_t tail_bytes) = nullptr;
   // Ends the pause of the thread that records. Any thread.

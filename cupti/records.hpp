@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's records made into the trace's. Only the part of a record that is the same in every
-// version from CUDA 11.8 on is read; what came later, where record and version have it.
+// CUPTI's records converted to the trace's. Only the part of a record that is the same in every
+// version from CUDA 11.8 on is read; later members, if record and version have them.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ Kind kind_of(const RawRecord& record) noexcept;
 CallbackId function_of(const RawRecord& record) noexcept;
 // The begin of the activity, by CUPTI's clock; 0 if the record has no such time.
 std::uint64_t start_of(const RawRecord& record) noexcept;
-// The id that an API call and what it made have in common; 0 = none.
+// The id that an API call and its activities share; 0 = none.
 std::uint32_t correlation_of(const RawRecord& record) noexcept;
 // CUPTI's number of the context; kNoContext if the record names none.
 inline constexpr std::uint32_t kNoContext = ~std::uint32_t{0};

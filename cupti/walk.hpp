@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a completed buffer, one by one. CUPTI's own function finds the next; how long a
-// record is follows from where the next one begins, so that none of a newer version is cut.
+// The records of a completed buffer, one by one. CUPTI's own function finds the next; the length of
+// a record follows from the begin of the next one, so that none of a newer version is cut.
 #pragma once
 
 #include <cstddef>
