@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxNoteBytes = 1024;
 
-// Looks through the notes of one segment.
+// Searches the notes of one segment.
 bool find_in_notes(native::ByteReader notes, std::uint64_t alignment, BuildId& id) noexcept {
   // The header's three words do not end on a multiple of 8: name and header are padded as one.
   constexpr std::uint64_t kHeaderBytes = 12;
@@ -40,7 +40,7 @@ bool find_in_notes(native::ByteReader notes, std::uint64_t alignment, BuildId& i
   return false;
 }
 
-// `read` copies memory, and says whether it could.
+// `read` copies memory, and returns whether it could.
 template <class Read>
 BuildId find(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count,
              Read&& read) noexcept {

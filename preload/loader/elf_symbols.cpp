@@ -18,7 +18,7 @@ constexpr std::size_t kMaxDynamicEntries = 4096;
 constexpr std::uint32_t kMaxSymbols = 1 << 20;
 constexpr std::uint32_t kMaxSymbolsOfBucket = 4096;
 
-// Not strcmp and the like: this is how libc's dlsym is found, and a sanitizer's runtime that stands
+// Not strcmp and the like: libc's dlsym is found by this, and a sanitizer's runtime that stands
 // before those functions asks for them by dlsym, before any of them works.
 bool is_same_text(const char* a, const char* b) noexcept {
   for (; *a == *b; ++a, ++b) {
@@ -51,7 +51,7 @@ struct Checked {
   }
 };
 
-// glibc relocates the pointers of the dynamic section of most libraries, not of all (vDSO).
+// glibc relocates the pointers of the dynamic section of most libraries, but not of all (vDSO).
 template <class Pointer>
 Pointer table_address(ElfW(Addr) base, ElfW(Addr) value) noexcept {
   return reinterpret_cast<Pointer>(value < base ? base + value : value);
@@ -94,8 +94,8 @@ bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
   return false;
 }
 
-// True if this is the wanted symbol, defined, and not that of a resolver: which function one
-// chooses only the loader asks.
+// True if this is the wanted symbol, defined, and not that of a resolver: only the loader knows
+// which function a resolver chooses.
 template <class Memory>
 bool is_wanted(const ElfLibrary& library, const ElfW(Sym) & found, const char* symbol) noexcept {
   return found.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(found.st_info) != STT_GNU_IFUNC &&
@@ -156,7 +156,7 @@ void* look_up(const ElfLibrary& library, const char* symbol) noexcept {
   return is_found ? reinterpret_cast<void*>(library.base + found.st_value) : nullptr;
 }
 
-// The head of the loader's list, by the program's own headers, which the kernel gave.
+// The head of the loader's list, by the program headers that the kernel gave the program.
 const link_map* first_loaded() noexcept {
   const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const std::size_t count = segments == nullptr ? 0 : getauxval(AT_PHNUM);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks symbols up in loaded libraries through their own dynamic tables: without touching what
-// dlerror() would say, and without running any code of the library.
+// Looks symbols up in loaded libraries through their own dynamic tables: without changing the text
+// of dlerror(), and without running any code of the library.
 #pragma once
 
 #include <elf.h>
@@ -13,7 +13,7 @@ namespace gpumemtrace::preload {
 
 class LoaderList;
 
-// A loaded library, as far as a look-up needs it.
+// The parts of a loaded library that a look-up needs.
 struct ElfLibrary {
   std::uint64_t base = 0;
   const char* strings = nullptr;
@@ -22,7 +22,7 @@ struct ElfLibrary {
   const std::uint32_t* sysv_hash = nullptr;
 };
 
-// Calls visit(info) for each loaded file until that is true; whether it was for one. Takes the
+// Calls visit(info) for each loaded file until it returns true. Returns true if it did. Takes the
 // loader's lock for the list of files, as the unwinder of exceptions does.
 template <class Visit>
 [[nodiscard]] bool find_loaded(Visit visit) noexcept {
@@ -40,7 +40,7 @@ template <class Visit>
 // The tables of a loaded file; false if it has none. The file stays loaded meanwhile.
 [[nodiscard]] bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
 
-// Neither calls a function of another library.
+// These two call no function of another library.
 [[nodiscard]] bool has_prefix(const char* text, const char* prefix) noexcept;
 [[nodiscard]] const char* file_name_of(const char* path) noexcept;
 
@@ -67,17 +67,17 @@ void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
 // another library, so that it works while a sanitizer's runtime is still starting.
 void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noexcept;
 
-// find_library and symbol_of in one.
+// The same as find_library() and then symbol_of().
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
-// The first definition in any library that is not at `ours`; otherwise as find_symbol().
+// The first definition in any library other than the one at `ours`; otherwise as find_symbol().
 void* find_symbol_behind(const void* ours, const char* symbol) noexcept;
 
 // Address of a symbol of a module that may be unloaded meanwhile, with something else at its
 // address: its tables are read through the kernel and may hold anything. No lock; time is bounded.
 void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept;
 
-// Address of a symbol of the first of these modules that defines it; the same otherwise.
+// Searches several modules: the address of the symbol in the first that defines it.
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -25,9 +25,9 @@ extern "C" {
 // The next definition of the function; one that fails with ENOSYS if there is none.
 [[nodiscard]] void* real_exit_function(ExitFunction& function) noexcept;
 
-// Looks all of them up, when the driver's functions are looked up: a look-up is not for signal
-// handlers, from which these functions may be called. In processes without a driver each is looked
-// up at its first use: all of them together would cost every process 9 us.
+// Looks all of them up, when the driver's functions are looked up, because signal handlers may call
+// these functions and must not do a look-up. In processes without a driver each is looked up at its
+// first use: all of them together would cost every process 9 us.
 void find_exit_functions() noexcept;
 
 }  // namespace gpumemtrace::preload

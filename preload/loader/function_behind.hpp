@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::preload {
 
-// By mangled name; looked up at the first call, and kept.
+// Found by its mangled name, at the first call, and kept.
 class FunctionBehind {
  public:
   explicit constexpr FunctionBehind(const char* name) noexcept : name_(name) {}
@@ -25,7 +25,7 @@ class FunctionBehind {
     }
     return known;
   }
-  // In whichever library it is; nullptr if none defines it, and nobody could have meant it.
+  // Searches all libraries. nullptr if none defines it, so that the program cannot have meant it.
   [[nodiscard]] void* anywhere(const void* ours) noexcept {
     void* const known = address_.load(std::memory_order_relaxed);
     return known != nullptr ? known : look_up(ours);

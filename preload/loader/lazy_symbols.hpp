@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that are in libdl and libpthread before glibc 2.34, and that a process may lack. They
-// are looked for when they are first used, in the order in which the loader would look.
+// are looked up at their first use, in the order in which the loader would search.
 //
-// Not weak references: where we are built those name libc.so.6 as the file that has the function,
-// and loaders before glibc 2.30 end every program in which that file has no such function, each
-// `sh` of a job. A program that has neither library never gets to the code that calls these.
+// Not weak references: on the machine that builds us those name libc.so.6 as the file that has the
+// function, and loaders before glibc 2.30 end every program in which that file has no such
+// function, each `sh` of a job. A program that has neither library never gets to the code that
+// calls these.
 //
 // - Any thread. The first use takes the loader's lock, later ones take none.
-// - To call what the process has not is an error; ask first where that can be.
+// - Calling a function that the process lacks is an error; ask first if it may.
 #pragma once
 
 #include <dlfcn.h>

@@ -46,8 +46,8 @@ UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noex
   return tables;
 }
 
-// The list for older loaders: two copies, sorted by address. A reader takes the one that is
-// published and looks afterwards whether it still is.
+// The list for older loaders: two copies, sorted by address. A reader takes the published one and
+// checks afterwards that it still is.
 constexpr std::size_t kMaxListed = 4096;
 struct ModuleList {
   LoadedModule modules[kMaxListed];
@@ -104,8 +104,8 @@ bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
     return false;
   }
   const bool found = search(lists->copies[number & 1], address, out);
-  // An exchange that changes nothing. Release: what was read of the list is read before the number
-  // is looked at again.
+  // An exchange that changes nothing. Release: reads of the list come before the second read of the
+  // number.
   return found && published.fetch_add(0, std::memory_order_acq_rel) == number;
 }
 

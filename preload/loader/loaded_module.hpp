@@ -25,7 +25,7 @@ struct LoadedModule {
 
 // Finds the module whose segments surround the address, which stays loaded meanwhile: a function of
 // it calls or is called. Any thread, signal handlers too; no lock.
-// With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
+// With glibc 2.35 and later it asks the loader. Before, it uses the list of publish_modules();
 // nothing is found while a library is being unloaded and until the list is made again.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
@@ -33,7 +33,7 @@ struct LoadedModule {
 // it may be unloaded meanwhile.
 [[nodiscard]] std::uint64_t find_module_begin(std::uint64_t address) noexcept;
 
-// Looks for the loader's function; before the first use of find_module() in the process.
+// Finds the loader's function; before the first use of find_module() in the process.
 void choose_module_lookup() noexcept;
 
 // Makes the list for older loaders, a no-op with newer ones. One thread at a time.
@@ -44,7 +44,7 @@ void publish_modules(const LoaderList& modules) noexcept;
 // nothing does not change it. Check in this order: whether an unload runs, then the number.
 void unload_begins() noexcept;
 void unload_ends() noexcept;
-// A library is gone although no dlclose was seen: libc unloads its own without it.
+// A library is gone although no dlclose was seen: libc unloads its own without dlclose.
 void unload_was_noticed() noexcept;
 struct Unloads {
   std::atomic<std::uint32_t> running;
@@ -61,8 +61,8 @@ inline std::uint32_t unload_count() noexcept {
   return unloads.count.load(std::memory_order_relaxed);  // ordered by unload_is_running()
 }
 
-// The program headers of a file in memory, which begins with its ELF header; none if it does not
-// have them at hand. The file is loaded and stays so meanwhile.
+// The program headers of a file in memory, which begins with its ELF header; none if they are not
+// mapped there. The file is loaded and stays so meanwhile.
 struct ProgramHeaders {
   const ElfW(Phdr) * headers = nullptr;
   std::size_t count = 0;

@@ -104,8 +104,8 @@ bool LoaderList::read_module(const link_map* entry, Module& module) noexcept {
   return read_segments(module);
 }
 
-// The loader's own copy of the program headers is not for others. They are in memory where the file
-// header says, unless a tool moved them.
+// The loader's own copy of the program headers is private. They are in memory at the offset in the
+// file header, unless a tool moved them.
 bool LoaderList::read_segments(Module& module) noexcept {
   module.segments = static_cast<std::uint32_t>(segments_.size());
   ElfW(Ehdr) header = {};
@@ -153,7 +153,7 @@ bool LoaderList::take_segments_of_file(Module& module) noexcept {
   });
 }
 
-// The loader's entry says where the dynamic section is: the right headers say the same.
+// The right headers name the same dynamic section as the loader's entry.
 bool LoaderList::describes(const Module& module) const noexcept {
   for (std::uint32_t i = 0; i < module.segment_count; ++i) {
     const ElfW(Phdr)& segment = segments_[module.segments + i];
@@ -174,7 +174,7 @@ bool LoaderList::is_unchanged() const noexcept {
   return first_entry() == modules_[0].entry;
 }
 
-// The entries and their names of `count` modules.
+// Reads the entries and the names of `count` modules.
 bool LoaderList::are_unchanged(std::size_t first, std::size_t count) const noexcept {
   iovec entries[kModulesAtOnce] = {};
   iovec names[kModulesAtOnce] = {};

@@ -30,11 +30,11 @@ struct ListHead {
 // - A module whose program headers cannot be found, in memory or in its file, is left out.
 class LoaderList {
  public:
-  // Finds out where the loader has its list, once before the first refresh(). Takes the loader's
+  // Finds the loader's list, once before the first refresh(). Takes the loader's
   // lock.
   void find_list() noexcept;
-  // True if the list is another one than the last look found. False also if the loader is
-  // changing it: the next look will find it changed. Without a change, two system calls for 32
+  // True if the list differs from the one at the last refresh. False also if the loader is
+  // changing it: the next refresh will find it changed. Without a change, two system calls for 32
   // modules.
   [[nodiscard]] bool refresh() noexcept;
   // Counts how often refresh() found the list changed.

@@ -9,7 +9,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// For the driver and for libraries that are asked on the thread, too. A program may have made the
+// Large enough for the driver and the libraries that the thread calls. A program may have made the
 // usual stack smaller.
 constexpr std::size_t kLeastStackBytes = 1 << 20;
 

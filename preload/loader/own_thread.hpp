@@ -4,8 +4,8 @@
 
 namespace gpumemtrace::preload {
 
-// False if the system refuses. Nobody joins it: that would be to wait by a futex, for which libc
-// aborts if a sandbox forbids futexes.
+// False if the system refuses. No thread joins it: joining waits by a futex, for which libc aborts
+// if a sandbox forbids futexes.
 [[nodiscard]] bool start_own_thread(void* (*main)(void*)) noexcept;
 
 }  // namespace gpumemtrace::preload
