@@ -67,7 +67,7 @@ bool read_augmentation(ByteReader& reader, const char* text, FrameDescription& o
         break;
       case 'P': {
         const auto encoding = reader.fixed<std::uint8_t>();
-        // Which personality does not matter here, only how long its pointer is.
+        // Only the length of the personality's pointer matters here.
         reader.pointer(encoding & 0x0f, 0);
         break;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds what a module's unwind tables (.eh_frame, by the search table of .eh_frame_hdr) say about
-// the function around an address. Sources: Linux Standard Base Core 5.0, chapter 10.6; DWARF 4,
+// Reads a module's unwind tables (.eh_frame, by the search table of .eh_frame_hdr) for the
+// function around an address. Sources: Linux Standard Base Core 5.0, chapter 10.6; DWARF 4,
 // section 6.4.
 #pragma once
 

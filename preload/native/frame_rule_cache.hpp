@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unwind rules by address of code: what was worked out once costs one look-up from then on.
+// Unwind rules by address of code: a rule that was computed once costs one look-up from then on.
 #pragma once
 
 #include <sys/mman.h>
@@ -61,7 +61,7 @@ constexpr CachedRule unpack(std::uint64_t word) noexcept {
 //   reader        key == K1?            rule (acquire): R2   key == K1? no -> not found
 class RuleCache {
  public:
-  // Makes the table, or empties it. False if there is no memory. While nobody else uses it.
+  // Makes the table, or empties it. False if there is no memory. No other thread may use it then.
   [[nodiscard]] bool reset() noexcept {
     if (buckets_ != nullptr) {
       return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // zeros again

@@ -172,7 +172,7 @@ class Interpreter {
     }
   }
 
-  // Products of what damaged tables say may overflow: unsigned ones may.
+  // Numbers of damaged tables may overflow in products: unsigned ones may.
   std::int64_t scaled(std::uint64_t factor) const noexcept {
     return static_cast<std::int64_t>(factor *
                                      static_cast<std::uint64_t>(description_.data_alignment));

@@ -24,9 +24,9 @@ bool has_hooks(const LoadedModule& module) noexcept {
 
 }  // namespace
 
-// Follows the frames of the function that this is a part of. Calls `visit` with each frame's module
-// and what was known in the frame and in the one above it, until that is false, or until they
-// cannot be followed further.
+// Follows the frames of the function that this is inlined into. Calls `visit` with each frame's
+// module and the known registers of the frame and of the one above it, until it returns false, or
+// until the frames cannot be followed further.
 #if defined(__x86_64__)
 
 template <class Visit>

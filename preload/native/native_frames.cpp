@@ -125,7 +125,7 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
     }
   }
   for (; i < count; ++i) sums[0] = (sums[0] + load_place(begin, walk.places[i])) * kFactor;
-  // An rbp is an address on the stack, which counts as its distance.
+  // An rbp is an address on the stack, so its distance from the stack pointer is hashed.
   for (; i < count + walk.rbps; ++i) {
     const std::uint16_t place = walk.places[i];
     const std::uint64_t rbp =
@@ -147,7 +147,7 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
 }
 
 // One walk. `all` follows every register through the general rules, from the walk's own frame; it
-// is needed where a frame is found by a register that the short way does not follow.
+// is needed if a frame is found by a register that the short way does not follow.
 class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
@@ -161,7 +161,7 @@ class Walker {
         capacity_(capacity),
         walk_{out, 0, 0, false} {}
 
-  // For the thread's memory, too. False if more registers are needed.
+  // Steps and remembers the step for the thread. False if more registers are needed.
   bool run(UnwindCache& memory) noexcept {
     RememberedWalk fresh;
     std::uint16_t rbp_places[RememberedWalk::kMaxPlaces];
@@ -217,7 +217,7 @@ class Walker {
     return true;
   }
 
-  // Goes up to the caller where the walk begins, with all registers.
+  // Goes up to the caller that the walk begins at, with all registers.
   bool climb(Registers& all) noexcept {
     constexpr std::size_t kMostOwnFrames = 16;
     StackMemory memory(all.values[kRsp]);
@@ -243,7 +243,7 @@ class Walker {
     if (rule.kind == CachedKind::kOutermost) return;
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
     const std::uint64_t place = (frame - begin_) / kWord;
-    // With one more return address and rbp.
+    // Counts one more return address and one more rbp.
     const std::size_t used = std::size_t{fresh_->return_addresses} + fresh_->rbps + 2;
     if (rule.kind != CachedKind::kPlain || rule.guessed || used > RememberedWalk::kMaxPlaces ||
         frame <= stack_pointer_ || frame % kWord != 0 || place >= RememberedWalk::kInRegister ||

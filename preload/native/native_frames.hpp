@@ -20,7 +20,7 @@ namespace gpumemtrace::preload::native {
 
 inline constexpr std::size_t kMaxFrames = 200;
 
-// A function's caller, as it was when it called: where it goes on, and its registers then.
+// A function's caller at its call: the return address, and its registers then.
 struct Caller {
   std::uint64_t return_address;
   std::uint64_t stack_pointer;
@@ -42,9 +42,9 @@ struct Walk {
   bool cut = false;        // there are frames beyond the capacity
 };
 
-// Gives a number to the file around an address, the same each time that the same file stands at the
-// same place, at most kMaxModuleSerial; 0 if there is none left. Called when a rule is worked
-// out, any thread.
+// Gives the file around an address a number, the same each time that the same file stands at the
+// same address, at most kMaxModuleSerial; 0 if there is none left. Called when a rule is computed,
+// any thread.
 using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 
 // Before the first walk of a process. False if there is no memory for the rules.
@@ -53,8 +53,8 @@ using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 class UnwindCache;  // unwind_cache.hpp
 struct RememberedWalk;
 
-// The walk that the thread's earlier ones let expect, if the stack has it; `memory` is the thread's
-// own. Else nullptr, and read_frames() is needed.
+// The walk that followed the thread's earlier ones before, if the stack has it; `memory` is the
+// thread's own. Else nullptr, and read_frames() is needed.
 [[nodiscard]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
                                             UnwindCache& memory) noexcept;
 

@@ -13,7 +13,7 @@ namespace gpumemtrace::preload::native {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-// The farthest that a thread's stack pointer jumps at once; beyond it, it is another stack.
+// The farthest that a thread's stack pointer jumps at once; a larger jump leads to another stack.
 constexpr std::uint64_t kMostNewBytes = 1 << 20;
 constexpr std::uint64_t kMostForeignBytes = 16 << 20;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory a walk up the calling thread's stack may read. Reading anything else could fault.
+// The memory that a walk up the calling thread's stack may read. Reading other memory could fault.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class StackMemory {
  public:
   explicit StackMemory(std::uint64_t stack_pointer) noexcept { move_to(stack_pointer); }
 
-  // The walk goes on from there: another stack, beyond a signal frame.
+  // The walk continues there: another stack, beyond a signal frame.
   void move_to(std::uint64_t stack_pointer) noexcept {
     const OwnStack& own = own_stack;
     own_ = stack_pointer >= own.low && stack_pointer < own.high;
@@ -36,11 +36,11 @@ class StackMemory {
   // True if everything from the stack pointer up to `end` can be read.
   [[nodiscard]] bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
 
-  // Any address; false if it cannot be read. Slow outside of what was reached.
+  // Reads any address; false if it cannot be read. Slow outside of the part already reached.
   [[nodiscard]] bool read(std::uint64_t address, std::uint64_t& out) noexcept;
 
  private:
-  // Below the part of the own stack that was seen so far, or on another one.
+  // For addresses below the part of the own stack that was seen so far, or on another one.
   void move_off(std::uint64_t stack_pointer) noexcept;
   [[nodiscard]] bool extend(std::uint64_t end) noexcept;
 

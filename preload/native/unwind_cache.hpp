@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Native walks of one thread, for when they come again.
 //
-// A training step repeats, and so do its walks. To follow frames by their rules is to wait for
-// memory twice a frame: only the rule says where the next frame is. A walk that is expected says
-// beforehand where on the stack its words stand, so all are read at once, and one number of them
-// says whether it is the same walk. It is small, because between two walks the program takes its
-// room in the processor's caches.
+// A training step repeats, and so do its walks. Following frames by their rules waits for memory
+// twice a frame: only the rule gives the address of the next frame. An expected walk has the
+// addresses of its words beforehand, so all are read at once, and one hash of them shows whether it
+// is the same walk. It is small, because between two walks the program takes its room in the
+// processor's caches.
 #pragma once
 
 #include <string.h>
@@ -56,7 +56,7 @@ class UnwindCache {
     followers_[history_] = slot;
     append(slot);
   }
-  // Asks for the memory of what is expected next, before it is needed.
+  // Fetches the memory of the expected walk before it is needed.
   void fetch_follower() const noexcept {
     constexpr std::size_t kLine = 64;
     const auto* const begin = reinterpret_cast<const char*>(&walks_[follower()]);
@@ -64,12 +64,12 @@ class UnwindCache {
     __builtin_prefetch(begin + kLine);
   }
 
-  // Another one came. It replaces the one that was remembered first.
+  // Another walk came. It replaces the oldest one.
   void other_came(std::uint64_t stack_pointer, const RememberedWalk& walk) noexcept {
     Slot& slot = by_words_[walk.words % kHints];
     if (!is_same(walks_[slot], walk)) {
       slot = oldest_++;
-      // A signal handler may leave this function by longjmp: half a walk must not be believed.
+      // A signal handler may leave this function by longjmp: half a walk must not be used.
       walks_[slot].capacity = 0;
       std::atomic_signal_fence(std::memory_order_seq_cst);
       memcpy(walks_[slot].places, walk.places, place_bytes_of(walk));
