@@ -26,14 +26,14 @@ void watch_collector() noexcept {
   if (state() == State::kOn && knows_collector() &&
       read_through_kernel(python.interpreters, interpreters)) {
     flag = &kPerhaps;
-    // None, once it has ended. Before 3.11 its memory goes away then.
+    // No interpreter, once it has ended. Before 3.11 its memory goes away then.
     if (interpreters.main != nullptr && interpreters.main == interpreters.newest &&
         python.layout->minor >= kFirstWithStaticInterpreter) {
       flag = reinterpret_cast<const std::uint32_t*>(static_cast<const char*>(interpreters.main) +
                                                     python.collector.collecting);
     }
   }
-  // Relaxed: what it points to has long been there.
+  // Relaxed: the memory behind the pointer was complete long before.
   some_thread_collects.store(flag, std::memory_order_relaxed);
 }
 
@@ -45,7 +45,8 @@ bool collects_here() noexcept {
   if (load<std::uint32_t>(interpreter, python.collector.collecting) == 0) [[likely]]
     return false;
   if (is_finalizing(python)) return false;
-  // Some thread collects. It had the lock last, also if what it frees is freed without the lock.
+  // Some thread collects. It is the one that last had the lock, even while it frees without the
+  // lock.
   const bool own_lock = python.layout->minor >= kFirstWithOwnLock;
   const void* const lock = own_lock
                                ? load<const void*>(interpreter, python.collector.lock)

@@ -32,7 +32,8 @@ struct Code {
 // Reads the calling thread's innermost `capacity` frames; while state() is kOn. `now`: ticks(),
 // `last` is this thread's own. Returns a hash of the frames; 0 on threads without Python frames.
 std::uint64_t read_stack(std::size_t capacity, std::uint64_t now, Walk& last) noexcept;
-// The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
+// Copies the frames of a walk, innermost first, to `out`, which has room for kMaxFrames. Returns
+// how many.
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 
 // False if the object does not look like a code object.

@@ -60,8 +60,8 @@ bool read_debug_offsets(Interpreter& found) noexcept {
   return true;
 }
 
-// Before, the runtime has in its first words: what says that it ends, a lock, its newest
-// interpreter, its main one (pycore_runtime.h of 3.9 to 3.12).
+// Before, the first words of the runtime are: a flag for its end, a lock, its newest interpreter,
+// its main one (pycore_runtime.h of 3.9 to 3.12).
 bool search_first_words(const Interpreters& known, Interpreter& found) noexcept {
   constexpr std::size_t kWords = 16;
   const void* words[kWords];
@@ -139,8 +139,8 @@ void turn_off(std::string_view why) noexcept {
   current_state.store(State::kOff);
 }
 
-// By what only this runtime has at its address: before glibc 2.35 no module is found for a while
-// after an unload.
+// Checks content that only this runtime has at its address: before glibc 2.35 no module is found
+// for a while after an unload.
 bool look_whether_loaded() noexcept {
   if (state() != State::kOn) return false;
   const std::uint32_t unloads_before = unload_count();
@@ -159,7 +159,7 @@ namespace {
 
 // The interpreter may have ended, and begun once more or gone.
 void look_again() noexcept {
-  // The loader tells the page in which a file begins, of which the largest is 64 KiB.
+  // The loader gives the page in which a file begins; the largest page has 64 KiB.
   const auto page_of = [](std::uint64_t address) noexcept { return address >> 16; };
   const auto begin_of = [](const void* address) noexcept {
     return find_module_begin(reinterpret_cast<std::uintptr_t>(address));

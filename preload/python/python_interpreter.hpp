@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of this process: whether there is one, which, and where it has what is read.
+// The interpreter of this process: whether there is one, its version, and the addresses to read.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ std::string_view reason() noexcept;
 extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility("hidden")]];
 [[nodiscard]] bool look_whether_loaded() noexcept;
 [[nodiscard]] inline bool is_loaded() noexcept {
-  // Relaxed: a number, and a thread that sees an older one looks.
+  // Relaxed: only a number, and a thread that sees an older one checks.
   return (!unload_is_running() &&
           seen_after_unloads.load(std::memory_order_relaxed) == unload_count()) ||
          look_whether_loaded();
@@ -46,7 +46,7 @@ extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility
 // 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
 std::uint32_t version_hex() noexcept;
 
-// Looks for an interpreter among the loaded libraries; background thread, cheap once found.
+// Searches the loaded libraries for an interpreter; background thread, cheap once found.
 void refresh(LoaderList& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
@@ -80,7 +80,7 @@ extern constinit Interpreter known_interpreter
 // Complete once state() is kOn.
 inline const Interpreter& this_interpreter() noexcept { return known_interpreter; }
 
-// From then on thread states go away under those that have them.
+// From then on threads free thread states that others still use.
 [[nodiscard]] inline bool is_finalizing(const Interpreter& python) noexcept {
   return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
 }

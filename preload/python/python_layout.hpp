@@ -65,8 +65,8 @@ Value load(const void* base, std::size_t offset) noexcept {
   return value;
 }
 
-// Two ways to read: straight, and through the kernel, where the offsets are not yet trusted or the
-// memory may go away. The latter takes the start of a structure as a whole, in one system call.
+// Two ways to read: straight, and through the kernel while the offsets are not yet trusted or if
+// the memory may go away. The latter takes the start of a structure as a whole, in one system call.
 struct Straight {
   template <class Value>
   [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
@@ -77,7 +77,7 @@ struct Straight {
 class Checked {
  public:
   Checked() noexcept = default;
-  // Notes in `log` what it hands out.
+  // Notes in `log` all that it hands out.
   explicit Checked(ReadingLog& log) noexcept : log_(&log) {}
 
   template <class Value>
@@ -97,7 +97,7 @@ class Checked {
     char content[112] = {};
   };
 
-  // nullptr if there is less to read than a block.
+  // nullptr if less than a block can be read.
   const Block* block_at(const void* base) noexcept {
     for (const Block& block : blocks_) {
       if (block.base == base) return &block;
@@ -177,7 +177,7 @@ template <class Reader>
   return true;
 }
 
-// Innermost first; returns how many, -1: memory did not look like frames.
+// Reads frames, innermost first; returns how many, -1: memory did not look like frames.
 template <class Reader>
 std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_state, RawFrame* out,
                     std::size_t capacity) noexcept {

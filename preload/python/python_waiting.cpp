@@ -33,7 +33,7 @@ class ObjectCopy {
     if (items > most_items) items = most_items;
     const std::size_t size = header_bytes + items * item_bytes;
     if (size > sizeof content_) return false;
-    // The count of references, which stands before it, may change.
+    // The count of references before it may change.
     if (!read_noted(log, static_cast<const char*>(object) + kSizeOffset, content_ + kSizeOffset,
                     size - kSizeOffset)) {
       return false;
@@ -48,7 +48,7 @@ class ObjectCopy {
   alignas(8) char content_[72 + 65536];
 };
 
-// Too large for a stack; of the one thread that looks.
+// Too large for a stack; only the sampling thread uses it.
 constinit ObjectCopy object_copy = {};
 
 std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingLog* log) noexcept {
@@ -84,8 +84,8 @@ bool waits_for_engine(const void* code, ReadingLog& log) noexcept {
       .ends_with("torch/autograd/__init__.py");
 }
 
-// The kernel's number of a thread that is known by its pthread_t, which glibc keeps in the
-// structure behind that, where our own thread has its own.
+// The kernel's number of a thread with a known pthread_t: glibc keeps it in the structure behind
+// that, at the same offset as for our own thread.
 std::uint64_t thread_id_of(std::uint64_t pthread, ReadingLog& log) noexcept {
   constexpr std::size_t kSearchedBytes = 1024;
   const auto own_id = static_cast<std::uint32_t>(syscall(SYS_gettid));

@@ -2,8 +2,8 @@
 // Python threads that wait for PyTorch's autograd engine. The engine's own threads have no Python
 // frames, and the thread that called backward() waits for them without the GIL, in native code.
 //
-// One thread at a time. The other threads run on meanwhile, so everything is read through the
-// kernel, whole structures at once, and counts only if a second reading gives the same.
+// One thread at a time. The other threads run meanwhile, so everything is read through the kernel,
+// whole structures at once, and counts only if a second reading gives the same.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class WaitingLook {
   // memory that the last sample read is unchanged, so is its result. Checking that is one system
   // call; sampling is some for each frame.
   void look(std::size_t depth) noexcept;
-  // As of the last look; none if there is no interpreter.
+  // The result of the last sample; empty if there is no interpreter.
   std::span<const WaitingThread> found() const noexcept;
 
  private:
@@ -41,8 +41,8 @@ class WaitingLook {
   };
   static void read_all(std::size_t depth, Outcome& out) noexcept;
 
-  // A program waits in the same places again and again, and is anywhere in between: kept are the
-  // last outcome that found a thread, and the last of the others.
+  // A program waits in the same places again and again, and is anywhere in between: keeps the last
+  // outcome that found a thread, and the last of the others.
   Outcome outcomes_[2];
   std::size_t waiting_ = 0;  // which of them is the former
   const Outcome* last_ = nullptr;

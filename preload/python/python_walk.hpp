@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thread's walk over its Python frames, with the help of its earlier ones.
 //
-// Between two events a program does other work, and what a walk reads has left the nearest caches.
-// A frame names the next outer one, so to follow the frames is to wait for each in turn. But most
-// of them are where they were at the last walk: that one's addresses are read, all at once, and
-// each frame's own word says afterwards whether the next one is still there. The program reads
-// nothing that this walk was not led to; only the processor runs ahead of the comparisons.
+// Between two events a program does other work, and the memory that a walk reads has left the
+// nearest caches. A frame names the next outer one, so a walk waits for each frame in turn. But
+// most frames are at the same addresses as at the last walk: those are read, all at once, and each
+// frame's own word shows afterwards whether the next one is still there. The program reads nothing
+// that this walk was not led to; only the processor runs ahead of the comparisons.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ struct Walk {
   Note notes[kMaxLinks];   // not in Link, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
 
-  // Looks at all code objects again if that was long ago, or the clock went back.
+  // Reads all code objects again if the last time was long ago, or the clock went back.
   void forget_what_is_old(std::uint64_t now) noexcept {
     constexpr std::uint64_t kMostUs = 10'000;
     if (now - looked_at < kMostUs * ticks_per_us) [[likely]]
@@ -67,7 +67,7 @@ struct Walk {
 };
 
 // One walk, with a layout that the compiler knows. Between two events a processor forgets code,
-// too: what follows is short and in one piece, and what happens seldom stands apart.
+// too: the common path is short and in one piece, and rare cases stand apart.
 template <std::size_t kLayoutIndex, class Reader>
 class Walker {
  public:
@@ -143,7 +143,7 @@ class Walker {
     return true;
   }
 
-  // Collects new frames, from the innermost one to where earlier walks know the way out.
+  // Collects new frames, from the innermost one to the first that earlier walks know.
   [[gnu::noinline]] bool follow(const void* innermost, std::size_t capacity) noexcept {
     std::uint32_t kept = 0;
     std::uint32_t fresh = 0;

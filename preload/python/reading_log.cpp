@@ -10,7 +10,7 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-// A range more takes the kernel as long as some lines of the cache that are read in vain.
+// One more range costs the kernel as much as reading some cache lines in vain.
 constexpr std::ptrdiff_t kMostBetween = 128;
 
 }  // namespace

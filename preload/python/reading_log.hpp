@@ -10,7 +10,7 @@
 
 namespace gpumemtrace::preload::python {
 
-// - A result that was made of what is noted, and of nothing else that changes, holds as long as
+// - A result that depends on the noted bytes, and on nothing else that changes, holds as long as
 //   is_unchanged().
 // - One thread.
 class ReadingLog {
@@ -50,7 +50,7 @@ class ReadingLog {
   char content_[kMaxBytes] = {};
 };
 
-// Reads through the kernel, and notes it if there is a log.
+// Reads through the kernel, and notes the bytes if there is a log.
 [[nodiscard]] bool read_noted(ReadingLog* log, const void* address, void* out,
                               std::size_t bytes) noexcept;
 template <class Value>
