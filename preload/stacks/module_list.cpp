@@ -89,7 +89,8 @@ void notice(const dl_phdr_info& info) noexcept {
   write_module(module, path, find_build_id(info.dlpi_addr, info.dlpi_phdr, info.dlpi_phnum), false);
 }
 
-// Names a file at a place. Its search table tells files of one name apart that have no build-id.
+// Writes the name of a file at a place. The search table tells files of one name apart that have no
+// build-id.
 std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcept {
   std::uint64_t hash = hash_text(module.path);
   const auto add = [&](std::uint64_t value) noexcept { hash = (hash ^ value) * 0x100000001b3ull; };

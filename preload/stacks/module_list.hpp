@@ -15,12 +15,12 @@ class LoaderList;
 // gone. Cheap if nothing was loaded or unloaded since the last call. Background thread.
 void record_modules(const CallGuard& guard, LoaderList& modules) noexcept;
 
-// The number of a file in stacks (native::SerialOf). Writes its Module record if this file was
-// not met at this place before, so that no stack names a file that nobody has recorded, however
-// short it is loaded. Any thread that may record; the file is in use and stays loaded meanwhile.
+// The number of a file in stacks (native::SerialOf). Writes its Module record if this file was not
+// met at this address before, so that every file in a stack has a record, however shortly it is
+// loaded. Any thread that may record; the file is in use and stays loaded meanwhile.
 std::uint32_t module_serial(const LoadedModule& module) noexcept;
 
-// Forgets what was written: a new recording writes all again.
+// Forgets the written files: a new recording writes all again.
 void forget_modules() noexcept;
 
 }  // namespace gpumemtrace::preload

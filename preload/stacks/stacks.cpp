@@ -35,7 +35,7 @@ constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPartBytes = 1600;
 // The same frames with and without autograd are two stacks.
 constexpr std::uint64_t kAutogradSalt = 0x6772'6164;
-// A record's length is said in one byte, in words.
+// A record's length in words has one byte.
 constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
 static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 

@@ -20,8 +20,8 @@ struct alignas(64) Hints {
 };
 constinit Hints hints;
 
-// Who looks: 1 + its writer's number; 0: nobody. A signal handler may have made a thread leave its
-// look for good, so it may begin another one.
+// The sampling thread: 1 + its writer's number; 0: none. A signal handler may have made a thread
+// leave its sample for good, so that thread may begin another one.
 constinit std::atomic<std::uint32_t> looker = 0;
 
 bool take_turn() noexcept {

@@ -17,20 +17,20 @@
 
 namespace gpumemtrace::preload {
 
-// The calling thread uses memory `now` (ticks()) and has no Python frames. True if a look is
-// due, at most each 200 us, and no other thread looks: it looks, and then says when the look was
-// over.
+// The calling thread uses memory `now` (ticks()) and has no Python frames. True if a sample is due,
+// at most each 200 us, and no other thread takes one: it takes it, and then reports that the sample
+// is over.
 [[nodiscard]] bool begin_waiting_look(std::uint64_t now) noexcept;
 void end_waiting_look(std::uint64_t now) noexcept;
 
 // The calling thread has Python frames. Mostly a load.
 void python_runs_here() noexcept;
 
-// The calling thread is about to wait for the engine. `is_recorded`: where it is.
+// The calling thread is about to wait for the engine. `is_recorded`: its stack is recorded.
 void waiting_begins(bool is_recorded) noexcept;
 
-// Nobody looks, and of nobody who waits anything is known: before a session's first record, also in
-// a forked child.
+// Forgets the sampling thread and all waiting threads: before a session's first record, also in a
+// forked child.
 void reset_waiting_looks() noexcept;
 
 }  // namespace gpumemtrace::preload
