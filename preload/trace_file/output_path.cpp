@@ -18,8 +18,8 @@ std::string_view first_set(std::initializer_list<std::string_view> names) noexce
   return {};
 }
 
-// Characters that would leave the folder or be hard to type become underscores, and "." and ".."
-// do, which are no file names.
+// Characters that would leave the folder or be hard to type become underscores, and so do "." and
+// "..", which are no file names.
 void append_file_name_part(Line& path, std::string_view text) noexcept {
   const bool is_folder = text == "." || text == "..";
   for (const char c : text) {
@@ -126,7 +126,7 @@ JobFacts read_job_facts() noexcept {
 }
 
 std::string_view executable_path() noexcept {
-  // First asked before the recorder's thread starts, which asks again.
+  // Computed first before the recorder's thread starts, which computes it again.
   static char path[4096];
   static ssize_t length = -1;
   if (length < 0) length = readlink("/proc/self/exe", path, sizeof path);

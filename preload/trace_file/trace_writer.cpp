@@ -55,7 +55,7 @@ void TraceWriter::discard(const char* path) noexcept {
 }
 
 int TraceWriter::make_workspace() noexcept {
-  // Not constructed: storing zeros again would touch every page.
+  // No constructor runs: storing zeros again would touch every page.
   workspace_ = static_cast<Workspace*>(map_zeros(sizeof(Workspace)));
   if (workspace_ == nullptr) return ENOMEM;
   workspace_->compressor =
@@ -180,7 +180,7 @@ int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) 
 }
 
 int TraceWriter::finish_replacement(const char* replacement_path, const char* path) noexcept {
-  // Who moved or removed the trace does not want another one in its place.
+  // The user who moved or removed the trace does not want another one in its place.
   FileIdentity now;
   if (!identify(path, now) || !(now == trace_.file.identity())) return ENOENT;
   if (rename(replacement_path, path) != 0) return errno;
