@@ -202,7 +202,7 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   account.bytes += more_bytes;
   account.sizes.remove(entry.bytes, entry.bytes);
   account.sizes.add(entry.bytes + more_bytes, entry.bytes + more_bytes);
-  // It counts from its birth on with all that it has at its end, and had less until now.
+  // It counts from its birth on with its final size, and had less until now.
   if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of one process: who allocated how much of what, now and at the moments that matter.
+// The sums of one process: what each call site allocated, now and at the times that matter.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct RestoredHolder {
 // what was freed since, which is kept here. Memory is bounded by what was live at the peak.
 class PeakSnapshot {
  public:
-  // The present: of all that is live, and of nothing that is gone.
+  // A snapshot of the present: all that is live counts, and nothing that is gone.
   [[nodiscard]] static PeakSnapshot now() {
     PeakSnapshot snapshot;
     snapshot.time_ = ~std::uint64_t{0};
@@ -78,7 +78,7 @@ class PeakSnapshot {
   }
 
   [[nodiscard]] bool happened() const { return time_ != 0; }
-  // It is known who held how much, but no longer where it lay.
+  // The holders are known with their bytes, but no longer the layout.
   [[nodiscard]] bool is_restored() const { return is_restored_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -146,12 +146,12 @@ struct GroupKey {
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
-// The group that stands for holders of a peak before a checkpoint's cut.
+// The group for holders of a peak before a checkpoint's cut.
 [[nodiscard]] inline GroupKey holder_key(const CallSite& site, Kind kind, std::int32_t device) {
   return {.site = site, .kind = kind, .device = device};
 }
 
-// Sums over all devices, of what the program's steps are measured by.
+// Sums over all devices, which the program's steps are measured by.
 struct Flow {
   std::uint64_t bytes = 0;
   std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
@@ -210,7 +210,7 @@ struct Window {
   std::uint64_t last = ~std::uint64_t{0};
 };
 
-// Who holds the bytes of a timeline's part, if the parts are no categories.
+// The owners of the bytes of a timeline's part, if the parts are no categories.
 struct HolderPart {
   std::uint32_t group = 0;
   bool segment = false;
@@ -223,12 +223,12 @@ constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part
 // The data that a model keeps beside sums.
 struct ModelDetail {
   std::size_t timeline_buckets = 1024;  // at most, of each timeline
-  // At most, of those that ended (AllocationLog); no value: none is logged.
+  // The most ended allocations to log (AllocationLog); no value: none is logged.
   std::optional<std::size_t> logged_allocations{};
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
-// - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
+// - Knows sums, not addresses: the classes that own the address spaces know what is live.
 class Accounts {
  public:
   // `uses` and `present` are borrowed. `ns_per_tick` is the average rate.
@@ -240,18 +240,18 @@ class Accounts {
         grid_(detail.timeline_buckets),
         log_(present, detail.logged_allocations) {}
 
-  // Both before the first record. Timelines have this part of the run alone, and lives in it count
-  // for the largest; the log has what was live in it.
+  // Both before the first record. Timelines cover this part of the run alone, and lives in it count
+  // for the largest; the log has the allocations that were live in it.
   void set_window(const Window& window);
   // Keeps the live memory after all events up to the time in Account::asked.
   void keep_moment(std::uint64_t time);
   // Timelines end with their window.
   [[nodiscard]] bool window_is_over() const { return state_ == WindowState::kOver; }
-  // Nothing was recorded in the window.
+  // True if nothing was recorded in the window.
   [[nodiscard]] bool window_is_to_come() const { return state_ == WindowState::kToCome; }
   [[nodiscard]] const Window& window() const { return window_; }
 
-  // Before what happens at the time. Records of a checkpoint have none.
+  // Before the events of the time. Records of a checkpoint have no time.
   void advance(std::uint64_t now) {
     if (now >= next_stop_) [[unlikely]]
       stop_at(now);
@@ -309,7 +309,7 @@ class Accounts {
       log_.add_ended(entry, use_of(account, entry, phase_clock_.lifetime_of_freed(entry.born)));
     account.lifetimes.add(nanoseconds(present_.time - entry.born), entry.bytes);
     ReleasedAllocation released{entry, {}, present_.time};
-    // It was so at a peak, too: that is the maximum of a bucket.
+    // It was so at a peak, too: the maximum of a bucket.
     const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
     if (has_use) {
       released.use = count_life(account, entry, phase_clock_.lifetime_of_freed(entry.born));
@@ -325,12 +325,12 @@ class Accounts {
     account.timeline.set_reserved(grid_, bytes);
   }
 
-  // At a checkpoint's cut, before its first record: the run from `origin` up to now is gone but
-  // for its peaks. `reserved_peak_of(account)` is the most that was reserved.
+  // At a checkpoint's cut, before its first record: the run from `origin` up to now is gone except
+  // its peaks. `reserved_peak_of(account)` is the most that was reserved.
   template <class ReservedPeakOf>
   void restart_timelines(std::uint64_t origin, std::uint64_t now,
                          ReservedPeakOf&& reserved_peak_of);
-  // The trace is over: first what is live then, one by one, and then once.
+  // The trace is over: first each allocation that is still live, then once without one.
   void count_life_to_end(const LiveAllocation& entry);
   void finish_timelines();
   [[nodiscard]] const TimeGrid& time_grid() const { return grid_; }
@@ -345,9 +345,9 @@ class Accounts {
   [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
   [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
 
-  // Counts allocations that a checkpoint replaced; nothing of them is live.
+  // Counts allocations that a checkpoint replaced and that are not live.
   void restore_totals(std::uint32_t group, const trace::Totals& totals);
-  // At a checkpoint's cut: which allocation was the last is not known of all groups.
+  // At a checkpoint's cut: the last allocation of some groups is not known.
   void forget_last_where_gone();
   // The highest point of a row before a checkpoint's cut.
   void restore_row_peak(const ledger::Target& target, std::uint64_t bytes, std::uint64_t time);
@@ -368,7 +368,7 @@ class Accounts {
   void add_host_ticks(std::uint32_t group, std::uint64_t ticks) {
     groups_[group].host_ticks += ticks;
   }
-  // The size of something live became known after it was added.
+  // The size of a live allocation became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
 
   [[nodiscard]] Account& account_of(Level level, std::int32_t device) {
@@ -392,11 +392,11 @@ class Accounts {
     bool valid = false;
   };
 
-  // Threads are told apart up to a number that no program reaches.
+  // Only so many threads are distinguished, which no program reaches.
   static constexpr std::uint32_t kMostThreads = 1 << 16;
   static constexpr double kLongestNs = 0x1p62;
 
-  // Blocks of the framework are followed by blocks, all else by all else.
+  // The next allocation of a block is a block, that of other memory is other memory.
   using LastOfThread = std::array<std::uint64_t, 2>;
   void note_last_of_thread(Level level, std::uint64_t now) {
     if (level == Level::kMapping) return;
@@ -414,7 +414,7 @@ class Accounts {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(
         static_cast<double>(static_cast<std::int64_t>(ticks)) * ns_per_tick_, kLongestNs)));
   }
-  // Below 0 if it lived outside of the window.
+  // Negative if it lived outside of the window.
   [[nodiscard]] double weight_of(const LiveAllocation& entry, std::uint64_t end) const {
     const std::uint64_t from = std::max(entry.born, window_.first);
     const std::uint64_t to = std::min(end, window_.last);

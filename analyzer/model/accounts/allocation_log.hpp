@@ -19,8 +19,8 @@ struct LoggedAllocation {
   BlockUse use;           // blocks of the framework only
 };
 
-// Keeps what is live at the end, and of the rest what ended last; of both, what was live in the
-// window if there is one. `present` is borrowed.
+// Keeps the allocations that are live at the end, and of the others those that ended last; of both,
+// those that were live in the window if there is one. `present` is borrowed.
 class AllocationLog {
  public:
   // Keeps at most `most` allocations that ended; none at all without a number.
@@ -28,7 +28,7 @@ class AllocationLog {
       : present_(present), most_(most) {}
 
   [[nodiscard]] bool is_on() const { return most_.has_value(); }
-  // Before the first record: keeps only what was live between two model times, both included.
+  // Before the first record: keeps only allocations live between two model times, both included.
   void keep_window(std::uint64_t first, std::uint64_t last) {
     first_ = first;
     last_ = last;

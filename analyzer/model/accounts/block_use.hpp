@@ -9,14 +9,14 @@ namespace gpumemtrace::analyzer {
 struct LiveAllocation;
 struct Lifetime;
 
-// In the numbers of Category and Confidence (model/program/categories.hpp) and of TensorNames.
+// The numbers are those of Category and Confidence (model/program/categories.hpp) and TensorNames.
 struct BlockUse {
   std::uint8_t category = 0;
   std::uint8_t confidence = 0;
   std::uint32_t tensors = 0;
 };
 
-// Asked once a block: when it is freed, or at the end of the trace.
+// Called once for each block: when it is freed, or at the end of the trace.
 class BlockUses {
  public:
   [[nodiscard]] virtual BlockUse use_of(const LiveAllocation& block,

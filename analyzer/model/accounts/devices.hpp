@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices as one process sees them: what it holds of each, and what the driver says about it.
+// The devices as one process sees them: the bytes that it holds of each, and the driver's samples.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct DeviceState : ledger::DeviceSamples {
 // Devices are created on demand; references stay valid.
 class Devices {
  public:
-  // `parts_now(ordinal)` says how the process's physical bytes on a device divide at present.
+  // `parts_now(ordinal)` gives the present parts of the process's physical bytes on a device.
   Devices(Accounts& accounts, const PresentRecord& present, std::uint32_t process,
           std::function<Parts(std::int32_t)> parts_now)
       : accounts_(accounts),

@@ -40,7 +40,7 @@ class History {
     flow_.back().end = now;
     count_event();
   }
-  // `by_call`: not by the end of a context.
+  // `by_call`: false for the end of a context.
   void free(std::uint32_t group, std::uint64_t bytes, bool by_call) {
     GroupHistory& history = touch(group);
     ++flow_.back().frees;
@@ -53,12 +53,12 @@ class History {
       history.present.low_count = history.live_count;
     count_event();
   }
-  // The size of something live became known.
+  // The size of a live allocation became known.
   void grow(std::uint32_t group, std::uint64_t more_bytes) {
     touch(group).live_bytes += more_bytes;
   }
 
-  // One row a stretch, the last of which may be shorter than the others.
+  // One row for each stretch, the last of which may be shorter than the others.
   [[nodiscard]] const std::vector<Flow>& flow() const { return flow_; }
   // As many rows as flow().
   [[nodiscard]] std::vector<Stretch> stretches_of(std::uint32_t group) const;
@@ -73,7 +73,7 @@ class History {
     std::uint64_t stretches_seen = 0;  // number of stretches begun then
   };
 
-  // In which the group has not been touched.
+  // Stretches in which the group has not been touched.
   static Stretch quiet_stretch(const GroupHistory& history) {
     return {history.live_bytes, history.live_count, 0, 0};
   }

@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
+// Live memory: an allocation, a framework block, a piece of physical memory, or a mapping.
 struct LiveAllocation {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;

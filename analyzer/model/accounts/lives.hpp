@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Counts by powers of two: row 0 has the zeros, row i what is at least 2^(i-1) and less than 2^i.
+// Counts by powers of two: row 0 has the zeros, row i sizes from 2^(i-1) to below 2^i.
 class Histogram {
  public:
   struct Row {
@@ -31,7 +31,7 @@ class Histogram {
     --row.count;
     row.bytes -= bytes;
   }
-  // Up to the last one that was ever needed; at most kRows.
+  // The rows up to the last one that was ever needed; at most kRows.
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
  private:
@@ -44,13 +44,13 @@ class Histogram {
   std::vector<Row> rows_;
 };
 
-// The lives with the most bytes times time, of equal ones those that began first. Memory: twice as
+// The lives with the most bytes times time; ties go to those that began first. Memory: twice as
 // many as are kept.
 class LargestLives {
  public:
   static constexpr std::size_t kMost = 512;
 
-  // Asked of every allocation that ends, so that few are looked at more closely.
+  // Called for every allocation that ends, so that few need more work.
   [[nodiscard]] bool may_belong(double weight) const { return weight > least_; }
   void add(const ReleasedAllocation& life, double weight) {
     kept_.push_back({life, weight});

@@ -33,8 +33,8 @@ struct Lifetime {
 struct PhaseClock {
   Phase phase = Phase::kNone;  // the last one that began
   bool in_zero_grad = false;   // the present event stands in Optimizer.zero_grad
-  // The framework said that it is out of memory, and has given out no block since: what is freed
-  // now an exception or its handler lets go of, and how long it would have lived is open.
+  // The framework reported that it is out of memory, and has given out no block since: blocks freed
+  // now are freed by an exception or its handler, and might have lived on.
   bool unwinds = false;
   std::uint64_t phase_began = 0;
   std::uint64_t optimizer_began = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record that the model of a process has come to; all of its parts look at the same one.
+// The record that the model of a process has come to; all of its parts refer to the same one.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ struct RunStatistics {
   std::uint64_t checkpoint_time = 0;    // its cut; 0 = there is none
   bool peaks_are_inexact = false;       // graphs allocated memory before a checkpoint's cut
 
-  // Allocations are missing, so an address that nobody knows may be anything.
+  // Allocations are missing, so an unknown address may be anything.
   [[nodiscard]] bool misses_allocations() const { return pauses != 0 || dropped.allocations != 0; }
 
   void add(const trace::Gap& gap) {

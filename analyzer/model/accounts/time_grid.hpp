@@ -9,10 +9,10 @@
 
 namespace gpumemtrace::analyzer {
 
-// - Stretch i begins at origin + i * length. The length is a power of two of ticks: when a moment
-//   lies behind the last stretch that may be, stretches 2i and 2i + 1 become one and the length
-//   doubles. So there are more than half of the most, once the run is that many ticks long.
-// - Every timeline of a process is cut at the same moments.
+// - Stretch i begins at origin + i * length. The length is a power of two of ticks: when a time
+//   lies behind the last possible stretch, stretches 2i and 2i + 1 become one, the length doubles.
+//   So more than half of the possible stretches exist, once the run is that many ticks long.
+// - Every timeline of a process is cut at the same times.
 class TimeGrid {
  public:
   explicit TimeGrid(std::size_t most) : most_(std::max(most, kFewest)) {}
@@ -25,13 +25,13 @@ class TimeGrid {
     origin_ = origin;
     move_to(origin);
   }
-  // The present stretch goes on up to here; 0 before start().
+  // The present stretch ends here; 0 before start().
   [[nodiscard]] std::uint64_t end() const { return end_; }
   [[nodiscard]] std::size_t present() const { return present_; }
   [[nodiscard]] std::size_t index_of(std::uint64_t time) const {
     return time < origin_ ? 0 : static_cast<std::size_t>((time - origin_) >> shift_);
   }
-  // The last tick that there is where the stretch would begin later.
+  // The last possible tick, if the stretch would begin later.
   [[nodiscard]] std::uint64_t start_of(std::size_t index) const {
     return index > (kNever - origin_) >> shift_ ? kNever
                                                 : origin_ + (std::uint64_t{index} << shift_);
@@ -42,19 +42,19 @@ class TimeGrid {
     present_ /= 2;
     move_to(start_of(present_));
   }
-  // The present stretch ends at its end, and the next one never: what comes then counts in none.
+  // The present stretch ends at its end, and the next one never: later events count in none.
   void close() {
     ++present_;
     end_ = kNever;
   }
-  // Not back.
+  // Times do not go back.
   void move_to(std::uint64_t time) {
     present_ = index_of(time);
     end_ = start_of(present_ + 1);
   }
 
  private:
-  // The widest stretch is half of all ticks that there are.
+  // The widest stretch is half of all possible ticks.
   static constexpr std::size_t kFewest = 2;
 
   std::size_t most_;

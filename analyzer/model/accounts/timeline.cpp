@@ -106,10 +106,10 @@ void Timeline::catch_up(const TimeGrid& grid) {
   open_ = begin_bucket(grid.start_of(closed_));
 }
 
-// The pair has at least one bucket among the changes. `source`: which of its buckets is higher.
+// At least one bucket of the pair has changes. `source`: the one with the higher maximum.
 Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
                                      std::size_t& source) const {
-  // Nothing is known of what lies before the first bucket, and nothing lies behind the last.
+  // The time before the first bucket is not known, and the last bucket has nothing after it.
   const std::size_t first = std::max(2 * pair, first_);
   const std::size_t second = std::min(2 * pair + 1, closed_ - 1);
   const TimeBucket first_bucket = closed_bucket(grid, first);

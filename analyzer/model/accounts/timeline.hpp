@@ -19,7 +19,7 @@ namespace gpumemtrace::analyzer {
 struct TimeBucket {
   std::uint64_t min_bytes = 0;
   std::uint64_t max_bytes = 0;
-  // Model time of the first maximum; where that is what was live when the stretch began, the tick
+  // Model time of the first maximum; if memory was already there when the stretch began, the tick
   // before it.
   std::uint64_t max_time = 0;
   std::uint64_t last_bytes = 0;
@@ -31,12 +31,12 @@ struct TimeBucket {
 // neighbours, so that a long life costs as much as a short one.
 class PartTimeline {
  public:
-  // In all buckets from `first` on that end before `end`.
+  // For all buckets from `first` on that end before `end`.
   void add(std::size_t first, std::size_t end, std::uint64_t bytes) {
     at(first) += bytes;
     at(end) -= bytes;
   }
-  // One value a bucket.
+  // One value for each bucket.
   [[nodiscard]] std::vector<std::uint64_t> values(std::size_t buckets) const;
   void replace(const std::vector<std::uint64_t>& values);
 
@@ -63,11 +63,11 @@ class PartTimeline {
 };
 
 // - Changes come in the order of time, and the caller has moved the grid there before.
-// - What a part is becomes known when something of it is released, or at the end. Its life counts
-//   then in every bucket whose maximum lies in it: in the closed ones for good, in the open one
+// - The part of a piece of memory becomes known when it is freed, or at the end. Its life then
+//   counts in every bucket whose maximum lies in it: in the closed ones for good, in the open one
 //   until that has a higher maximum.
-// - An event costs two comparisons; a release of what was live at a maximum three additions.
-//   Memory: 64 bytes a bucket in which something changed, and 512 a part and 64 buckets that it
+// - An event costs two comparisons; freeing memory that was live at a maximum three additions.
+//   Memory: 64 bytes for each bucket with a change, and 512 for each part and 64 buckets that it
 //   changes in.
 class Timeline {
  public:
@@ -91,29 +91,29 @@ class Timeline {
     if (bytes > open_.reserved_bytes) open_.reserved_bytes = bytes;
   }
 
-  // Something born at `born` that is released now was live at the maximum of some bucket. Asked
+  // True if memory born at `born` that is freed now was live at the maximum of some bucket. Asked
   // before fall().
   [[nodiscard]] bool was_live_at_a_maximum(const TimeGrid& grid, std::uint64_t born) {
     follow(grid);
     return born <= open_.max_time;
   }
-  // It belonged to the part; asked for if was_live_at_a_maximum() says so. Adds modulo 2^64:
-  // what had another size for a time is corrected by what it lacked.
+  // The memory belonged to the part; called if was_live_at_a_maximum() is true. Adds modulo 2^64:
+  // memory that had another size for a time is corrected by the difference.
   void count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_t born,
                   std::uint64_t bytes);
 
-  // Neighbours become one, of which the higher maximum stays with its parts. Before the grid's own
+  // Joins neighbours, of which the higher maximum stays with its parts. Before the grid's own
   // join_pairs().
   void join_pairs(const TimeGrid& grid);
   // Forgets the run up to now, except for a checkpoint's highest point, if it had one, and the most
   // that was reserved. Live memory stays live.
   void restart(const TimeGrid& grid, std::uint64_t now, const std::optional<TimeBucket>& before);
-  // The open bucket is over, and with it the run.
+  // Closes the open bucket: the run is over.
   void finish(const TimeGrid& grid);
 
   // As many as the grid has, once finished.
   [[nodiscard]] std::vector<TimeBucket> buckets(const TimeGrid& grid) const;
-  // The first of them that tells something; later than 0 only if restart() was called.
+  // The first bucket with data; later than 0 only if restart() was called.
   [[nodiscard]] std::size_t first() const { return first_; }
   // The run up to restart() as one bucket, of which the minimum is not known.
   [[nodiscard]] const std::optional<TimeBucket>& before() const { return before_; }
@@ -126,8 +126,8 @@ class Timeline {
   [[nodiscard]] std::vector<Part> parts() const;
 
  private:
-  // A closed bucket in which something changed, or the first or last one. In the buckets up to the
-  // next of these all stayed as it was at its end.
+  // A closed bucket with a change, or the first or last one. Buckets up to the next of these are
+  // like its end.
   struct Closed {
     TimeBucket bucket;
     std::size_t index = 0;
@@ -145,12 +145,12 @@ class Timeline {
   [[nodiscard]] TimeBucket begin_bucket(std::uint64_t start) const {
     return {level_, level_, start - 1, level_, reserved_bytes_, true};
   }
-  // It stands among the changes if something changed in it, and if it `is_kept`.
+  // It is in the list of changes if something changed in it, and if it `is_kept`.
   void close_bucket(bool is_kept);
   [[nodiscard]] Closed join_pair(const TimeGrid& grid, std::size_t pair, std::size_t& source) const;
   void join_pairs(PartTimeline& timeline, const std::vector<Closed>& joined,
                   const std::vector<std::size_t>& sources) const;
-  // The last of them that does not lie behind the bucket.
+  // The last of them that is not after the bucket.
   [[nodiscard]] std::vector<Closed>::const_iterator last_change_until(std::size_t index) const;
   [[nodiscard]] TimeBucket closed_bucket(const TimeGrid& grid, std::size_t index) const;
   [[nodiscard]] PartTimeline& timeline_of(std::uint32_t part);

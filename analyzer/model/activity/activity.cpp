@@ -37,7 +37,7 @@ void Activity::finish() {
 
 void Activity::apply(const trace::ActivityState& record) {
   const std::string_view reason = trace::tail_of(record.record);
-  // That the program has joined, say, takes nothing back of what was said of the same mode.
+  // A later notice, such as that the program has joined, does not revoke one about the same mode.
   if (!reason.empty() || !status_.is_known || record.mode != status_.mode) status_.reason = reason;
   status_.is_known = true;
   status_.mode = record.mode;

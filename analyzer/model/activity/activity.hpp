@@ -43,7 +43,7 @@ struct PoolActivity {
   std::uint64_t used_peak_bytes = 0;
 };
 
-// The last that was said about the collection.
+// The last record about the state of the collection.
 struct ActivityStatus {
   bool is_known = false;
   trace::ActivityMode mode = trace::ActivityMode::kOff;
@@ -56,8 +56,8 @@ struct ActivityStatus {
 // - Takes CUPTI's records in the order of the merge. Does nothing in traces without any.
 class Activity {
  public:
-  // `widest_mode`: as far as it is known before the first record. The recorder tells its mode up to
-  // a second after it began.
+  // `widest_mode`: as far as it is known before the first record. The recorder records its mode up
+  // to a second after it began.
   Activity(Transfers& transfers, ActivityClocks clocks, trace::ActivityMode widest_mode)
       : clocks_(std::move(clocks)), overlap_(transfers), join_(transfers, overlap_, clocks_) {
     status_.widest_mode = widest_mode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's times to ticks of the recorder.
+// Converts CUPTI's times to ticks of the recorder.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// When something ran, in ticks.
+// The time of an activity, in ticks.
 struct TickSpan {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -26,7 +26,7 @@ struct TickSpan {
 class ActivityClocks {
  public:
   ActivityClocks() = default;
-  // `clock` is the process's own; it tells how fast its ticks are.
+  // `clock` is the process's own; it gives the rate of its ticks.
   ActivityClocks(const std::vector<trace::ActivityClock>& pairs, const Clock& clock);
 
   // Pairs may come in any order, and more than once.
@@ -38,11 +38,11 @@ class ActivityClocks {
                                               std::uint64_t end, std::uint64_t taken_over) const;
 
   [[nodiscard]] bool empty() const { return epochs_.empty(); }
-  // By how much a placed time may be wrong: the largest sum of half of a pair's uncertainty and its
+  // The largest error of a placed time: the largest sum of half of a pair's uncertainty and its
   // distance from the line through its neighbours.
   [[nodiscard]] std::uint64_t error_ticks() const { return error_ticks_; }
-  // Intervals that stick out of one another by less may still be one in the other: the error, and
-  // what reading two clocks one after the other takes.
+  // Intervals that reach beyond each other by less may still be nested: the error, and the time for
+  // reading two clocks one after the other.
   [[nodiscard]] std::uint64_t tolerance_ticks() const { return limits_.tolerance; }
 
  private:

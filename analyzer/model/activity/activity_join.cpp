@@ -30,7 +30,7 @@ std::uint64_t violation(const TickSpan& outer, const TickSpan& inner) {
   return std::max(before, after);
 }
 
-// Copies that have begun when the call returns.
+// True for copies that have begun when the call returns.
 bool waits_for_start(const TransferKey& key) {
   return !key.asynchronous && key.direction == Direction::kDeviceToHost;
 }
@@ -354,7 +354,7 @@ void ActivityJoin::index_by_size(CallId id, const PendingCall& call) {
   ids.push_back(id);
 }
 
-// Everything that waits for a record about its call will do without.
+// All records that wait for a record about their call will be joined without one.
 void ActivityJoin::infer_waiting() {
   by_size_.clear();
   calls_.for_each([&](CallId id, const PendingCall& call) { index_by_size(id, call); });

@@ -55,18 +55,18 @@ struct JoinCounts {
   }
 };
 
-// - Calls and records come in the order of the merge: a record when it was taken over, up to
-// seconds
-//   after its call.
-// - Exact: the containment holds to within the clocks' error, and leaves no choice. Inferred:
-//   anything else. Without API records (CUPTI before 12.5, or loaded after the context was made)
-//   the oldest call of the same size is taken, in the order of correlations, which CUPTI hands out
-//   one by one to the calls as they are made.
-// - What waits is bounded; the oldest gives way and counts as unjoined.
+// - Calls and records come in the order of the merge: a record when it was taken over, up
+//   to seconds after its call.
+// - Exact: the containment holds to within the clocks' error, and leaves no choice.
+//   Inferred: anything else. Without API records (CUPTI before 12.5, or loaded after the
+//   context was made) the oldest call of the same size is taken, in the order of
+//   correlations, which CUPTI hands out one by one to the calls as they are made.
+// - The number of waiting records is bounded; the oldest gives way and counts as
+//   unjoined.
 class ActivityJoin {
  public:
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 18;
-  // So many records without one about a call: none will come.
+  // After so many records without one about a call: none will come.
   static constexpr std::size_t kEnoughWithoutApi = 4096;
 
   ActivityJoin(Transfers& transfers, KernelOverlap& overlap, const ActivityClocks& clocks)
@@ -87,11 +87,11 @@ class ActivityJoin {
   void apply(const trace::ActivityCall& record);
   void apply(const DeviceWork& work);
   void count_unjoined(Unjoined reason) { ++counts_.unjoined[static_cast<std::size_t>(reason)]; }
-  // Calls that began before have been replaced by a checkpoint.
+  // A checkpoint has replaced the calls that began before.
   void set_cut(std::uint64_t ticks) { cut_ticks_ = ticks; }
-  // CUPTI never tells of calls.
+  // CUPTI never reports calls.
   void expect_no_api_records();
-  // All records are in: what still waits finds its call now or never.
+  // All records are in: those that still wait are joined now or never.
   void finish();
 
   [[nodiscard]] const JoinCounts& counts() const { return counts_; }

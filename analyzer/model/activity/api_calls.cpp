@@ -13,7 +13,7 @@ ApiCalls::Page& ApiCalls::add_page(std::uint64_t activity) {
   if (pages_.is_full()) {
     Place forgotten;
     (void)places_.erase(pages_.find(pages_.first())->key, forgotten);
-    // The next to be forgotten, which has long left the caches.
+    // The next page to be forgotten, which has long left the caches.
     __builtin_prefetch(pages_.find(pages_.first() + 1), 1);
   }
   Page& page = pages_.add();

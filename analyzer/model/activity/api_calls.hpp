@@ -57,7 +57,7 @@ class ApiCalls {
     const std::size_t i = activity % kPageCalls;
     return {page->first[i], page->reason[i]};
   }
-  // False if something is known of it already, which stays.
+  // False if the call is known already; then it stays.
   [[nodiscard]] bool add(std::uint64_t activity, CallId first, Unjoined reason) {
     Page* page = find_page(activity);
     if (page == nullptr) page = &add_page(activity);

@@ -28,12 +28,12 @@ struct ManagedCounts {
   }
 };
 
-// All allocations of one group that anything happened in.
+// All allocations of one group with any traffic.
 struct ManagedSums {
   std::uint64_t allocations = 0;
   std::uint64_t bytes = 0;  // their sum
   ManagedCounts counts;
-  // The one that was moved most often there and back.
+  // The allocation that was moved there and back most often.
   std::uint64_t worst_bytes = 0;
   std::uint64_t worst_round_trip_bytes = 0;  // the smaller of what went up and what came down
 };

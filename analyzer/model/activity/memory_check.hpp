@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorded allocations held against CUPTI's own record of allocations (MEMORY2): what one of
-// them has and the other has not.
+// Compares the recorded allocations with CUPTI's own record of allocations (MEMORY2): finds those
+// that only one of them has.
 #pragma once
 
 #include <array>
@@ -54,10 +54,10 @@ class MemoryCheck {
  public:
   static constexpr std::size_t kMaxPending = std::size_t{1} << 19;
 
-  // A successful call of ours. `kind`: nullopt if it is not known what was freed.
+  // A successful call of ours. `kind`: nullopt if the freed memory is not known.
   void add_call(const trace::CallHeader& call, std::uint64_t address, std::uint64_t bytes,
                 std::optional<Kind> kind, bool is_release);
-  // Any other call: what CUPTI reports meanwhile may be its doing.
+  // Any other call: it may cause allocations that CUPTI reports meanwhile.
   void add_other_call(const trace::CallHeader& call);
   void apply(const trace::ActivityMemory& record, const std::optional<TickSpan>& time);
   void finish();

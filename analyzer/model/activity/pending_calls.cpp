@@ -9,7 +9,7 @@ namespace {
 // Far above what any process has; a damaged record must not make the table huge.
 constexpr std::uint32_t kMaxWriters = 1 << 20;
 
-// Threads that come one after the other often have the same pthread_self().
+// Threads that run one after the other often have the same pthread_self().
 constexpr std::size_t kMaxNamesakes = 8;
 
 constexpr std::size_t kTrimEvery = 1024;
@@ -35,7 +35,7 @@ void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record)
 
 std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
   if (writer < by_writer_.size() && by_writer_[writer] != 0) return by_writer_[writer] - 1;
-  // Its thread record is missing: nothing will find its calls, but they are counted.
+  // Its thread record is missing: its calls cannot be found, but they are counted.
   trace::Thread unknown;
   unknown.thread_id = (std::uint64_t{1} << 32) + writer;
   if (writer >= kMaxWriters) return 0;
@@ -60,7 +60,7 @@ PendingCall& PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::u
   return call;
 }
 
-// Gives back the room of what is forgotten.
+// Frees the memory of forgotten calls.
 void PendingCalls::trim(Thread& thread) const {
   std::vector<InThread>& calls = thread.calls;
   const auto kept = std::ranges::lower_bound(calls, calls_.first(), {}, &InThread::id);

@@ -23,7 +23,7 @@ struct PendingCall {
   std::uint64_t batch_bytes = 0;  // first part of a batch: of all its parts; 0 = other parts
   std::uint32_t counted = 0;      // copies and sets: row of Transfers; launches: index of the site
   CallWork work = CallWork::kCopy;
-  // Filled in when records join it.
+  // Filled in when records are joined to it.
   bool is_inferred = false;
   std::uint64_t activity = 0;  // the record of CUPTI that is about this call; 0 = none yet
   std::uint64_t next = 0;      // CallId of the next one that this record is about
@@ -34,7 +34,7 @@ struct PendingCall {
 // Number of a call, in the order in which they were added; 0 = none.
 using CallId = std::uint64_t;
 
-// - Bounded: the oldest calls are forgotten, of whatever thread.
+// - Bounded: the oldest calls are forgotten, whichever thread's they are.
 // - A thread's calls come in the order of time and do not overlap, but parts of a batch share one
 //   time.
 class PendingCalls {
@@ -43,11 +43,11 @@ class PendingCalls {
 
   // The records that follow in the writer's stream are this thread's.
   void add_thread(std::uint32_t writer, const trace::Thread& thread);
-  // A call of that time, of which nothing else is known yet. Its number is last().
+  // Adds a call of that time, the rest of which the caller fills in. Its number is last().
   PendingCall& add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
   [[nodiscard]] CallId last() const { return calls_.last(); }
 
-  // nullptr if it is forgotten, and of 0. Valid until it is forgotten.
+  // nullptr if it is forgotten, and for 0. Valid until it is forgotten.
   [[nodiscard]] PendingCall* find(CallId id) { return calls_.find(id); }
 
   struct InThread {
@@ -72,7 +72,7 @@ class PendingCalls {
     }
 
    private:
-    // Takes longer and longer steps from where the search before ended.
+    // Takes longer and longer steps from the end of the last search.
     [[nodiscard]] std::vector<InThread>::const_iterator search(std::uint64_t ticks) const;
   };
   // The threads that CUPTI may mean: by the system's id, or the low half of pthread_self(); the

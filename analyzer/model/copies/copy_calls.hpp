@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies and memory sets of one process: how much goes where, and which of them are in vain.
+// The copies and memory sets of one process: their ends, their sums, and which of them are in vain.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class CopyCalls {
   // Calls that moved something. Returns the row of transfers() that it counts in.
   std::uint32_t add(const trace::Copy& call);
   std::uint32_t add(const trace::Set& call);
-  // Many, of which a checkpoint has the sums.
+  // Several calls, of which a checkpoint has the sums.
   void restore(const trace::Totals& totals);
 
   [[nodiscard]] const Transfers& transfers() const { return transfers_; }

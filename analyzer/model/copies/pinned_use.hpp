@@ -24,7 +24,7 @@ class PinnedUse {
     }
     found->second = std::max(found->second, std::min(bytes, memory.bytes));
   }
-  // 0 if no copy began at the start of the allocation, or where there were too many allocations.
+  // 0 if no copy began at the start of the allocation, or if there were too many allocations.
   [[nodiscard]] std::uint64_t bytes_of(const LiveAllocation& memory) const {
     const auto found = used_bytes_.find({memory.address, memory.born});
     return found == used_bytes_.end() ? 0 : found->second;

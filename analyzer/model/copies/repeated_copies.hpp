@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that send what the same place has sent to the same device before, by a hash of it.
+// Copies of content that the same call site has sent to the same device before, by its hash.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// - Of contents that share a slot the last one counts, so some repeats may be missed.
-// - Only recordings that hash what copies send have any.
+// - If contents share a slot the last one counts, so some repeats may be missed.
+// - Only recordings that hash the content of copies have any.
 class RepeatedCopies {
  public:
   // True if the last copy in the content's slot had this row, size and content.

@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// - What the buffers hold is not known: a program may have changed it on the host.
-// - Of copies down that share a slot the last one counts, so some round trips may be missed.
+// - The content of the buffers is not known: a program may have changed it on the host.
+// - If copies down share a slot the last one counts, so some round trips may be missed.
 class RoundTrips {
  public:
   struct Way {
@@ -21,8 +21,8 @@ class RoundTrips {
     friend bool operator==(const Way&, const Way&) = default;
   };
 
-  // The copy down: the transfer row that it was counted in, when its call returned and how long it
-  // took, and when the GPU memory that it left was allocated; 0 = not known.
+  // The copy down: the transfer row that it was counted in, the end and the duration of its call,
+  // and the birth of the GPU memory that it left; 0 = not known.
   struct Down {
     std::uint32_t row = 0;
     std::uint64_t end_ticks = 0;

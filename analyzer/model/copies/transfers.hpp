@@ -70,7 +70,7 @@ struct GpuTimes {
   }
 };
 
-// Copies that sent again what the same place had sent before.
+// Copies of content that the same call site had sent before.
 struct Repeats {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -141,7 +141,7 @@ class Transfers {
     row.call_ticks.add(host_ticks);
     return index;
   }
-  // Many, of which a checkpoint has the sums.
+  // Several copies, of which a checkpoint has the sums.
   void restore(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
                std::uint64_t count) {
     TransferRow& row = rows_[row_of(key)];

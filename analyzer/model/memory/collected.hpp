@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that Python's cycle collector freed, by who had allocated it.
+// Memory that Python's cycle collector freed, by the group that had allocated it.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Collected {
   std::uint64_t largest_time = 0;   // model time, when that one began
 };
 
-// - One collection is what a thread frees in collections until it allocates or frees otherwise.
-//   Two between which it does neither count as one.
-// - What a checkpoint replaced is not in it.
+// - One collection is all frees of a thread in collections until it allocates or frees otherwise.
+//   Two without such an event between them count as one.
+// - Allocations that a checkpoint replaced are not in it.
 class CollectedMemory {
  public:
   // The writer's thread freed the entry in a collection.

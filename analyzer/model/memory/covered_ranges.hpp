@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses some copies have touched, to tell a loop from data that is copied once.
+// The addresses that some copies have touched, to tell a loop from data that is copied once.
 #pragma once
 
 #include <algorithm>

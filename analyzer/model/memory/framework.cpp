@@ -117,7 +117,7 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
     segment.pool = pools_.join(capture, segment.device, segment.pool);
     return;
   }
-  // A warm-up in the pool made it, before the first capture.
+  // A warm-up in the pool made the segment, before the first capture.
   FrameworkDevice& owner = device(segment.device);
   const std::uint64_t before = segment.stranded();
   segment.pool = pools_.pool_of(capture, segment.device);
@@ -127,7 +127,7 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
   change_stranded(owner, before, segment.stranded(), now);
 }
 
-// The pools are looked at where blocks are: memory comes for a block, which counts with it.
+// Called when a block comes: memory that comes for a block counts with it.
 void Framework::note_peaks(FrameworkDevice& device) {
   const PoolBytes& in_private = device.in_private_pools;
   const std::uint64_t reserved = device.reserved_bytes();

@@ -63,7 +63,7 @@ class Framework {
 
   [[nodiscard]] std::uint32_t find_segment(std::uint64_t address) const;
   std::uint32_t add_segment(const Segment& segment, std::uint64_t now);
-  // A part of a segment became memory at `born`, or is none any more.
+  // A part of a segment became memory at `born`, or no longer is.
   void grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
                     std::uint64_t born, std::uint64_t now);
   void shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
@@ -80,11 +80,11 @@ class Framework {
   // Compares the framework's own totals with ours. True if they went apart at this event.
   [[nodiscard]] bool check_totals(const trace::Block& record, std::uint64_t now);
 
-  // A checkpoint does not tell how memory lay before its cut: the worst is looked for from here on.
+  // A checkpoint does not have the earlier layout of memory: the worst is searched from here on.
   void forget_worst(std::uint64_t now) {
     for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
   }
-  // The same of what was reserved until then.
+  // The same for the bytes reserved until then.
   void restore(const trace::Peak& peak) {
     FrameworkDevice& owner = device(peak.device);
     owner.restore(peak);

@@ -35,8 +35,8 @@ struct Fragmentation {
   std::map<std::uint32_t, Pin> pins;  // by group
 };
 
-// Blocks outside of all units do not count. A unit's stranded bytes are shared out among the groups
-// of its blocks by what they hold of it, so that the pins sum to `stranded_bytes`.
+// Blocks outside of all units do not count. A unit's stranded bytes are divided among the groups of
+// its blocks by their bytes in it, so that the pins sum to `stranded_bytes`.
 [[nodiscard]] Fragmentation measure_fragmentation(std::vector<Unit> units,
                                                   std::vector<LiveAllocation> blocks);
 

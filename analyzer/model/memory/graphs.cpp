@@ -16,7 +16,7 @@ void Graphs::end_capture(std::uint64_t stream, std::uint64_t graph) {
   const auto found = captures_.find(stream);
   if (found == captures_.end()) return;
   if (graph != 0 && !found->second.empty()) {
-    // A capture into a graph that exists adds to what the graph has.
+    // A capture into an existing graph adds to its memory.
     GraphMemory& memory = graphs_[graph];
     const GraphMemory& captured = found->second;
     memory.allocations.insert(memory.allocations.end(), captured.allocations.begin(),

@@ -57,7 +57,7 @@ class Graphs {
   void instantiate(const trace::Graph& call, std::uint64_t now);
   void destroy(std::uint64_t graph) { graphs_.erase(graph); }
   void destroy_executable(std::uint64_t executable) { executables_.erase(executable); }
-  // nullptr if a launch of it does nothing to memory.
+  // nullptr if a launch of it has no effect on memory.
   [[nodiscard]] const GraphExecutable* find_executable(std::uint64_t executable) const;
   template <class Visit>
   void for_each_executable(Visit&& visit) const {

@@ -6,7 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Nothing if memory of the kind is not behind a handle.
+// nullopt if memory of the kind is not behind a handle.
 std::optional<HandleKind> handle_kind_of(Kind kind) {
   switch (kind) {
     case Kind::kVmm:

@@ -35,7 +35,7 @@ struct OpenedHandles {
 
 // Those that are still open.
 [[nodiscard]] std::vector<OpenHandle> open_handles(const ProcessMemory& memory);
-// All that were opened, those that are closed again included; graphs are not counted.
+// All opened handles, also those that are closed again; graphs are not counted.
 [[nodiscard]] std::vector<OpenedHandles> opened_handles(const ProcessMemory& memory);
 
 }  // namespace gpumemtrace::analyzer

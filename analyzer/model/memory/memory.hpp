@@ -64,11 +64,11 @@ class Memory {
   }
   // The address must not be live.
   void add(Space space, const LiveAllocation& entry);
-  // False if nothing is live at the address; else `removed` tells what was.
+  // False if nothing is live at the address; else `removed` is the allocation.
   [[nodiscard]] bool remove(Space space, std::uint64_t address, Accounts::End end,
                             LiveAllocation& removed);
 
-  // Everything that `belongs` says ends with its context. Returns what ended, by space and address.
+  // Ends all for which `belongs` is true, with their context. Returns them by space and address.
   template <class Belongs>
   std::vector<LiveAllocation> end_all(Belongs&& belongs, const Teardown& teardown) {
     std::vector<LiveAllocation> all;

@@ -53,7 +53,7 @@ void MemoryCalls::take_back(const trace::Free& call) {
   const Memory::Space space = Memory::space_of(call.memory);
   memory_.count_collected(record, [&] { return memory_.live.find(space, call.address); });
   if (memory_.take_back(space, call.address, memory_.present.writer, &call.call)) return;
-  // A pointer that came with an imported pool is given back like one of our own.
+  // A pointer that came with an imported pool is freed like one of our own.
   LiveAllocation imported;
   const bool known =
       memory_.live.forget_ended(call.address) ||

@@ -15,15 +15,15 @@ class MemoryCalls {
   // A call that got no memory. True if it is a shortage of a kind that has no snapshot yet: the
   // caller may then pass one to OutOfMemory::set_snapshot().
   [[nodiscard]] bool fail(const trace::Allocation& call, const GroupKey& key);
-  // A call that a graph was built from: its launch hands the memory out.
+  // A call that a graph was built from: the graph's launch hands the memory out.
   void capture(const trace::Allocation& call, GroupKey key);
   // `group` is that of the key.
   void allocate(const trace::Allocation& call, const GroupKey& key, std::uint32_t group);
   // Calls before(space) if the call takes back memory at once, before it does.
   template <class Before>
   void free(const trace::Free& call, Before&& before);
-  // A block that the framework hands out, and the segment that it may show. Returns the group that
-  // the block counts in.
+  // The framework hands out a block, which may show a new segment. Returns the group that the block
+  // counts in.
   std::uint32_t add(const trace::Block& block, Phase phase);
   void remove(const trace::Block& block);
   // Opens or ends a context; memory ends with it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures for want of memory, and what became of them.
+// Failures for want of memory, and their outcomes.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,10 @@ struct OomRow {
 };
 
 // An incident is
-// - recovered where the same code on the same thread then gets what it asked for, after the
-//   framework or the program gave memory back,
+// - recovered if the same code on the same thread then gets the memory that it asked for, after the
+//   framework or the program freed some,
 // - raised if the framework says that it gives up,
-// - unknown else: what the program made of the error code, the trace does not show.
+// - unknown else: the trace does not show the program's reaction to the error code.
 class OutOfMemory {
  public:
   // True if this failure begins an incident of a kind that has no snapshot yet. The caller may
@@ -48,7 +48,7 @@ class OutOfMemory {
   void set_snapshot(std::uint32_t writer, std::uint32_t snapshot);
 
   [[nodiscard]] bool pending() const { return !pending_.empty(); }
-  // Memory went back while an incident of the thread was open.
+  // Memory was freed while an incident of the thread was open.
   void flushed(std::uint32_t writer, std::uint64_t bytes);
   void succeeded(std::uint32_t writer, const CallSite& site, std::int32_t device,
                  std::uint64_t bytes, std::uint64_t end_ticks);

@@ -108,7 +108,7 @@ std::uint32_t PrivatePools::join(Capture& capture, std::int32_t device, std::uin
   return merge(root_of(known->second), root);
 }
 
-// The older one stays. The peak of both together is at least each one's, and what they hold now.
+// The older pool stays. The peak of both together is at least each one's, and their present sum.
 std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   if (id == other) return id;
   const std::uint32_t stays = std::min(id, other);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools of the framework's allocator: which captures of CUDA graphs share one, and how much
-// each holds. The id of a pool is not in the trace. A pool is known by the captures that allocated
-// from it.
+// Private pools of the framework's allocator: the captures of CUDA graphs that share one, and the
+// bytes of each. The id of a pool is not in the trace. A pool is known by the captures that
+// allocated from it.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class PrivatePools {
   // Also of calls that failed: a capture that became invalid ends with one.
   void apply(const trace::Graph& call, std::uint32_t writer, const CallSite& site,
              std::uint64_t now);
-  // The capture that asks for the block, or nullptr.
+  // The capture that the block is for, or nullptr.
   struct Capture;
   [[nodiscard]] Capture* capture_of(const trace::Block& block, std::uint32_t writer);
   // The pool that the capture allocates from on the device. Made if it has none.

@@ -7,7 +7,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The driver takes whole chunks for it; physical memory and that of graphs is in such chunks.
+// Only for memory that the driver takes whole chunks for; that of handles and graphs is in such
+// chunks.
 constexpr bool is_rounded(Kind kind) {
   return kind == Kind::kDevice || kind == Kind::kPitched || kind == Kind::kArray;
 }
@@ -103,8 +104,8 @@ bool ProcessMemory::take_back(Memory::Space space, std::uint64_t address, std::u
   return true;
 }
 
-// The driver hands out an address only when it is free, so a live one means that its free comes
-// later in the order than it should, or is missing.
+// The driver hands out only free addresses, so if one is live, its free comes later in the order
+// than it should, or is missing.
 void ProcessMemory::make_room(Memory::Space space, std::uint64_t address) {
   if (live.find(space, address) == nullptr) return;
   // First: a free that is still to come may be that of the present allocation.

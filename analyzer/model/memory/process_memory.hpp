@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All memory of one process, and what the calls about it have in common.
+// All memory of one process, and the common parts of the calls about it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ using ledger::Pools;
 using ledger::PoolState;
 using ledger::PoolSums;
 
-// The segment of the framework that was found in a reservation; 0 if no block was seen there.
+// The framework's segment in a reservation; 0 if no block was seen there.
 struct SegmentTag {
   std::uint32_t id = 0;
 
@@ -64,10 +64,10 @@ class MappingOwner {
   const trace::CallHeader* freed_by_;
 };
 
-// Each part keeps its own rules. The functions are what several kinds of calls need and what
-// concerns several parts: MemoryCalls, MappingCalls and GraphCalls say what the calls mean.
+// Each part keeps its own rules. Functions here serve several kinds of calls or concern several
+// parts: MemoryCalls, MappingCalls and GraphCalls have the meaning of the calls.
 struct ProcessMemory {
-  // All are borrowed but the process's number.
+  // All arguments are borrowed, except the process's number.
   ProcessMemory(std::uint32_t process_index, PresentRecord& present_record,
                 RunStatistics& run_statistics, Accounts& process_accounts, LookAhead& merge)
       : process(process_index),
@@ -89,7 +89,7 @@ struct ProcessMemory {
   // `writer` whose free it was.
   [[nodiscard]] bool take_back(Memory::Space space, std::uint64_t address, std::uint32_t writer,
                                const trace::CallHeader* call = nullptr);
-  // The address is about to be handed out: whatever is live there ends.
+  // The address is about to be handed out: any allocation that is live there ends.
   void make_room(Memory::Space space, std::uint64_t address);
   void create_physical(const LiveAllocation& entry, const GroupKey& key);
   // Drops a reference of physical memory. `call` is the one that did if it is the present
@@ -98,8 +98,8 @@ struct ProcessMemory {
   // Ends the entry in the other parts, after it is gone from `live`.
   void ended(const LiveAllocation& entry);
 
-  // Before the record's free takes effect. `find` says what it frees, nullptr if that is not
-  // known.
+  // Before the record's free takes effect. `find` returns the memory that it frees, nullptr if that
+  // is not known.
   template <class Find>
   void count_collected(const trace::RecordHeader& record, Find&& find) {
     if ((record.flags & trace::kFlagCollected) == 0) {
@@ -136,7 +136,7 @@ struct ProcessMemory {
                                                std::int32_t device) const;
   // The segments of the framework's default pool, as units (geometry.hpp).
   [[nodiscard]] std::vector<Unit> units_at(const PeakSnapshot& moment, std::int32_t device) const;
-  // The process's physical bytes on the device by what they are for.
+  // The process's physical bytes on the device by their use.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
   [[nodiscard]] bool belongs(const LiveAllocation& entry, Level level, std::int32_t device) const;
 

@@ -12,7 +12,7 @@
 namespace gpumemtrace::analyzer {
 
 // Neighbouring bytes of one segment: a block, free memory, or several of both that are too small to
-// be told apart.
+// be shown one by one.
 struct SegmentRun {
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
@@ -38,7 +38,7 @@ struct SegmentMap {
   std::uint64_t further_stranded_bytes = 0;
 };
 
-// The 256 largest segments, with runs no shorter than a thousandth of all of it together. Blocks
+// The 256 largest segments, with runs no shorter than a thousandth of them all together. Blocks
 // outside of all units do not count.
 [[nodiscard]] SegmentMap map_segments(std::vector<Unit> units,
                                       std::vector<ReleasedAllocation> blocks);

@@ -60,13 +60,13 @@ class DriverUse {
   void restore_destroyed(const trace::Totals& totals);
   void launch(std::uint64_t executable);
   void destroy_executable(std::uint64_t executable);
-  // Each thread that can run on the device has so much, in each context.
+  // Bytes of each thread that can run on the device, in each context.
   void set_stack_limit(std::int32_t device, trace::ContextId context, std::uint64_t bytes,
                        std::uint64_t threads);
   void end_context(trace::ContextId context);
-  // The driver's number for the process, without what its calls hold.
+  // The driver's number for the process, without the bytes of its calls.
   void sample(std::int32_t device, std::uint64_t bytes);
-  // The sample before had counted what the calls' sum has only from now on.
+  // The last sample had counted bytes that only now enter the calls' sum.
   void count_in_last_sample(std::int32_t device, std::uint64_t more_bytes);
 
   struct State : DriverUseOfDevice {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who held what: live memory summed by call site, and the framework's by what it was for.
+// Holders of memory: live memory summed by call site, and the framework's by category.
 #pragma once
 
 #include <compare>
@@ -14,8 +14,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// Allocations of one group; segments of the framework apart from the rest, blocks by what they are
-// for.
+// Allocations of one group; segments of the framework and the rest are separate, blocks are
+// separate by category.
 struct HolderKey {
   std::uint32_t group = 0;
   bool segment = false;
@@ -23,8 +23,8 @@ struct HolderKey {
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
 using Holders = std::map<HolderKey, Tally>;
-// The framework's blocks, those of which the program said what they are apart: by the number that
-// TensorNames has for it.
+// The framework's blocks; those that the program named are separate: by their number in
+// TensorNames.
 using NamedHolders = std::map<std::pair<HolderKey, std::uint32_t>, Tally>;
 [[nodiscard]] Holders sum_by_holder(const std::vector<LiveAllocation>& entries);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who held what on a device when memory ran out.
+// The holders of a device's memory when it ran out.
 #pragma once
 
 #include <cstdint>

@@ -306,7 +306,7 @@ void ProcessModel::apply(const trace::Mark& mark) {
       statistics_.stopped_because = trace::tail_of(mark.record);
       return;
     case trace::MarkKind::kExec: {
-      // One in a checkpoint lies before records that are still there: it failed.
+      // An exec in a checkpoint lies before records that are still there: it failed.
       if (present_.in_checkpoint) return;
       statistics_.exec_time = present_.time;
       exec_writer_ = present_.writer;

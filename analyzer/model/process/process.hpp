@@ -39,11 +39,11 @@ class DeviceRegistry {
 
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
-// - Memory grows with what is live and with the number of call sites, not with the trace.
+// - Memory grows with live allocations and with call sites, not with the length of the trace.
 class ProcessModel final {
  public:
-  // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`,
-  // and `activity`, the most that CUPTI ever recorded. `ns_per_tick` is the average rate.
+  // `waits`: all records of their kind, which are needed ahead of their time; so are `clocks`, and
+  // `activity`, the widest mode that CUPTI ever recorded in. `ns_per_tick` is the average rate.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
                std::vector<trace::WaitingStack> waits, ActivityClocks clocks,
                trace::ActivityMode activity, const ModelDetail& detail, double ns_per_tick)
@@ -64,12 +64,12 @@ class ProcessModel final {
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks; see Steps.
   void finish(std::uint64_t shortest_period);
-  // The process is over, while others of the job go on: what it held of cards goes.
+  // The process is over, while others of the job go on: its memory on cards ends.
   void begin_to_leave_cards();
   void leave_cards();
-  // Instead of finish(), if more records may follow: what is live, how it came about and the
-  // steps are what they would be at the end; timelines and failed requests are not. Before the next
-  // record comes go_on().
+  // Instead of finish(), if more records may follow: live memory, its history and the steps are
+  // what they would be at the end; timelines and failed requests are not. Call go_on() before the
+  // next record.
   void pause(std::uint64_t shortest_period);
   void go_on() { program_.go_on(); }
 
@@ -87,8 +87,8 @@ class ProcessModel final {
 
  private:
   [[nodiscard]] bool begin_call(const trace::RecordHeader& record);
-  // The one part that a record concerns, if none of these says more. Calls that concern no part
-  // do nothing; all else that is left is in the dictionary.
+  // The one part that a record concerns, if none of these has more. Calls that concern no part do
+  // nothing; all other kinds are in the dictionary.
   template <class Record>
   void apply(const Record& record);
   void apply(const trace::Allocation& call);
@@ -125,18 +125,18 @@ class ProcessModel final {
   }
   // The call gave memory to NCCL.
   [[nodiscard]] bool is_nccl(const CallSite& site) const;
-  // By the samples whose numbers for the process's calls the checkpoint has.
+  // Restores the samples whose numbers for the process's calls the checkpoint has.
   void restore_driver_use();
-  // A call that the trace ends in.
+  // The trace ends in this call.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();
-  // Every device that memory was counted on is a device of the process.
+  // Every device with counted memory is a device of the process.
   void know_all_devices();
 
   // CUPTI may report this memory's allocation, and what the driver does with its pages.
   void expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
   void expect_activity(const trace::Free& call, Memory::Space space);
-  // Records of CUPTI may come that are about this call.
+  // CUPTI's records about this call may follow.
   void expect_activity(const trace::CallHeader& call, CallWork work,
                        const ActivityJoin::CallSize& size, std::uint32_t row);
 

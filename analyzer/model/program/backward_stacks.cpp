@@ -22,7 +22,8 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead
     : look_ahead_(look_ahead), stacks_(stacks) {
   std::ranges::stable_sort(waits, {}, time_of);
   for (const trace::WaitingStack& wait : waits) {
-    // Stack 0, of older recorders, says that the thread waits no more, as its own events say, too.
+    // Stack 0, of older recorders, means that the thread no longer waits; its own events mean it,
+    // too.
     if (wait.stack != trace::StackId::kNone) waits_[wait.thread_id].push_back(wait);
   }
 }
@@ -101,7 +102,7 @@ trace::StackId BackwardStacks::find_stack(std::uint32_t writer, trace::StackId s
   }
   if (root == Root::kPython && thread.role == Role::kWithoutPython) thread.role = Role::kPython;
   if (thread.role == Role::kPython) {
-    // Stack 0 says nothing: memory that is taken back has none.
+    // Stack 0 shows nothing: frees have none.
     const bool strange = root == Root::kNone && stack != trace::StackId::kNone && is_block;
     if (!strange || !turns_out_engine(thread, time)) {
       note_own(thread, root == Root::kNone ? trace::StackId::kNone : stack, time, is_block);

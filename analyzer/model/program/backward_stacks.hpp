@@ -24,25 +24,25 @@ struct JoinedStack {
   bool seen_waiting = false;
 };
 
-// A thread that waits records nothing. So a WaitingStack record says where the thread was from its
-// last own event before the record until its next own event after it, and events of other threads
-// in that time are its doing. A thread of the program makes the record before that of an event for
-// which it matters; of recorders whose own thread looked, the records are known ahead, and where a
-// thread's next event stands, the merge tells.
+// A waiting thread records nothing. So a WaitingStack record holds its stack from its last own
+// event before the record until its next own event after it, and events of other threads in that
+// time are caused by it. A thread of the program makes the record before that of an event that
+// needs it; if a recorder's own thread took the sample, the records are known ahead, and the merge
+// shows the thread's next event.
 //
-// Which threads are joined: those that never had Python frames, and the engine's. Python code of an
-// autograd.Function, a compiled function or a hook runs on the engine's threads, too. Such a thread
-// is told by a stack that begins in PyTorch's way into a Function, or by a block without Python
-// frames while another thread is known to wait: a thread of Python has none of those.
+// Two kinds of threads are joined: those that never had Python frames, and the engine's. Python
+// code of an autograd.Function, a compiled function or a hook runs on the engine's threads, too.
+// Such a thread is known by a stack that begins in PyTorch's way into a Function, or by a block
+// without Python frames while another thread is known to wait: a Python thread has none of those.
 //
 // An event costs one test in a process without Python stacks, and one comparison more for the
-// Python threads' own; what was found for other threads is kept until a Python thread goes on.
+// Python threads' own; results for other threads are kept until a Python thread goes on.
 class BackwardStacks {
  public:
   static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
 
-  // `waits`: those that are needed before their time comes. `stacks` has all stacks and code
-  // objects that came before an event.
+  // `waits`: those that are needed ahead of their time. `stacks` has all stacks and code objects
+  // that came before an event.
   BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                  const PythonStacks& stacks);
 
@@ -50,7 +50,7 @@ class BackwardStacks {
   void add_thread(std::uint32_t writer, std::uint64_t thread_id);
   // In the order of events, unless it is known already.
   void add_wait(const trace::WaitingStack& wait);
-  // A checkpoint's cut: of the threads before it nothing is left but the waits that go on there.
+  // A checkpoint's cut: of the threads before it only the waits that go on there are left.
   void begin_at(std::uint64_t cut);
 
   // The id to use for the stack of an event: its own, or that of a joined one.
@@ -100,7 +100,7 @@ class BackwardStacks {
   void note_own(Thread& thread, trace::StackId stack, std::uint64_t time, bool is_block);
   // For a Python thread that has a block without Python frames: true if it is the engine's.
   [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
-  // Who waits for the engine's threads at the time.
+  // The thread that waits for the engine's threads at the time.
   [[nodiscard]] Waiting find_waiting(std::uint64_t time);
   void update_waiting(std::uint64_t time);
   [[nodiscard]] trace::StackId join(trace::StackId own);

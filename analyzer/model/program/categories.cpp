@@ -12,7 +12,7 @@ bool may_be_workspace(const BlockFacts& block) {
   return block.workspace != WorkspaceSign::kNone && !block.parameter_sized;
 }
 
-// The program let go of what the engine had made: zero_grad, or the end of the model.
+// The program released blocks that the engine had made: zero_grad, or the end of the model.
 bool is_freed_as_gradient(const BlockFacts& block) {
   if (!block.life.freed_by_zero_grad || block.recomputed) return false;
   return block.life.outlived_phase || (block.on_engine && block.parameter_sized);
@@ -68,7 +68,7 @@ Verdict placed(const BlockFacts& block) {
 // Freed in the phase that it was born in. A block that outlives a forward pass waited for a
 // backward pass; without autograd the program kept it, for an unknown reason.
 Verdict freed_in_its_phase(const BlockFacts& block) {
-  // It was sent to the other ranks. The gradient is what comes back.
+  // The block was sent to the other ranks. The gradient comes back.
   if (block.placed == Placed::kAsGradient || block.placed == Placed::kAsGathered) {
     return inferred(Category::kGathered);
   }

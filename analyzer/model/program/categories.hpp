@@ -35,8 +35,8 @@ constexpr auto names(Category) {
 }
 inline constexpr std::size_t kCategories = word_count(Category());
 
-// kExact: the program said so. kInferred: born in a place, and living in a way, that only this
-// category has. kHeuristic: the likely one.
+// kExact: the program itself named it. kInferred: only this category is born in such a place and
+// lives in such a way. kHeuristic: the likely one.
 enum class Confidence : std::uint8_t { kNone, kHeuristic, kInferred, kExact };
 constexpr auto names(Confidence) {
   return std::to_array<std::string_view>({"", "heuristic", "inferred", "exact"});

@@ -6,7 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Every begin and end looks at all open intervals, so their number is bounded.
+// Every begin and end visits all open intervals, so their number is bounded.
 constexpr std::size_t kMaxOpen = 1024;
 
 std::uint64_t height_of(const Interval& interval) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps and ranges while they last, and a bounded number of those that are over.
+// Steps and ranges that are open, and a bounded number of those that are over.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ struct Interval {
   std::uint64_t transfers_bytes = 0;
 };
 
-// Measures intervals that may overlap. An event costs nothing; a begin or an end looks at every
-// open interval.
+// Measures intervals that may overlap. An event costs nothing; a begin or an end visits every open
+// interval.
 class IntervalMeter {
  public:
   explicit IntervalMeter(Accounts& accounts) : accounts_(accounts) {}
@@ -45,7 +45,7 @@ class IntervalMeter {
   [[nodiscard]] Interval end(std::size_t slot, std::uint64_t now);
   // The same without an end, at the end of the trace.
   [[nodiscard]] Interval cut(std::size_t slot);
-  // Takes over how high memory was since the last begin or end.
+  // Takes over the peak of memory since the last begin or end.
   void absorb();
 
   void count_transfer(std::uint64_t bytes) { transfers_bytes_ += bytes; }
@@ -88,7 +88,7 @@ class IntervalsByName {
   IntervalSums rest_;
 };
 
-// The first ones, the last ones, and of those between the ones with the highest peaks.
+// The first ones, the last ones, and those with the highest peaks between.
 class KeptIntervals {
  public:
   static constexpr std::size_t kEnds = 500;

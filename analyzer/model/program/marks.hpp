@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instants of the run that have a name.
+// Named instants of the run.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct NamedMark {
   std::string name;
 };
 
-// The first ones and the last ones; what was between is counted.
+// The first ones and the last ones; those between are counted.
 class Marks {
  public:
   static constexpr std::size_t kEnds = 500;

@@ -14,9 +14,9 @@ constexpr std::size_t kMaxSeen = 20'000;
 constexpr std::uint64_t kGapsOfCandidate = 3;
 constexpr std::uint64_t kLeastPeriods = 6;
 
-// Steps are what a program does most of the time; layers that are put on the device one after the
-// other come in equal gaps, too, and then other work follows. At least one allocation of so many is
-// a step's.
+// A program makes steps most of the time; layers that are put on the device one after the other
+// come in equal gaps, too, and then other work follows. At least one allocation of so many is a
+// step's.
 constexpr std::uint64_t kMostOtherAllocations = 4;
 
 // A period of one allocation is no pattern.
@@ -64,7 +64,7 @@ void Periods::search(std::uint64_t key) {
   if (gap >= kShortestPeriod && seen->equal_gaps >= kGapsOfCandidate) nominate(*seen);
 }
 
-// One candidate a period is enough.
+// One candidate for each period is enough.
 void Periods::nominate(const Seen& seen) {
   if (candidates_.size() == kMaxCandidates) return;
   if (std::ranges::find(candidates_, seen.gap, &Candidate::period) != candidates_.end()) return;

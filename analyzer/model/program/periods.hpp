@@ -10,17 +10,17 @@
 
 namespace gpumemtrace::analyzer {
 
-// An allocation that comes once a period has always the same number of others between itself and
-// its next. Such an allocation is a candidate; which one marks the steps is judged at the end.
-// - One look-up an allocation while candidates are searched, none later; memory is bounded.
+// An allocation that comes once in each period has always the same number of others before its
+// next. Such an allocation is a candidate; at the end one of them is chosen to mark the steps.
+// - One look-up for each allocation while candidates are searched, none later; memory is bounded.
 // - The shortest period that holds nearly everywhere wins: longer ones are multiples of it.
 class Periods {
  public:
   static constexpr std::size_t kMaxCandidates = 4;
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  // Takes an allocation of so many bytes from call site `site`. The candidate that it is, whose
-  // next period begins here, or kNone.
+  // Takes an allocation of so many bytes from call site `site`. Returns the candidate whose next
+  // period begins here, or kNone.
   std::size_t add(std::uint32_t site, std::uint64_t bytes);
   // The candidate whose periods are the steps, or kNone.
   [[nodiscard]] std::size_t best() const;

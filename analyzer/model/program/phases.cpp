@@ -33,8 +33,8 @@ void Phases::note_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
   if (clock_.phase == Phase::kBackward) return end_invisible_step(now);
-  // Before the first backward pass there was nothing to free. So the gradients of the first step go
-  // in the forward phase of the second one, which goes on.
+  // Before the first backward pass there was nothing to free. So the gradients of the first step
+  // are freed in the forward phase of the second one, which goes on.
   if (clock_.phase != Phase::kForward || longest_step_ != 0 || backward_passes_ == 0) return;
   end_invisible_step(now);
   worked_ = grads_were_freed_ = true;

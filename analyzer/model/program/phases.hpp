@@ -11,8 +11,8 @@
 namespace gpumemtrace::analyzer {
 
 // - Events come in the order in which they took effect, from all threads.
-// - A stack that says nothing belongs to the forward phase where that is under way: the loss is
-//   often computed beside the modules.
+// - A stack without a role belongs to the forward phase while that goes on: the loss is often
+//   computed beside the modules.
 class Phases {
  public:
   Phases(const PythonStacks& stacks, PhaseClock& clock)
@@ -30,7 +30,7 @@ class Phases {
       return phase;  // a phase goes on
     return change(role, phase, now);
   }
-  // A Python thread let go of a block that the backward phase made, as zero_grad does. Recorders
+  // A Python thread released a block that the backward phase made, as zero_grad does. Recorders
   // leave out the stacks of frees, so this stands for zero_grad's frames. Only with the gradient of
   // a parameter can a step have ended.
   void note_gradient_release(bool of_parameter, std::uint64_t now) {
@@ -38,7 +38,7 @@ class Phases {
     if (of_parameter) note_zero_grad(now);
   }
   void note_other_release() { clock_.in_zero_grad = false; }
-  // The same of an event outside the order: what its stack alone says.
+  // The phase of an event outside the order, by its stack alone.
   [[nodiscard]] const StackRole& role_of(trace::StackId stack) const {
     return roles_.role_of(stack);
   }
@@ -58,12 +58,12 @@ class Phases {
     step_ended_ = false;
     return ended;
   }
-  // The trace may end with a step: its optimizer has worked and nothing came after it, or nothing
+  // The trace may end with a step: its optimizer has worked and nothing came after it, or no event
   // shows its optimizer.
   [[nodiscard]] bool has_open_step() const {
     return worked_ && (clock_.phase == Phase::kOptimizer || grads_were_freed_ || is_hidden_);
   }
-  // A forward or backward phase was seen.
+  // True if a forward or backward phase was seen.
   [[nodiscard]] bool has_worked() const { return has_worked_; }
   // In the whole run.
   [[nodiscard]] std::uint64_t backward_passes() const { return all_backward_passes_; }
@@ -73,8 +73,8 @@ class Phases {
   void begin(Phase phase, std::uint64_t now);
   void begin_pass(std::uint64_t now);
   void note_zero_grad(std::uint64_t now);
-  // Nothing showed one for several times as many backward passes as a step ever had: it works in
-  // place, and so does zero_grad. From then on each backward pass ends a step.
+  // No event showed an optimizer for several times as many backward passes as a step ever had: it
+  // works in place, and so does zero_grad. From then on each backward pass ends a step.
   [[nodiscard]] bool is_optimizer_hidden() const;
   void end_step();
   void end_seen_step();

@@ -52,14 +52,14 @@ Phase Program::enter_phase(trace::StackId stack, bool is_block) {
   return phase;
 }
 
-// The gradient of the loss itself goes when backward() returns.
+// The gradient of the loss itself is freed when backward() returns.
 bool Program::may_be_gradient(const LiveAllocation& block) const {
   const GroupKey& key = accounts_.group(block.group).key;
   return key.phase == Phase::kBackward && !phases_.role_of(key.site.stack).first_gradient;
 }
 
 void Program::gradient_released(const LiveAllocation& block) {
-  // That of an input can go when backward() returns, too.
+  // The gradient of an input can be freed when backward() returns, too.
   const bool of_parameter = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
   phases_.note_gradient_release(of_parameter, present_.time);
   if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);
@@ -89,7 +89,7 @@ void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
 
 void Program::copied_on_device(const trace::Copy& call, const LiveAllocation& block) {
   const GroupKey& key = accounts_.group(block.group).key;
-  // A part of a block is copied where it is used, and the block is used then, too.
+  // A part of a block is copied to be used, and the block is used then, too.
   const bool is_whole = call.bytes > block.bytes / 2;
   if (is_whole && phases_.role_of(key.site.stack).loads) {
     loaded_copies_.emplace(block.address, block.born);

@@ -43,7 +43,7 @@ class Program final : public BlockUses {
   void begin_after(const trace::Checkpoint& checkpoint) {
     backward_stacks_.begin_at(checkpoint.record.time);
   }
-  // Whatever is in the dictionary.
+  // The record is for the dictionary.
   void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
   void annotate(const trace::Annotation& annotation);
 
@@ -53,25 +53,25 @@ class Program final : public BlockUses {
     if (present_.in_checkpoint) return stack;
     return backward_stacks_.stack_of_event(present_.writer, stack, present_.time, is_block);
   }
-  // Every event with a stack goes through here; the phase that it belongs to.
+  // Takes every event with a stack; returns the phase that it belongs to.
   Phase enter_phase(trace::StackId stack, bool is_block);
-  // A call of the driver gave memory.
+  // A call of the driver returned memory.
   void memory_allocated(const trace::Allocation& call) {
     if (!present_.in_checkpoint) workspaces_.note_allocation(call, present_.writer);
   }
   void block_allocated(std::uint32_t group, const trace::Block& block);
   // The framework refused a request of the program.
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
-  // After it was judged.
+  // Called after the block's category was chosen.
   void block_gone(std::uint64_t address) { workspaces_.note_release(address); }
-  // `find` says which block it is that goes, nullptr if that is not known.
+  // `find` returns the block that is freed, nullptr if that is not known.
   template <class Find>
   void block_released(const trace::Block& block, Find&& find);
   // A copy from the host into the block.
   void uploaded(const trace::Copy& call, const LiveAllocation& block);
   // A copy of the block's contents, which is live, to other memory of the device.
   void copied_on_device(const trace::Copy& call, const LiveAllocation& block);
-  // The program says what the block, which is live, holds.
+  // The program names the content of the block, which is live.
   void name_tensor(const trace::Tensor& tensor, const LiveAllocation& block);
   // As in Steps.
   void finish(std::uint64_t shortest_period) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of blocks that are to be known again in others.
+// Sizes of blocks, to recognize them in other blocks.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Two tensors of one size need not lie in blocks of one size: of memory above a mebibyte PyTorch's
+// Two tensors of one size need not lie in blocks of one size: for memory above a mebibyte PyTorch's
 // allocator leaves up to a mebibyte at the end of a block.
 class SizeSet {
  public:

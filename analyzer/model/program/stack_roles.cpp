@@ -28,7 +28,7 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
     return FrameRole::kNone;
   }
   if (name == "__init__") return FrameRole::kState;
-  // All but SGD have made their state before they come there.
+  // All but SGD have made their state before they come here.
   const bool computes = name.starts_with("_single_tensor_") || name.starts_with("_multi_tensor_");
   if (computes && !contains(file, "/sgd.py")) return FrameRole::kUpdate;
   // Optimizers of the user run inside `wrapper`, which PyTorch puts around every step.
@@ -133,7 +133,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     if (role == FrameRole::kNone) continue;
     result.loads = role == FrameRole::kLoading;
     if (result.loads) continue;
-    // Who calls it says in which phase that is.
+    // The caller shows in which phase that is.
     if (role == FrameRole::kGathering && result.phase == Phase::kNone) {
       result.placed = Placed::kAsGathered;
       continue;
@@ -218,7 +218,8 @@ void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
   }
 }
 
-// A copy of a module copies its parameters, and all else at the same call of copy.deepcopy().
+// A copy of a module copies its parameters, and its other tensors at the same call of
+// copy.deepcopy().
 void StackRoles::note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
                            StackRole& role) {
   const auto copy = std::ranges::find_if(codes, [](const CodeRole& code) {

@@ -64,13 +64,13 @@ class StackRoles {
  public:
   explicit StackRoles(const PythonStacks& stacks) : stacks_(stacks) {}
 
-  // Valid until the next question.
+  // Valid until the next call.
   [[nodiscard]] const StackRole& role_of(trace::StackId stack) {
     const std::uint32_t number = number_of(stack);
     if (number < known_.size() && known_[number].is_known) return known_[number];
     return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
-  // By what is known now: later stacks tell more.
+  // By the roles known now: later stacks may add some.
   [[nodiscard]] Placed placed_by(const StackRole& role) const;
 
  private:
@@ -98,7 +98,7 @@ class StackRoles {
   const StackRole& find_role(trace::StackId stack);
   CodeRole role_of_code(std::uint32_t code);
   CodeRole find_code_role(std::string_view function, std::string_view file);
-  // The class that a method belongs to; nullptr if its name tells none, as before CPython 3.11.
+  // The class that a method belongs to; nullptr if its name has none, as before CPython 3.11.
   [[nodiscard]] ClassKind* class_of(std::string_view method, std::string_view file);
   static void learn_classes(const std::vector<CodeRole>& codes);
   void note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,

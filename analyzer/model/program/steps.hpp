@@ -28,7 +28,7 @@ constexpr auto names(StepSource) {
 // The number in the name of a range that is a step, such as PyTorch's "ProfilerStep#7".
 [[nodiscard]] std::optional<std::uint64_t> step_number_of(std::string_view range_name);
 
-// - Every source is followed from the start; which one tells the steps is decided at the end.
+// - Every source is followed from the start; at the end one of them is chosen for the steps.
 // - Memory is bounded, whatever the number of steps and ranges.
 class Steps {
  public:
@@ -36,14 +36,14 @@ class Steps {
 
   void add_name(std::uint32_t id, std::string_view text) { names_[id] = text; }
   void apply(const trace::Annotation& annotation, std::uint32_t writer, std::uint64_t now);
-  // Another thread goes on with the writer's stream: the former one's ranges are over.
+  // Another thread takes over the writer's stream: the former one's ranges are over.
   void thread_changed(std::uint32_t writer, std::uint64_t now);
   void optimizer_ended(std::uint64_t now);
   // Forward or backward work: the first step begins if optimizers tell the steps.
   void work_began(std::uint64_t now);
   void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
   void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }
-  // `keep_optimizer_step`: what follows the last optimizer phase is a step, too. Periods below
+  // `keep_optimizer_step`: work after the last optimizer phase is a step, too. Periods below
   // `shortest_period` ticks on average are no steps but loops.
   void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
   // The result if this were the end.
@@ -52,7 +52,7 @@ class Steps {
   // Memory born up to this time is no leak, by the program's own mark. 0 = there was none.
   [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }
 
-  // Nothing if no source tells any step.
+  // nullopt if no source gives any step.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
   [[nodiscard]] std::vector<Interval> steps() const;
   [[nodiscard]] std::vector<Interval> ranges() const { return ranges_.all(); }

@@ -29,26 +29,26 @@ struct TensorName {
 
 [[nodiscard]] Category category_of(trace::TensorRole role);
 
-// - A name holds for the block that lives at its address when it is recorded, over its whole
-//   life; a later block there has no name until one is recorded.
-// - What was said of one block has a number, the same for every block of which the same was said;
-//   0 = nothing. Memory grows with the tensors of the program, not with how often they are named.
+// - A name holds for the block that lives at its address when it is recorded, over its whole life;
+//   a later block there has no name until one is recorded.
+// - The names of one block have a number, which is the same for every block with the same names; 0
+//   = none. Memory grows with the tensors of the program, not with how often they are named.
 class TensorNames {
  public:
-  // A block's first names; of a flat one that has more, the rest is not kept.
+  // A block's first names; further names of a flat one are not kept.
   static constexpr std::size_t kMaxNames = 1024;
 
   void add(const LiveAllocation& block, const trace::Tensor& record);
   [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
-  // A block of this place and size was named a gradient: blocks from there between backward
-  // and zero_grad is likely one, too.
+  // A block of this place and size was named a gradient: one from there between backward and
+  // zero_grad is likely one, too.
   [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
     return gradient_places_.count({group, bytes}) != 0;
   }
 
   [[nodiscard]] bool empty() const { return sets_.empty(); }
-  // All that was said of a block, the one that its category follows from first. A parameter that
-  // is listed in an optimizer's state as well is a parameter.
+  // All names of a block, first the one that decides its category. A parameter that is listed in an
+  // optimizer's state as well is a parameter.
   [[nodiscard]] const std::vector<TensorName>& names(std::uint32_t number) const {
     return *sets_[number - 1];
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of threads, and which thread a stack was first met on.
+// Names of threads, and the thread on which each stack was first met.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks of PyTorch are workspaces of cuBLAS.
+// Recognizes the blocks of PyTorch that are workspaces of cuBLAS.
 //
 // PyTorch makes a handle of cuBLAS for each thread at its first product of matrices, and at once
 // asks its own allocator for the workspace that it gives to the handle. cuBLAS takes memory of the
-// driver for a new handle, and that call's caller is known of every trace: so the next block of the
-// same thread at the same Python stack is the handle's workspace. cublasLt's may follow it. Later
-// ones, of other streams of the thread, are known by their size.
+// driver for a new handle, and every trace shows that call's caller: so the next block of the same
+// thread at the same Python stack is the handle's workspace. cublasLt's may follow it. Later ones,
+// of other streams of the thread, are known by their size.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Workspaces {
     if (!makers_.empty()) [[unlikely]]
       judge_block(block, writer);
   }
-  // The block at the address is gone, and has been judged.
+  // The block at the address is freed, and its category was chosen.
   void note_release(std::uint64_t address) {
     if (!signs_.empty()) signs_.erase(address);
   }
