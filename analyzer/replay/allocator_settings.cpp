@@ -144,7 +144,7 @@ class SettingsParser {
     settings_.backend = name == "native" ? Backend::kNative : Backend::kAsync;
   }
 
-  // Options about host memory, locks and graphs: nothing on the device lies elsewhere for them.
+  // Options about host memory, locks and graphs: they do not move memory on the device.
   void parse_option_without_effect() {
     if (option_ == "release_lock_on_cudamalloc" || option_ == "pinned_use_cuda_host_register" ||
         option_ == "pinned_use_background_threads") {
@@ -231,12 +231,12 @@ std::size_t interval_of(std::uint64_t bytes) {
       std::clamp(log2 - kFirstInterval, 0, static_cast<int>(AllocatorSettings::kIntervals) - 1));
 }
 
-// To a power of two.
+// Rounds up to a power of two.
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
 
-// Without a sum that could overflow: traces can say anything.
+// Without a sum that could overflow: traces may hold any number.
 std::uint64_t units_of(std::uint64_t bytes) {
   return bytes / kUnitBytes + (bytes % kUnitBytes == 0 ? 0 : 1);
 }

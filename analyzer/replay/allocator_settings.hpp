@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kUnitBytes = 512;
 // Requests up to this come from the small pool.
 inline constexpr std::uint64_t kLargestSmallBytes = kMib;
 inline constexpr std::uint64_t kSmallSegmentBytes = 2 * kMib;
-// From here on a request gets a segment of its own size, rounded up to kLargeRoundingBytes.
+// A request of this size or more gets a segment of its own, rounded up to kLargeRoundingBytes.
 inline constexpr std::uint64_t kLeastOwnSegmentBytes = 10 * kMib;
 inline constexpr std::uint64_t kLargeRoundingBytes = 2 * kMib;
 inline constexpr std::uint64_t kDefaultLargeSegmentBytes = 20 * kMib;
@@ -33,12 +33,12 @@ struct TorchRules {
   // ">" in a list of divisions overwrites the last interval named before it (until 2.9).
   [[nodiscard]] bool rest_overwrites_last_interval() const { return minor < 10; }
 };
-// "2.11.0+cu130"; what cannot be read counts as the newest version known here.
+// Parses "2.11.0+cu130"; text that cannot be read counts as the newest version known here.
 [[nodiscard]] TorchRules rules_of_version(std::string_view version);
 
 enum class Backend { kNative, kAsync };
 
-// The text is none that PyTorch accepts, or none that can be replayed. The message names the
+// The text is not accepted by PyTorch, or cannot be replayed. The message names the
 // option.
 class SettingError : public std::runtime_error {
  public:
@@ -77,8 +77,8 @@ struct AllocatorSettings {
     if (memory_fraction == 1) return 0;
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
   }
-  // Settings that do the same with requests up to so many bytes: without a limit of splitting that
-  // no block reaches, and divisions of no use.
+  // Settings with the same effect on requests up to so many bytes: without a limit of splitting
+  // that no block reaches, and without unused divisions.
   [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
   // Known problems of these settings together; empty if there are none. `is_limited`: PyTorch keeps
   // to less than the device has, though these settings do not say so.
@@ -87,7 +87,7 @@ struct AllocatorSettings {
   friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;
 };
 
-// A limit on a card that is so many times as large.
+// The limit on a card that is so many times as large.
 [[nodiscard]] std::uint64_t scaled_limit(std::uint64_t limit, double scale);
 
 // Throws SettingError. Empty text: PyTorch's defaults.

@@ -25,7 +25,7 @@ BlockId CachingAllocator::new_id() {
   return id;
 }
 
-// All of a segment, in no list.
+// A block of a whole segment, in no list.
 BlockId CachingAllocator::new_block(const Request& request, std::uint64_t address,
                                     std::uint64_t bytes) {
   const BlockId id = new_id();
@@ -135,7 +135,7 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
        i = free.after(i)) {
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
-    // Whole segments are alike, unless the older one goes back first.
+    // Whole segments are alike, except that the older one is freed first.
     if (!collects_garbage() && other.is_whole_segment() && chosen.is_whole_segment()) continue;
     return true;
   }
@@ -171,7 +171,7 @@ bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) con
   return bytes < settings_.max_split_bytes && rest > kLargestSmallBytes;
 }
 
-// The rest behind so many bytes, which is in no list.
+// Cuts off the rest behind so many bytes, which is in no list.
 BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
   const BlockId behind = new_id();
   Block& block = blocks_[id];
@@ -218,7 +218,7 @@ void CachingAllocator::make_available(BlockId id) {
                          : can_join(id, block.next)   ? block.next
                                                       : 0;
   if (joined == 0) return insert(id);
-  // One that is free beside it gives its place in the list to the whole.
+  // A free block beside it gives its place in the list to the whole.
   const FreeBlocks::Entry old = entry_of(joined);
   absorb(id, joined);
   join(id, blocks_[id].next);
@@ -229,7 +229,7 @@ bool CachingAllocator::can_join(BlockId id, BlockId neighbour) const {
   return is_available(neighbour) && blocks_[neighbour].mapped == blocks_[id].mapped;
 }
 
-// The neighbour, where it can be joined, becomes part of the block, which is in no list.
+// The neighbour, if it can be joined, becomes part of the block, which is in no list.
 void CachingAllocator::join(BlockId id, BlockId neighbour) {
   if (!can_join(id, neighbour)) return;
   erase(neighbour);
@@ -397,11 +397,11 @@ bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
   return true;
 }
 
-// Only whole pages go; what lies before and behind them stays.
+// Only whole pages are unmapped; the bytes before and behind them stay.
 void CachingAllocator::unmap(BlockId id) {
   const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
   const Block& whole = blocks_[id];
-  // Pages begin where the segment does.
+  // Pages are counted from the segment's start.
   const std::uint64_t offset = whole.address - whole.segment;
   const std::uint64_t begin = whole.segment + (offset + page - 1) / page * page;
   const std::uint64_t end = whole.segment + (offset + whole.bytes) / page * page;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's native caching allocator of one device, as a machine that moves no memory: which block
-// a request gets, what the driver is asked for, what goes back to it.
+// PyTorch's native caching allocator of one device, as a machine that moves no memory: the block
+// that a request gets, the requests to the driver, and the memory returned to it.
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.4 to 2.11.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// A stream of the program, or its private pool: blocks never go from one to another.
+// A stream of the program, or its private pool: blocks never move from one to another.
 using ClassId = std::uint32_t;
 
 // The driver of a CachingAllocator.
@@ -44,12 +44,12 @@ struct AllocatorCounts {
   std::uint64_t retries = 0;
   std::uint64_t segments = 0;
   std::uint64_t segments_peak = 0;
-  // The most that was reserved and asked for on top of it where the driver gave it: a limit of
+  // The most that was reserved together with a request to the driver that was met: a limit of
   // PyTorch's own that is no smaller makes no difference.
   std::uint64_t asked_peak_bytes = 0;
   std::uint64_t segment_calls = 0;  // of the driver: allocated and freed, mapped and unmapped
-  // A request came that blocks of different segments, of one size and differently surrounded, would
-  // have met: which one it is depends on addresses that only the driver knows.
+  // A request came that several blocks would have met, in different segments, of one size and with
+  // different neighbours: the choice depends on addresses that only the driver knows.
   bool has_ties = false;
 };
 
@@ -64,13 +64,13 @@ class CachingAllocator {
 
   // The bytes that memory_fraction allows; without it, all that the driver has.
   void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
-  // From the next request on.
+  // Holds from the next request on.
   void change_settings(const AllocatorSettings& settings) { settings_ = settings; }
   // A class whose cache stays when the cache is emptied: the pool of a graph.
   void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
 
-  // 0 if the request is refused: out of memory. kTied, with nothing changed, as
-  // stop_at_first_tie() says.
+  // 0 if the request is refused: out of memory. kTied, with nothing changed, if stop_at_first_tie()
+  // was called and it applies.
   [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
   void free(BlockId block);
   // The block counts as free, but can be taken only after finish_free() of this ticket, or after
@@ -79,10 +79,10 @@ class CachingAllocator {
   void finish_free(std::uint32_t ticket);
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
   void empty_cache();
-  // The first request that would make counts().has_ties gets no block; asked again, it gets one.
+  // The first request that would set counts().has_ties gets no block; asked again, it gets one.
   static constexpr BlockId kTied = ~BlockId{0};
   void stop_at_first_tie() { stops_at_tie_ = true; }
-  // Each segment, none of them expandable, from its old address to its new one.
+  // Moves each segment, none of them expandable, from its old address to its new one.
   void move_segments(const std::map<std::uint64_t, std::uint64_t>& moves);
 
   [[nodiscard]] std::uint64_t address_of(BlockId block) const { return blocks_[block].address; }
@@ -101,8 +101,8 @@ class CachingAllocator {
   // Hands a free part or a whole segment over to another class. `any_block` lies in the segment.
   void move_segment(BlockId any_block, ClassId to);
   [[nodiscard]] ClassId class_of_block(BlockId block) const { return blocks_[block].of; }
-  // Segments, none of them expandable, of which no block is in use, in the order in which the cache
-  // is emptied.
+  // Segments, none of them expandable, without a block in use, in the order in which the cache is
+  // emptied.
   struct FreeSegment {
     std::uint64_t address = 0;
     BlockId block = 0;
@@ -147,7 +147,7 @@ class CachingAllocator {
     bool small = false;
   };
 
-  // Every class that blocks are asked of is there.
+  // Makes every class that blocks are asked of.
   [[nodiscard]] Class& class_of(ClassId of) {
     if (of >= classes_.size()) [[unlikely]] {
       classes_.resize(of + 1);
@@ -169,7 +169,7 @@ class CachingAllocator {
   void insert(BlockId block);
   void erase(BlockId block);
 
-  // In the pool's free blocks, or their end.
+  // A position in the pool's free blocks, or their end.
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
   [[nodiscard]] FreeBlocks::Place not_at_segment_end(const FreeBlocks& free,
                                                      FreeBlocks::Place at) const;
@@ -187,7 +187,7 @@ class CachingAllocator {
   void absorb(BlockId block, BlockId neighbour);
 
   void grow_reserved(std::uint64_t bytes);
-  // A threshold alone does nothing.
+  // A threshold alone has no effect.
   [[nodiscard]] bool collects_garbage() const {
     return settings_.garbage_collection_threshold > 0 &&
            allowed_bytes_ != AllocatorSettings::kNoLimit;
@@ -200,7 +200,7 @@ class CachingAllocator {
   [[nodiscard]] bool release_oversize(const Request& request);
   void release_cache_of(bool small);
 
-  // Expandable segments.
+  // --- Expandable segments.
   [[nodiscard]] BlockId take_expandable(const Request& request);
   [[nodiscard]] BlockId find_room(const Request& request);
   [[nodiscard]] bool map(BlockId block, std::uint64_t bytes);

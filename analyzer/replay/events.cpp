@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer::replay {
 void EventBuffer::flush() {
   const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
   const std::size_t threads = std::min(sinks_.size(), processors);
-  // A thread costs more than few events do.
+  // Starting a thread costs more than few events do.
   if (threads > 1 && events_.size() == kBatch) {
     hand_on_by_threads(threads);
   } else {

@@ -25,9 +25,9 @@ enum class EventKind : std::uint8_t {
   kAllowed,     // and PyTorch itself allows `high_bytes`; AllocatorSettings::kNoLimit = all
 };
 
-// - The size asked for is known where low_bytes equals high_bytes; else it is a multiple of
-//   kUnitBytes from low_bytes to high_bytes.
-// - Slots are small numbers, taken again after their block was freed.
+// - The requested size is known if low_bytes equals high_bytes; else it is a multiple of kUnitBytes
+//   from low_bytes to high_bytes.
+// - Slots are small numbers, reused after their block was freed.
 struct Event {
   EventKind kind = EventKind::kRequest;
   ClassId of = 0;
@@ -55,7 +55,7 @@ class Slots {
   std::uint32_t next_ = 0;
 };
 
-// So many refused requests of a recorded run are told apart.
+// The most refused requests of a recorded run that are distinguished.
 inline constexpr std::size_t kMostRefusals = 64;
 
 class EventSink {
@@ -64,7 +64,7 @@ class EventSink {
   virtual void apply(const std::vector<Event>& events) = 0;
 };
 
-// - Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
+// - Passes events on by the thousand, so that each of many sinks stays in the processor's cache.
 // - Sinks know nothing of each other: if there are several, threads share them. Each gets its
 //   events in their order, from one thread at a time.
 class EventBuffer {
@@ -84,9 +84,9 @@ class EventBuffer {
   std::vector<Event> events_;
 };
 
-// A device's events, packed, so that a run is proven once and replayed often.
-// - Takes no more than kMostBytes; of a run that needs more nothing is kept, and it is not
-// complete.
+// - A device's events, packed, so that a run is checked once and replayed often.
+// - Takes at most kMostBytes; if a run needs more, nothing is kept and it is not
+//   complete.
 class EventLog final : public EventSink {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{96} << 20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Free blocks of one stream and pool in the order in which the allocator looks at them: by size,
-// among equals by address.
+// Free blocks of one stream and pool in the order in which the allocator searches them: by size,
+// then by address.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace gpumemtrace::analyzer::replay {
 // A block of one CachingAllocator; 0 = none.
 using BlockId = std::uint32_t;
 
-// Blocks of similar size, four ranges to a power of two, stand together, so that few are looked at
+// Blocks of similar size, four ranges to a power of two, stand together, so that few are compared
 // and few move.
 class FreeBlocks {
  public:
@@ -33,7 +33,7 @@ class FreeBlocks {
   void insert(const Entry& entry) {
     const Place place = find(entry);
     std::vector<Entry>& range = ranges_[place.range];
-    // Few move, mostly none: cheaper one by one than by a call.
+    // Few elements move, mostly none: a loop is cheaper than a call.
     range.push_back(entry);
     for (std::size_t i = range.size() - 1; i > place.index; --i) range[i] = range[i - 1];
     range[place.index] = entry;
@@ -90,7 +90,7 @@ class FreeBlocks {
     return (power << kBitsOfRange) + static_cast<std::size_t>(below & ((1U << kBitsOfRange) - 1));
   }
   [[nodiscard]] static bool is_before(const Entry& a, const Entry& b) {
-    // Without a branch: which way it goes nobody can foresee.
+    // Without a branch: its direction could not be predicted.
     return (a.bytes < b.bytes) | ((a.bytes == b.bytes) & (a.address < b.address));
   }
   [[nodiscard]] Place find(const Entry& entry) const {
@@ -104,7 +104,7 @@ class FreeBlocks {
     }
     return {at, first};
   }
-  // The place itself, or behind the end of its range the first of the next one that has any.
+  // The position itself, or behind the end of its range the first of the next range that has any.
   [[nodiscard]] Place settled(Place place) const {
     if (place.index < ranges_[place.range].size()) return place;
     const std::size_t next = place.range + 1;

@@ -43,7 +43,7 @@ class Placed {
     std::uint64_t offset = 0;
   };
 
-  // By offset. Each once: what lives when the block begins, and what begins later.
+  // By offset, each once: blocks that live when the block begins, and blocks that begin later.
   void find_beside(const Lifetime& life) {
     found_.clear();
     add_found(life, living_[first(life)]);

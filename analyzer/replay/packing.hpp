@@ -18,8 +18,8 @@ struct Lifetime {
   std::uint64_t end = 0;  // the first event without it
 };
 
-// Height of the packing by falling size at the lowest free offset; of blocks of one size the
-// earlier first. It is never less than what is live at once.
+// Height of the packing by falling size at the lowest free offset; blocks of one size by age. It is
+// never less than the most that is live at once.
 [[nodiscard]] std::uint64_t packed_height(std::vector<Lifetime> blocks);
 
 // Collects lifetimes from the events of a device.
@@ -32,7 +32,7 @@ class Lifetimes final : public EventSink {
   [[nodiscard]] std::uint64_t live_peak_bytes() const { return live_peak_; }
   [[nodiscard]] std::uint64_t live_peak_low_bytes() const { return live_peak_low_; }
   [[nodiscard]] std::uint64_t events() const { return now_; }
-  // Those that were refused included.
+  // Counts those that were refused, too.
   [[nodiscard]] std::uint64_t largest_request_bytes() const { return largest_request_; }
   // Empty if there were more blocks.
   [[nodiscard]] std::optional<std::uint64_t> packed_bytes() const;

@@ -14,7 +14,8 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// Why reserved bytes, which no block in use asked for, were of no use to the request of the peak.
+// The reason why reserved bytes that no block in use asked for were of no use to the peak's
+// request.
 enum class Cause : std::uint8_t {
   kRounding,      // blocks larger than the request
   kPieces,        // free, of the request's pool and stream, too small for it
@@ -29,8 +30,8 @@ struct UnusableBytes {
   std::uint64_t releasable = 0;  // of these, where no block is in use
 };
 
-// By the stack of the blocks that it is due to: those in use of the segment (or page of an
-// expandable one), each by what it holds there; if none is, the one that was freed last.
+// By the stack of the blocks that are the reason: those in use of the segment (or page of an
+// expandable one), each by its bytes there; if none is, the one that was freed last.
 using UnusableByStack = std::map<std::optional<trace::StackId>, UnusableBytes>;
 using Unusable = std::map<Cause, UnusableByStack>;
 
@@ -39,7 +40,7 @@ using Unusable = std::map<Cause, UnusableByStack>;
 // there at the peak.
 class PeakMemory {
  public:
-  // Requests share what is free in one.
+  // Requests share the free memory of one of these.
   struct Pool {
     ClassId of = 0;
     bool small = false;
@@ -65,9 +66,9 @@ class PeakMemory {
   // Removes a segment, or pages.
   void remove(std::uint64_t address, std::uint64_t bytes);
   void move_segment(std::uint64_t any_address, ClassId to);
-  // The request is met by the block, and the most is noted.
+  // The request is met by the block, and the peak is updated.
   void met(const Block& block, Pool pool, std::uint64_t reserved_bytes);
-  // `free_from`, `free_to`: what is free around it now.
+  // `free_from`, `free_to`: the free memory around it now.
   void freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to);
 
   // `live`: all blocks that are in use now.

@@ -10,9 +10,9 @@ constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 46;
 // More than 9/8 of any device.
 constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
 
-// Refused requests that are measured.
+// The most refused requests that are measured.
 constexpr std::size_t kMostMeasured = 4;
-// To so many bytes.
+// The precision of that, in bytes.
 constexpr std::uint64_t kMeasuredUnit = kLargeRoundingBytes;
 
 // Spreads neighbouring numbers over all values (the finalizer of splitmix64).
@@ -43,7 +43,7 @@ std::uint64_t AddressSpace::first_gap(std::uint64_t bytes) const {
   return at;
 }
 
-// There is so much room that the first that is tried is one, nearly always.
+// There is so much room that the first address tried is nearly always free.
 std::uint64_t AddressSpace::any_gap(std::uint64_t bytes) {
   while (true) {
     const std::uint64_t offset = spread(++takes_ ^ spread(*placing_.sample)) % kFirstAddress;
@@ -141,7 +141,7 @@ bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
   return copy()->allocator_.malloc(bytes, of) != 0;
 }
 
-// Larger requests are met less easily, but for rare exceptions; what is found is met in any case.
+// Larger requests are met less easily, but for rare exceptions; the result is met in any case.
 std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId of) const {
   std::uint64_t met = 0;  // in units
   std::uint64_t refused = (bytes + kMeasuredUnit - 1) / kMeasuredUnit;

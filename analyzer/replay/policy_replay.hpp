@@ -14,8 +14,8 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// Which of the sizes that a request can have had is taken: the least, the most, or one that follows
-// from the request's number, or from where and how large it was, and the number of the sample.
+// The size to take of those that a request may have had: the least, the most, or one that follows
+// from the request's number, or from its place and size, and the number of the sample.
 struct SizeChoice {
   enum class By { kLow, kHigh, kRequest, kSite };
   By by = By::kHigh;
@@ -54,9 +54,9 @@ struct ReplayCounts {
 };
 
 // - apply() takes the events in their order, from one thread at a time.
-// - With the first request that is refused the replay ends: what the program would have done then
-//   is not known. Requests that the recorded run was refused, too, do not end it.
-// - A copy goes its own way from where the original stands.
+// - The replay ends with the first request that is refused: the program's reaction is not known.
+//   Requests that the recorded run was refused, too, do not end it.
+// - A copy continues on its own from the original's state.
 // - Up to the first request whose block depends on where segments lie all placings are the same.
 class PolicyReplay final : public EventSink, private SegmentSource {
  public:
@@ -67,15 +67,15 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] std::unique_ptr<PolicyReplay> copy() const;
 
   void set_sizes(SizeChoice sizes) { sizes_ = sizes; }
-  // All segments lie elsewhere from here on.
+  // Moves all segments, from here on.
   void place_again(Placing placing) { allocator_.move_segments(space_.place_again(placing)); }
   [[nodiscard]] Placing placing() const { return space_.placing(); }
-  // Instead of what the driver had by the trace.
+  // Replaces the driver's bytes of the trace.
   void set_capacity(std::uint64_t bytes) {
     capacity_ = bytes;
     keeps_capacity_ = true;
   }
-  // Instead of what PyTorch allowed itself by the trace.
+  // Replaces PyTorch's own limit of the trace.
   void set_allowed_bytes(std::uint64_t bytes) {
     allocator_.set_allowed_bytes(bytes);
     keeps_allowed_ = true;
@@ -83,7 +83,7 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   // A limit is a fraction of the card.
   void scale_allowed_bytes(double scale) { allowed_scale_ = scale; }
   // For the first few requests that the recorded run was refused and that are refused here, too:
-  // looks for the largest one that would have been met instead.
+  // finds the largest one that would have been met instead.
   void measure_refusals() { measures_refusals_ = true; }
   void apply(const std::vector<Event>& events) override { (void)apply(std::span(events)); }
   // Returns how many of the events it took: all, unless it stops at the first request whose block

@@ -156,7 +156,7 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
       used_[i] = true;
       return std::nullopt;
     }
-    // Segments that went back although the driver refused nothing: a limit of PyTorch's own.
+    // Segments were freed although the driver refused nothing: a limit of PyTorch's own.
     if (call.kind == DriverCall::Kind::kFreed) {
       update_own_limit(allocator_.counts().reserved_bytes, bytes);
       return std::nullopt;
@@ -235,8 +235,8 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
   }
 }
 
-// A thread that frees segments and asks for a block holds the allocator's lock in between; so what
-// another thread reports meanwhile says that the former had only emptied the cache.
+// A thread that frees segments and asks for a block holds the allocator's lock in between; so
+// another thread's report meanwhile shows that the former had only emptied the cache.
 void RecordedAllocator::settle(const Request& present) {
   for (auto& [writer, thread] : threads_) {
     const auto first = std::ranges::find_if(thread.calls, &DriverCall::gives_back);
@@ -282,7 +282,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
     for (const DriverCall& call : freed) addresses.insert(call.address);
     if (!allocator_.settings().expandable) record_kept_classes(addresses);
     begin_answers(freed, 0);
-    // The pool of a graph that is gone goes with the rest.
+    // The pool of a graph that is gone is freed with the rest.
     for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
       if (segment.stays && addresses.contains(segment.address)) {
         allocator_.release_free_segment(segment.block);
@@ -362,13 +362,13 @@ ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint6
 
 ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t address,
                                             std::uint64_t bytes) {
-  // The common case first: the thread goes on where it was.
+  // The common case first: the thread continues in the same class.
   const BlockId fit = allocator_.find_fit(bytes, thread.last_class);
   if (fit != 0 && allocator_.address_of(fit) == address) return thread.last_class;
   if (allocator_.settings().expandable) {
     return class_of_reservation(thread, address, bytes <= kLargestSmallBytes);
   }
-  // The driver may have put a new segment where the request gave one back.
+  // The driver may have put a new segment at an address that the request freed.
   const bool is_new = std::any_of(thread.calls.begin(), thread.calls.end(), [&](const auto& call) {
     return call.kind == DriverCall::Kind::kAllocated && call.address == address;
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorded allocator of one device, replayed call by call and held against what the trace says
-// it did: the proof that the rules are the right ones, and the source of what the program asked.
+// The recorded allocator of one device, replayed call by call and compared with the trace: the
+// proof that the rules are the right ones, and the source of the program's requests.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,12 @@ struct Proof {
   std::uint64_t moved_segments = 0;    // that had to change their class to fit
   std::uint64_t waits = 0;             // blocks that other streams still used when they were freed
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
-  // Blocks of one stream share what is free, unless pools keep them apart: if each stream is
-  // recorded and one class does for its blocks, nothing is a guess.
+  // Blocks of one stream share its free memory, unless pools keep them apart: if each stream is
+  // recorded and one class is enough for its blocks, nothing is a guess.
   [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
 
-// Which Python frames a recorded stack has; 0 if it has none.
+// The Python frames of a recorded stack, as a number; 0 if it has none.
 class PythonFrames {
  public:
   void add(const trace::Stack& stack);
@@ -66,7 +66,7 @@ class RecordedAllocator final : private SegmentSource {
                     const PythonFrames& python_frames, EventBuffer& out)
       : allocator_(settings, rules, *this), python_frames_(python_frames), out_(out) {}
 
-  // Memory that the driver handed out, whosever it is, and address space.
+  // Memory that the driver handed out, to any code, and address space.
   void add_allocation(std::uint32_t writer, const DriverCall& call);
   void add_reservation(std::uint64_t address, std::uint64_t bytes);
   void remove_reservation(std::uint64_t address);
@@ -91,12 +91,12 @@ class RecordedAllocator final : private SegmentSource {
   void change_settings(const AllocatorSettings& settings) { allocator_.change_settings(settings); }
   // Private pools may exist from here on.
   void record_capture() { captured_ = true; }
-  // Why nothing is compared, and can be proven, from here on.
+  // Sets the reason why nothing is compared, and can be proven, from here on.
   void report_mismatch(const std::string& what);
 
   [[nodiscard]] const Proof& proof() const { return proof_; }
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
-  // Why what was reserved at the peak was not enough, of a run that is proven.
+  // The reason why the memory reserved at the peak was not enough, for a run that is proven.
   [[nodiscard]] Unusable unusable_at_peak() const;
   // Driver memory of segments now, by the trace.
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
@@ -154,9 +154,9 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] bool compares() const { return proof_.mismatches == 0; }
   // Takes the next call of this kind that the present request made; nullptr if there is none.
   [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
-  // Memory went back in a call that is not taken yet.
+  // True if memory was freed in a call that is not taken yet.
   [[nodiscard]] bool gave_back_more() const;
-  // From here on these calls are what the driver answers; the block lies at the address.
+  // From here on these calls are the driver's answers; the block lies at the address.
   void begin_answers(const std::vector<DriverCall>& calls, std::uint64_t address);
   [[nodiscard]] BlockId ask_rules(const Thread& thread, std::uint64_t address, std::uint64_t bytes,
                                   ClassId of);
@@ -208,7 +208,7 @@ class RecordedAllocator final : private SegmentSource {
   EventBuffer& out_;
   Proof proof_;
   std::map<std::uint64_t, Allocation> allocations_;
-  // The segment in which the last block lies: the next one lies there, too, mostly.
+  // The segment of the last block: the next one mostly lies there, too.
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;
@@ -217,7 +217,7 @@ class RecordedAllocator final : private SegmentSource {
   ledger::RangeList<Reservation> reservations_;
   std::set<std::pair<ClassId, bool>> reserved_classes_;  // with a reservation, small or large
   std::unordered_map<std::uint64_t, LiveBlock> live_;
-  // Taken back, by their slots; and the slots by the events.
+  // Blocks taken back, by their slots; and the slots by the events.
   std::map<std::uint32_t, LiveBlock> waiting_;
   std::unordered_map<std::uint64_t, std::uint32_t> slot_of_event_;
   Slots slots_;

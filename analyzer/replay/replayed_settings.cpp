@@ -38,7 +38,7 @@ class DeviceReplays {
     out.retries = counts.retries;
     for (std::size_t i = 0; i < events.refusals.size(); ++i) {
       DeviceOutcome::Refused refused{events.refusals[i], false, 0};
-      // Without a sample nobody knows what else lay on the device.
+      // Without a sample the other memory on the device is not known.
       if (events.facts.knows_other && recorded_ && recorded_->meets_refused(i) == false) {
         refused.is_replayed = true;
         refused.largest_met_bytes = recorded_->largest_met_instead(i);
@@ -59,7 +59,7 @@ class DeviceReplays {
                                         replays->most_asked() > recorded.least_limit_of_its_own();
       for (std::size_t i = 0; i < events.refusals.size(); ++i) {
         setting.meets.push_back(replays->meets_refused(i));
-        // A limit of PyTorch's own can have been lower than what it refused.
+        // A limit of PyTorch's own may have been lower than the requests that it refused.
         if (own_limit_may_refuse && setting.meets.back() == true) setting.meets.back().reset();
       }
       out.others.push_back(std::move(setting));
@@ -91,8 +91,8 @@ class DeviceReplays {
 };
 
 bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
-  // Streams and pools that were told apart by places alone could be others, and when other streams
-  // were done with a block differs from run to run.
+  // Streams and pools that were told apart by places alone could be others, and the times at which
+  // other streams were done with a block differ from run to run.
   return device.recorded && device.recorded->proof().holds() &&
          device.recorded->proof().waits == 0 && device.recorded->proof().knows_classes() &&
          events.gaps().reason.empty() && device.rules.was_proven();

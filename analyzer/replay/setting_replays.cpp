@@ -28,7 +28,7 @@ SettingReplays::SettingReplays(const AllocatorSettings& settings, const TorchRul
   replay.stop_at_first_tie();
 }
 
-// That of the largest comes first.
+// The one of the largest sizes comes first.
 std::vector<SizeChoice> SettingReplays::size_choices() const {
   using By = SizeChoice::By;
   std::vector<SizeChoice> choices{{By::kHigh, 0}};

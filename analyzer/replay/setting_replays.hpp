@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One setting over all that is not known: the sizes that were asked for, and where the driver
-// places segments.
+// One setting over all that is not known: the requested sizes, and the driver's places for
+// segments.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// So many of what can have been are tried: sizes between the ends, of either kind, and orders of
-// segments beside that in which each lies in the first gap.
+// The number of possibilities that are tried: sizes between the ends, of either kind, and orders of
+// segments beside the one in which each lies in the first gap.
 struct Samples {
   std::uint32_t sizes = 0;
   std::uint32_t places = 0;
@@ -29,7 +29,7 @@ class SettingReplays final : public EventSink {
  public:
   struct Limits {
     std::uint64_t device_bytes = 0;  // settings may name a fraction of it
-    // That PyTorch keeps to if the settings say nothing; 0 = as the trace tells.
+    // PyTorch's own limit if the settings name none; 0 = as in the trace.
     std::uint64_t own_bytes = 0;
     double allowed_scale = 1;                     // of the limit that the trace shows
     std::optional<std::uint64_t> capacity_bytes;  // instead of what the driver had by the trace
@@ -50,16 +50,16 @@ class SettingReplays final : public EventSink {
   [[nodiscard]] std::uint64_t most_asked() const {
     return most(&AllocatorCounts::asked_peak_bytes);
   }
-  // Requests were refused, those that the recorded run was refused among them.
+  // Some requests were refused, counting those that the recorded run was refused.
   [[nodiscard]] bool any_refused() const;
   [[nodiscard]] bool all_refused() const;
-  // Sizes were asked for that are not known.
+  // Some requests have unknown sizes.
   [[nodiscard]] bool samples_sizes() const { return samples_sizes_; }
-  // A block depended on where segments lie.
+  // Some block depended on where segments lie.
   [[nodiscard]] bool samples_places() const {
     return replays_.front()->counts().allocator.has_ties;
   }
-  // A request was refused that the recorded run had got.
+  // Some request was refused that the recorded run had got.
   [[nodiscard]] bool any_ended() const;
   // True if the request that the recorded run was refused as number `index` is met; empty if the
   // replays differ, or one had ended before.
@@ -70,8 +70,8 @@ class SettingReplays final : public EventSink {
  private:
   [[nodiscard]] std::uint64_t most(std::uint64_t AllocatorCounts::*count) const;
   void part_by_sizes();
-  // The replay of this number stands before a request that depends on places. Those that it parts
-  // into come last.
+  // The replay of this number stands before a request that depends on places. The replays that it
+  // is split into come last.
   void part_by_places(std::size_t index);
   void apply_to_all(std::span<const Event> events);
   [[nodiscard]] std::vector<SizeChoice> size_choices() const;
@@ -79,7 +79,7 @@ class SettingReplays final : public EventSink {
   Samples samples_;
   bool samples_sizes_ = false;
   std::uint32_t sampled_places_ = 0;
-  // That of the largest sizes, in the first gaps, comes first.
+  // The one of the largest sizes, in the first gaps, comes first.
   std::vector<std::unique_ptr<PolicyReplay>> replays_;
 };
 

@@ -106,7 +106,7 @@ void TraceEvents::read_texts(const trace::TraceFile& file) {
   } else if (!conf.empty()) {
     set_options(conf);
   }
-  // Older traces do not tell the version.
+  // Older traces do not have the version.
   is_without_torch_ = torch_version_.empty() && backend_ != "cudaMallocAsync" && !has_blocks(file);
 }
 
@@ -220,7 +220,7 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
   allow(setting.device);
 }
 
-// Addresses and events of one process are those of one device each.
+// Addresses and events of one process belong to one device each.
 void TraceEvents::apply(const trace::BlockWait& wait) {
   if (wait.address == 0) return tell(&RecordedAllocator::finish_wait, wait.event);
   tell(&RecordedAllocator::wait, wait.address, wait.event);
@@ -369,7 +369,7 @@ void TraceEvents::apply(const trace::ContextCall& call) {
 void TraceEvents::apply(const trace::Pool& call) {
   if (call.call.record.result != 0) return;
   (void)pools_.apply_call(call, now_);
-  // The backend empties its cache so.
+  // The backend empties its cache in this way.
   if (call.operation != trace::PoolOperation::kTrim) return;
   const auto found = devices_.find(contexts_.device_of(call.call.context));
   if (found == devices_.end() || found->second.recorded) return;
@@ -400,7 +400,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   update(sample.device);
 }
 
-// The driver said no: what is in use that no call tells of is at least so much.
+// The driver refused: the bytes in use that no call shows are at least so many.
 void TraceEvents::driver_refused(std::int32_t device, std::uint64_t bytes) {
   Usage& usage = usage_[device];
   const std::uint64_t least = usage.total_bytes - std::min(usage.total_bytes, bytes) + 1;

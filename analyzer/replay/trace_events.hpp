@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the records of a process to what each of its devices' caching allocators was asked.
+// Turns the records of a process into the requests to each of its devices' caching allocators.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct DeviceFacts {
   std::uint64_t segments_peak = 0;  // bytes
 };
 
-// Why a trace cannot tell all that the allocator was asked; empty if it can.
+// The reason why a trace does not have all of the allocator's requests; empty if it has.
 struct Gaps {
   std::string reason;
   bool is_end_only = false;  // nothing is missing before recording ended
@@ -75,13 +75,13 @@ struct DeviceEvents {
 // - Memory grows with what is live.
 class TraceEvents {
  public:
-  // The sinks for what a device was asked; called when its first block comes.
+  // The sinks for a device's requests; called when its first block comes.
   using Sinks = std::function<std::vector<EventSink*>(const DeviceEvents&)>;
 
-  // In use on a device, beside what calls tell of, before the first sample of it.
+  // Bytes in use on a device, beside those of calls, before the first sample of it.
   using Unseen = std::map<std::int32_t, std::uint64_t>;
 
-  // Which version, settings and devices the process had is read from the whole trace ahead.
+  // The process's version, settings and devices are read from the whole trace ahead.
   TraceEvents(const trace::TraceFile& file, Sinks sinks, const Unseen& unseen = {})
       : sinks_(std::move(sinks)) {
     for (const auto& [device, bytes] : unseen) usage_[device].unseen_bytes = bytes;
@@ -108,7 +108,7 @@ class TraceEvents {
     std::uint32_t writer = 0;
     std::int32_t device = ledger::kUnknownDevice;
   };
-  // Which of them are segments is for the recorded allocator to find.
+  // The recorded allocator finds out which of them are segments.
   struct NoSegment {
     [[nodiscard]] static bool is_segment() { return false; }
   };
@@ -121,7 +121,7 @@ class TraceEvents {
     ledger::Kind kind = ledger::Kind::kDevice;
     trace::ContextId context = trace::ContextId::kNone;
   };
-  // Driver memory in use on a device, whosever it is.
+  // Driver memory in use on a device, of any code.
   struct Usage {
     std::uint64_t total_bytes = 0;
     std::uint64_t driver_bytes = 0;
@@ -164,7 +164,7 @@ class TraceEvents {
   void add_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
   void update(std::int32_t device);
-  // Whichever device it concerns.
+  // For the device that the record concerns.
   template <class Verb, class... Arguments>
   void tell(Verb verb, const Arguments&... arguments) {
     for (auto& [ordinal, device] : devices_) {
@@ -195,7 +195,7 @@ class TraceEvents {
   std::uint32_t writer_ = 0;  // of the present record
 };
 
-// All that the trace tells, read once.
+// All of the trace, read once.
 [[nodiscard]] TraceEvents read_events(const trace::TraceFile& file, const TraceEvents::Sinks& sinks,
                                       const TraceEvents::Unseen& unseen = {});
 

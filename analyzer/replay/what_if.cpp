@@ -16,7 +16,7 @@ namespace {
 
 // A range of peaks that is wider than this share of its lower end says too little.
 constexpr std::uint64_t kWidestRangeDivisor = 20;
-// In longer runs fewer are tried, for time: so many events and more.
+// In longer runs fewer are tried, for time: from so many events on.
 constexpr std::uint64_t kLongRun = 250'000;
 constexpr std::uint64_t kVeryLongRun = 1'000'000;
 
@@ -55,7 +55,7 @@ std::string open_question(const SettingReplays& replays) {
   return sizes + " and " + places + " give ";
 }
 
-// One device's rows, from the pass that proves to the one that fills cards.
+// One device's rows, from the pass that checks the rules to the one that fills cards.
 class DeviceRows {
  public:
   DeviceRows(const DeviceEvents& events, const Lifetimes& lifetimes, const Gaps& gaps,
@@ -210,12 +210,12 @@ class DeviceRows {
     }
   }
 
-  // By how much a card of this size is larger than the recorded one.
+  // The factor by which a card of this size is larger than the recorded one.
   [[nodiscard]] double scale_to(std::uint64_t capacity) const {
     return static_cast<double>(capacity) / static_cast<double>(answer_.facts.total_bytes);
   }
 
-  // On a card of this size, of which a limit is a fraction.
+  // The limit on a card of this size, a fraction of it.
   [[nodiscard]] Limits limits_on(const Row& row, std::uint64_t capacity) const {
     constexpr Limits kNone{AllocatorSettings::kNoLimit, AllocatorSettings::kNoLimit};
     if (const std::uint64_t allowed = row.settings.allowed_bytes(capacity); allowed != 0) {
@@ -313,7 +313,7 @@ class DeviceRows {
     try {
       row.settings = parse_settings(text, rules_);
     } catch (const SettingError&) {
-      // An option that this version of PyTorch has not.
+      // An option that this version of PyTorch does not have.
       if (origin == RequestOrigin::kDefault) return;
       if (origin == RequestOrigin::kUser) throw;
       row.reason = reason_;
@@ -453,7 +453,7 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
     rows->second.add_rows(events, question);
   }
   const bool is_logged = std::ranges::all_of(logs | std::views::values, &EventLog::is_complete);
-  // Over the log, or if it has no room for the run the trace; unless nobody listens.
+  // Over the log, or the trace if the log has no room for the run; unless there is no sink.
   const auto pass = [&](const auto& sinks_of) {
     std::map<std::int32_t, std::vector<EventSink*>> sinks;
     bool has_any = false;
