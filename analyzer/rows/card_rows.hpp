@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on a card as a whole: its peak and that of the job, the pools on it, what the driver took by
-// itself, and NCCL's communicators.
+// Rows on a card as a whole: its peak and that of the job, the pools on it, memory that the driver
+// took by itself, and NCCL's communicators.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
@@ -135,7 +135,7 @@ struct DriverMemory : OnDevice {
   GPUMEMTRACE_FIELDS(process, device, samples, first_bytes, peak_bytes, end_bytes, parts, graphs)
 };
 
-// One communicator of NCCL, or, without an id, what NCCL allocated outside of those that are known.
+// One communicator of NCCL, or, without an id, NCCL's allocations outside of the known ones.
 struct Communicator : OnDevice {
   OptionalText id;
   std::uint64_t bytes = 0;          // live at the most

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak of a device that every command shows and judges.
+// The peak of a device that every command shows and checks.
 #pragma once
 
 #include <algorithm>

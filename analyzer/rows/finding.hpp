@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One finding: what a rule saw, where, and what to do about it.
+// One finding: the rule's evidence, its place, and the remedy.
 #pragma once
 
 #include <concepts>
@@ -101,7 +101,7 @@ struct Finding {
   Origin origin;
   std::string fingerprint;  // the same for the same fault in every run
   // The fingerprint of the finding of the same process (and device, level and site, if this has a
-  // site) that tells of the same fault and how to mend it; nothing if this stands for itself.
+  // site) that has the same fault and its remedy; nothing if this stands for itself.
   OptionalText same_cause;
 
   static void fields(auto& self, auto& v) {

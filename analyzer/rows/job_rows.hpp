@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on how the job was recorded: traces, processes, devices, stacks, coverage, losses.
+// Rows on the recording of the job: traces, processes, devices, stacks, coverage, losses.
 #pragma once
 
 #include <algorithm>
@@ -221,7 +221,7 @@ struct UnwrappedFunction {
   GPUMEMTRACE_FIELDS(process, name, count)
 };
 
-// Allocations that we and CUPTI do not agree on.
+// Allocations in which the trace and CUPTI differ.
 struct Disagreement {
   std::string process;
   std::string what;
@@ -259,7 +259,7 @@ struct PoolActivity : OnDevice {
                      sampled_reserved_peak_bytes)
 };
 
-// Rules that saw only what is behind a checkpoint.
+// Rules that cover only the run behind a checkpoint.
 struct PartialRules {
   std::string process;
   std::uint64_t from_ns = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on memory and handles that were not given back, and on frees that were refused.
+// Rows on memory and handles that were never freed, and on frees that were refused.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
@@ -84,7 +84,7 @@ struct Growth : OnLevel {
   }
 };
 
-// Handles that were opened or made and never given back.
+// Handles that were opened or made and never closed.
 struct OpenHandles : OnDevice {
   HandleKind kind = HandleKind::kVmm;
   std::uint64_t count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on single allocations: how large they were, how long they lived, and the largest one by one.
+// Rows on single allocations: their sizes and lifetimes, and the largest ones.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
@@ -21,7 +21,7 @@ struct SizeRange : OnLevel {
   }
 };
 
-// The same by how long they lived. Without a range: those that did not end, or of which that is not
+// The same by lifetime. Without a range: those that did not end, or whose lifetime is not
 // known.
 struct LifetimeRange : OnLevel {
   OptionalNumber from_ns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on how much memory of what kind there was, who held it, and how it lay.
+// Rows on memory by amount and kind, its holders, and its layout.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
@@ -91,7 +91,7 @@ struct Peak : OnLevel {
 };
 
 // Blocks of the framework at its peak by the layers that allocated them. The rows of a process and
-// device sum to the peak; that without a path has what was allocated outside a model.
+// device sum to the peak; the row without a path has blocks allocated outside a model.
 struct Module : OnDevice {
   std::string at;
   OptionalText path;
@@ -104,7 +104,7 @@ struct Module : OnDevice {
 };
 
 // A tensor that the program named, at the framework's peak. The rest of each role has no name, and
-// what has no name at all no role, so the rows of a process and device sum to the peak.
+// blocks without a name have no role, so the rows of a process and device sum to the peak.
 struct Tensor : OnDevice {
   OptionalText name;   // "h.3.mlp.c_fc.weight", of a gradient and a state as of their parameter
   OptionalText role;   // parameter, gradient, optimizer_state or buffer
@@ -304,7 +304,7 @@ struct Range : Interval {
   }
 };
 
-// All ranges of one name. No name: those of further names than the report tells one by one.
+// All ranges of one name. No name: those of further names, which have no rows of their own.
 struct RangesOfName {
   std::string process;
   OptionalText name;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that rules alone look at: what they need of the model beside the sections of the report.
+// Rows for rules alone: the parts of the model that they need beside the sections of the report.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
 
 namespace gpumemtrace::analyzer::rows {
 
-// Memory of a process on a device, and whose it is.
+// Memory of a process on a device, and its origin.
 struct Observed : OnLevel {
   Origin origin;
 
@@ -14,7 +14,7 @@ struct Observed : OnLevel {
 };
 
 // Memory that one site takes from the driver again and again: after the warm-up at least as often
-// as the threshold churn.count says.
+// as the threshold churn.count.
 struct ChurningSite : Observed {
   Kind kind = Kind::kDevice;
   std::uint64_t allocations = 0;
@@ -70,7 +70,7 @@ struct InstantiatedGraphs : Observed {
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;   // behind a checkpoint's cut, like the next
   std::uint64_t since_cut = 0;  // of the instantiated ones, those behind the cut
-  // Between samples that only instantiations lie between.
+  // Between samples that have only instantiations between them.
   std::uint64_t sampled = 0;
   std::uint64_t sampled_bytes = 0;
 };
@@ -83,15 +83,15 @@ struct RoundedPinnedMemory : Observed {
   std::uint64_t used_bytes = 0;
 };
 
-// A context that a process of a job of several opened.
+// A context that a process of a job with several processes opened.
 struct OpenedContext : OnDevice {
   OptionalLocation opened_at;
 
   GPUMEMTRACE_FIELDS(opened_at)
 };
 
-// All that one site allocated from the driver and its pools over the run, and where it was freed;
-// in jobs of several processes.
+// All that one site allocated from the driver and its pools over the run, and the site of its
+// frees; in jobs of several processes.
 struct AllocatingSite {
   std::string process;
   Site site;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report: one member a section, as docs/report.schema.json describes them.
+// The report: one member for each section, as docs/report.schema.json describes them.
 #pragma once
 
 #include "analyzer/rows/allocation_rows.hpp"

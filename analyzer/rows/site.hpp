@@ -44,7 +44,7 @@ struct Site {
   }
 };
 
-// A second place that a row tells of.
+// A second line of code in a row.
 struct CodeLocation {
   Site site;
   OptionalText stack;  // id of a row of stacks[]
@@ -76,7 +76,7 @@ struct OnDevice {
   std::string process;
   OptionalText device;
 };
-// The same of one level of it.
+// The same for one level of it.
 struct OnLevel : OnDevice {
   Level level = Level::kDriver;
 };

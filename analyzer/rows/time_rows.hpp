@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on how memory went over time.
+// Rows on memory over time.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
 
 namespace gpumemtrace::analyzer::rows {
 
-// The part of the run that the timelines and the largest blocks are of, if that is not all.
+// The part of the run that the timelines and the largest blocks cover, if that is not all.
 struct Window {
   std::uint64_t from_ns = 0;
   OptionalNumber to_ns;  // none: to the end

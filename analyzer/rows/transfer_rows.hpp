@@ -175,7 +175,7 @@ struct Transfers {
   }
 };
 
-// Managed memory that the driver moved, by who allocated it.
+// Managed memory that the driver moved, by the site that allocated it.
 struct Managed : OnDevice {
   Origin origin;
   std::uint64_t allocations = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goes through all fields of a row and of the rows in it, in the order of the report.
+// Visits all fields of a row and of the rows in it, in the order of the report.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer::rows {
 
 // Calls see(key, value) for every field, every value of an optional and every element of a list,
-// before what is in them.
+// before their content.
 template <class See>
 class Walker {
  public:

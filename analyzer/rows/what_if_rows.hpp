@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on what a framework's allocator would have needed under other settings.
+// Rows on the memory that a framework's allocator would have needed under other settings.
 #pragma once
 
 #include "analyzer/rows/site.hpp"

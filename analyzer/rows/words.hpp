@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed words that only the report has, and how many words those of the model are: a reader of a
-// report looks for a word among all of them.
+// Closed words that only the report has, and the number of the model's: a reader of a report
+// searches all of them for a word.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ namespace gpumemtrace::analyzer::rows {
 using analyzer::name_of;
 using analyzer::word_count;
 
-// In which language a line of code or a frame is written.
+// The language of a line of code or of a frame.
 enum class Language : std::uint8_t { kNative, kPython };
 constexpr auto names(Language) { return std::to_array<std::string_view>({"native", "python"}); }
 
@@ -70,7 +70,7 @@ constexpr auto names(LeakClass) {
       {"lost", "process_lifetime", "framework_cache", "context_destroyed", "live_at_kill"});
 }
 
-// At which point of the run something was looked at.
+// The point of the run at which a snapshot was taken.
 enum class SnapshotAt : std::uint8_t { kPeak, kDriverPeak, kOom, kWorst, kEnd };
 constexpr auto names(SnapshotAt) {
   return std::to_array<std::string_view>({"peak", "driver_peak", "oom", "worst", "end"});
@@ -84,7 +84,7 @@ constexpr auto names(BlocksAt) { return std::to_array<std::string_view>({"peak",
 enum class PartsBy : std::uint8_t { kCategory, kOwner };
 constexpr auto names(PartsBy) { return std::to_array<std::string_view>({"category", "owner"}); }
 
-// Why a request found no memory.
+// The reason why a request found no memory.
 enum class OomVerdict : std::uint8_t { kUnknown, kFragmented, kExhausted };
 constexpr auto names(OomVerdict) {
   return std::to_array<std::string_view>({"unknown", "fragmented", "exhausted"});
