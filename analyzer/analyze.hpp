@@ -20,13 +20,13 @@ namespace gpumemtrace::analyzer {
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
   std::function<void(double fraction)> progress;
-  // From where on the rules behind report.findings[] speak up.
+  // The limits from which on the rules behind report.findings[] report something.
   Thresholds thresholds;
   SymbolOptions symbols;
   std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/concepts.md
   bool redact = false;  // names without meaning for what is private, docs/security.md
-  // At most so many buckets a row of timeline[]: 1,024 if nothing is said, and fewer, at least
-  // 256, for jobs of more than 16 processes.
+  // The most buckets of a row of timeline[]: 1,024 if nothing is set, and fewer, at least 256, for
+  // jobs of more than 16 processes.
   std::optional<std::size_t> timeline_points;
   // timeline[], largest_blocks[] and allocations[] have this part of the run alone, in nanoseconds
   // of the job; an allocation that was live in it belongs to it.
@@ -35,12 +35,12 @@ struct Options {
     std::optional<std::uint64_t> to_ns;
   };
   std::optional<Window> window;
-  // Also fill report.blocks[]: what was live at each peak, and after everything up to a time of the
-  // job.
+  // Also fill report.blocks[]: the memory that was live at each peak, and after all events up to a
+  // time of the job.
   bool blocks_at_peak = false;
   std::optional<std::uint64_t> blocks_at_ns;
-  // Also fills report.allocations[]: what is live at the end and, of the rest of each process, so
-  // many that ended last.
+  // Also fills report.allocations[]: those that are live at the end and, for the rest of each
+  // process, so many that ended last.
   std::optional<std::size_t> logged_allocations;
   // Also fills report.what_if[].
   std::optional<replay::Question> what_if;

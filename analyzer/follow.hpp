@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The analyzer's way in for who waits: what a running job holds, time and again.
+// The analyzer's entry point for a running job: reports its memory again and again.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct FollowOptions {
 // The state of a job at a refresh.
 struct JobNow {
   // traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[], steps[],
-  // leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of what is
-  // live: a row for what has one place and use.
+  // leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of live
+  // memory: a row for each site and use.
   rows::Report report;
   // Known losses and guesses, by process; for CUPTI's records only those that were dropped.
   std::map<std::string, std::vector<rows::Loss>> losses;
@@ -46,7 +46,7 @@ class Follower {
 
   // Throws InputError if no trace can be read.
   [[nodiscard]] JobNow look();
-  // The same of a saved job, as it was at a time of its machine's monotonic clock; the times rise.
+  // The same for a saved job, as it was at a time of its machine's monotonic clock; the times rise.
   [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);
   // Counts how often the job had to be read from its start; 1 after the first refresh.
   [[nodiscard]] std::uint64_t beginnings() const;

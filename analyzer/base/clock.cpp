@@ -7,10 +7,10 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Calibrations closer together than this say more about their jitter than about the rate.
+// Calibrations closer together than this have more jitter than rate in them.
 constexpr std::uint64_t kMinPieceNs = 10'000'000;
 
-// Sixty years. Sums and differences of three such times fit into 64 bits, whatever a file says.
+// Sixty years. Sums and differences of three such times fit into 64 bits, whatever a file holds.
 constexpr std::uint64_t kMaxNs = 2'000'000'000'000'000'000;
 
 constexpr double kExactDouble = 9.0e15;  // whole numbers below are exact

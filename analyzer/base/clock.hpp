@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ticks of a recorder to nanoseconds of the job.
+// Converts ticks of a recorder to nanoseconds of the job.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Clock {
   Clock() = default;
   Clock(std::vector<ClockPoint> points, std::uint64_t ticks_per_second);
 
-  // Nanoseconds since the job's start; 0 for what lies before it.
+  // Nanoseconds since the job's start; 0 for earlier ticks.
   [[nodiscard]] std::uint64_t to_job_ns(std::uint64_t ticks) const;
   // The last tick that is not after the time.
   [[nodiscard]] std::uint64_t to_ticks(std::uint64_t job_ns) const;

@@ -48,13 +48,13 @@ void start_line(std::string& out, int indent, int level) {
   out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(level), ' ');
 }
 
-// "[json.exception.parse_error.101] parse error at line 1": what stands in brackets is of no use.
+// "[json.exception.parse_error.101] parse error at line 1": the part in brackets is of no use.
 std::string without_mark(const std::string& text) {
   const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-// Makes the value of what the library reads.
+// Makes the value from the library's calls.
 class Builder {
  public:
   using number_integer_t = Library::number_integer_t;
@@ -415,7 +415,7 @@ std::partial_ordering Json::order(const Json& other) const {
     return std::holds_alternative<double>(json.value_);
   };
   if (is_fraction(*this) || is_fraction(other)) return real() <=> other.real();
-  // One has a sign. Below zero it is less; else the signed fits the other's type.
+  // One of them is signed. Below zero it is less; else it fits the other's type.
   if (number(*this) != nullptr && *number(*this) < 0) return std::partial_ordering::less;
   if (number(other) != nullptr && *number(other) < 0) return std::partial_ordering::greater;
   return unsigned_number() <=> other.unsigned_number();

@@ -29,9 +29,9 @@ class JsonError : public std::runtime_error {
 class JsonPart;
 
 // - Members of an object stay in the order in which they were added.
-// - Braces make objects of pairs whose first is text, and arrays of everything else:
-//   Json{{"kind", "pcie"}, {"width", 16}} and Json{1, 2}.
-// - Whatever asks a value for something that it has not throws JsonError.
+// - Braces make objects of pairs whose first is text, and arrays of everything else: Json{{"kind",
+//   "pcie"}, {"width", 16}} and Json{1, 2}.
+// - Asking a value for something that it does not have throws JsonError.
 class Json {
  public:
   Json() noexcept;
@@ -167,7 +167,7 @@ class Json {
   friend std::ostream& operator<<(std::ostream& stream, const Json& value);
 
  private:
-  // The values stand beside each other, as those of an array do.
+  // The values are stored beside each other, as those of an array are.
   struct Object;
   using Value = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string,
                              std::vector<Json>, std::unique_ptr<Object>>;

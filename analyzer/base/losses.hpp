@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of trace/stats.def for one job: what was lost, distorted or guessed.
+// The rows of trace/stats.def for one job: the losses, distortions and guesses.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@ struct CodePoint {
   std::size_t bytes = 0;  // 0: the text does not begin with UTF-8
 };
 
-// As UTF-8 is written, surrogates included.
+// In the form of UTF-8, surrogates included.
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::uint32_t first = byte(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and texts of a trace or a report as a terminal, a log, XML or a table may get them.
+// Names and texts of a trace or a report, made safe for a terminal, a log, XML or a table.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 // The function leaves printable characters as they are.
 [[nodiscard]] std::string printable(std::string_view text);
 
-// The same of each line.
+// The same for each line.
 [[nodiscard]] std::string printable_lines(std::string_view text);
 
 // For text in JSON: the same letters as `\u202e`, which means the same there. The text is UTF-8 and

@@ -9,15 +9,15 @@
 namespace gpumemtrace::analyzer {
 
 // - Elements have numbers, 1, 2, 3, ..., which they keep.
-// - Memory grows with what is kept, up to kMost elements; then the oldest gives way. Address space
-//   for all of them is taken with the first, so that none ever moves.
+// - Memory grows with the kept elements, up to kMost; then the oldest gives way. Address space for
+//   all of them is taken with the first, so that none ever moves.
 // - References are valid until the element is forgotten.
 template <class Value, std::size_t kMost>
 class Recent {
   static_assert((kMost & (kMost - 1)) == 0, "the place of an element is found by a mask");
 
  public:
-  // A new element, with the value that a forgotten one has left. Its number is last().
+  // Adds an element, with the value that a forgotten one has left. Its number is last().
   Value& add() {
     if (is_full()) {
       ++first_;
@@ -33,7 +33,7 @@ class Recent {
   }
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint64_t last() const { return next_ - 1; }
-  // The next add() forgets the first.
+  // True if the next add() forgets the first.
   [[nodiscard]] bool is_full() const { return next_ - first_ == kMost; }
 
  private:

@@ -29,7 +29,7 @@ constexpr std::size_t word_count(Word word) {
   return names(word).size();
 }
 
-// A name as it is read: "optimizer state".
+// A name in reading form: "optimizer state".
 [[nodiscard]] inline std::string in_words(std::string_view name) {
   std::string words(name);
   std::replace(words.begin(), words.end(), '_', ' ');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule of the report's findings: its name, how bad what it finds is and how it is known.
+// Every rule of the report's findings: its name, its severity and its confidence.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer {
 
 enum class Severity : std::uint8_t { kError, kWarning, kInfo };
-// kExact: counted. kInferred: follows from counts and from what the numbers usually mean.
+// kExact: counted. kInferred: follows from counts and from the usual meaning of the numbers.
 // kHeuristic: a pattern that other causes could have, too.
 enum class FindingConfidence : std::uint8_t { kExact, kInferred, kHeuristic };
 

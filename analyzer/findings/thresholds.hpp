@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From which size or number on a rule speaks up: one table, each row of which users can override.
+// The size or number from which on a rule reports: one table, each row of which users can override.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// A rate over less than this says nothing of the next minute.
+// A rate over less than this does not predict the next minute.
 inline constexpr std::uint64_t kShortestRateNs = 1'000'000'000;
 
 enum class Threshold : std::uint8_t {

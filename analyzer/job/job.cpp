@@ -11,12 +11,12 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Between two reports of progress.
+// Time between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
-// The driver gives back the memory of a process at most so long after its last record.
+// The driver returns the memory of a process at most so long after its last record.
 constexpr std::uint64_t kEndTakesNs = 1'000'000'000;
 
-// Sixty years; a header that says more is not to be believed.
+// Sixty years; a header with more is not believed.
 constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
 
 std::string boot_id_of_this_machine() {
@@ -31,7 +31,7 @@ Preview preview_of(PreviewReader& reader, const trace::TraceFile& file) {
   return reader.preview(file);
 }
 
-// The first tick of a process and what its machine's clocks showed then.
+// The first tick of a process and its machine's clocks then.
 struct Start {
   std::int64_t monotonic_ns = 0;
   std::int64_t realtime_ns = 0;

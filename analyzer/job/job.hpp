@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All traces of one job, read and modelled: what the report is drawn from.
+// All traces of one job, read and modelled: the input of the report.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ struct JobWindow {
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = ~std::uint64_t{0};  // the last one
 };
-// Up to when records are taken of processes that are running.
+// The time up to which records of running processes are taken.
 struct Until {
   std::uint64_t monotonic_ns = 0;  // of their machine's clock
-  // The same of processes that have ended, as if they were running, wherever they ran.
+  // The same for processes that have ended, as if they were running, wherever they ran.
   bool is_replay = false;
 };
 struct Looks {
@@ -45,7 +45,7 @@ struct Looks {
 // The physical devices of a job. A device is known by its uuid on its machine.
 class JobDevices final : public DeviceRegistry {
  public:
-  // Says on which machine a process runs, and its number there; before its first record.
+  // Sets the machine and the number of a process; before its first record.
   void add_process(std::uint32_t process, std::string machine, std::uint32_t process_id) {
     processes_[process] = {std::move(machine), process_id};
   }
@@ -78,8 +78,8 @@ class Process {
   [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
 
   // Opens the trace again, to go on with records that came since then, or could not be taken yet;
-  // as in Looks. False if that cannot be told apart from what was taken, or would have changed it:
-  // another file has its name, records are gone, or came late. The process is of no use then.
+  // as in Looks. False if new records cannot be told apart from taken ones, or would have changed
+  // them: another file has its name, records are gone, or came late. The process is of no use then.
   // Throws trace::TraceError.
   [[nodiscard]] bool go_on(const Until& until);
 
@@ -91,9 +91,9 @@ class Process {
   [[nodiscard]] std::uint64_t next_time_ns() const {
     return clock().to_job_ns(trace::ticks_of_key(merge_->next_key()));
   }
-  // All records were taken, and the process is known to be over.
+  // True if all records were taken, and the process is known to be over.
   [[nodiscard]] bool has_ended() const;
-  // The process begins to give back its memory of cards, and then holds none.
+  // The process begins to release its memory of cards, and then holds none.
   void begin_to_leave_cards() { model_.begin_to_leave_cards(); }
   void leave_cards() { model_.leave_cards(); }
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
@@ -103,7 +103,7 @@ class Process {
   // Instead of finish(), if more records may follow.
   void pause() { model_.pause(shortest_period()); }
 
-  // The report's moments in nanoseconds of the job.
+  // The report's times in nanoseconds of the job.
   [[nodiscard]] std::uint64_t time_ns(std::uint64_t model_time) const {
     return clock().to_job_ns(model_time);
   }
@@ -124,7 +124,7 @@ class Process {
   bool is_replay_;  // Until::is_replay
 };
 
-// A file among the job's that is no trace, or a damaged one, and why.
+// A file among the job's that is no trace, or a damaged one, and the reason.
 struct UnreadableTrace {
   std::filesystem::path path;
   std::string reason;
@@ -136,7 +136,7 @@ struct Job {
   std::vector<UnreadableTrace> unreadable;
 };
 
-// Opens the traces and joins their clocks. One that cannot be read is noted, so that it does not
+// Opens the traces and joins their clocks. One that cannot be read is listed, so that it does not
 // hide the others. Throws trace::TraceError if none can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job);
 // Takes all records of all processes in the order of time.
@@ -157,7 +157,7 @@ class FollowedJob {
   // `inputs`: traces and folders of traces.
   explicit FollowedJob(std::vector<std::filesystem::path> inputs) : inputs_(std::move(inputs)) {}
 
-  // Throws trace::TraceError if no trace can be read. The times of looks rise.
+  // Throws trace::TraceError if no trace can be read. The times of refreshes rise.
   [[nodiscard]] const Job& look(const Until& until);
   // Counts how often the job was read from its start.
   [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }

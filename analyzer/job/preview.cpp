@@ -52,7 +52,7 @@ bool PreviewReader::read(const trace::TraceFile& file, const trace::WriterStream
 void PreviewReader::take(const trace::RecordHeader& record, const Stream& stream) {
   switch (record.kind) {
     case trace::RecordKind::kWaitingStack:
-      // Threads of the program look before they record a block for which that matters.
+      // Threads of the program sample before they record a block for which that matters.
       if (stream.is_recorders) preview_.waits.push_back(trace::as<trace::WaitingStack>(record));
       return;
     case trace::RecordKind::kDevice:

@@ -24,8 +24,8 @@ struct Preview {
   std::vector<trace::ActivityClock> activity_clocks;
   trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
 
-  // The process is where the other says, and a model that began with the one has what the other
-  // needs before its first record.
+  // True if both have the process in the same place, and a model that began with this one has all
+  // that the other one needs before its first record.
   [[nodiscard]] bool serves_for(const Preview& later) const {
     return boot_id == later.boot_id && host == later.host && waits.size() == later.waits.size() &&
            devices.size() == later.devices.size();
@@ -35,12 +35,13 @@ struct Preview {
 // The number of the writer's records in the packed file.
 [[nodiscard]] std::uint64_t record_count(const trace::WriterStream& stream);
 
-// Reads the clock records, the place of the process, its devices and who waited in backward passes
-// ahead of everything else: of the recorder's own writers, and of others that have few records.
+// Reads the clock records, the place of the process, its devices and the threads that waited in
+// backward passes ahead of all others: from the recorder's own writers, and from those with few
+// records.
 class PreviewReader {
  public:
-  // Goes on where it was, if the file was read before. False if it is another file, or lacks
-  // what was read.
+  // Continues at its end, if the file was read before. False if it is another file, or lacks the
+  // records already read.
   [[nodiscard]] bool read(const trace::TraceFile& file);
   [[nodiscard]] Preview preview(const trace::TraceFile& file) const;
 

@@ -9,7 +9,7 @@ namespace {
 template <class Word>
 concept IsWord = std::is_enum_v<Word>;
 
-// Which verb of a table of fields does what: analyzer/rows/fields.hpp.
+// Implements the verbs of a table of fields: analyzer/rows/fields.hpp.
 class Writer {
  public:
   void operator()(const char* key, const auto& value) { put(key, json_of(value)); }
@@ -134,7 +134,7 @@ class Reader {
       value = json.unsigned_number();
       return;
     }
-    // Written by hand or with a sign: not what does not fit.
+    // A number written by hand or with a sign, unless it does not fit.
     const double number = json.is_number() ? json.get<double>() : -1;
     if (!(number >= 0 && number < 0x1p64)) refuse(key, "is no number of that size");
     value = static_cast<std::uint64_t>(number);

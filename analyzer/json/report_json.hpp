@@ -20,9 +20,9 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::string to_text(const rows::Report& report);
 
 // Throws InputError if a key is missing or its value is none that a report of this version has.
-// Keys that came later may be missing; keys that are not known are left out.
+// Newer keys may be missing; unknown keys are left out.
 [[nodiscard]] rows::Report report_of_json(const Json& json);
-// The same of a row of stacks[].
+// The same for a row of stacks[].
 [[nodiscard]] rows::Stack stack_of_json(const Json& json);
 
 }  // namespace gpumemtrace::analyzer

@@ -7,13 +7,13 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Most records of one writer that one search looks at behind the window.
+// The most records of one writer that one search visits behind the window.
 constexpr std::size_t kMaxReadAhead = 64;
 
 // Most records of one writer in a window, which bounds its memory; with more it is no faster.
 constexpr std::size_t kMaxOfOneSource = 512;
 
-// So many records of one writer before any other's are passed without those of others.
+// If so many records of one writer come before any other's, they are passed on their own.
 constexpr std::size_t kRun = 32;
 
 constexpr std::uint64_t kMaxKeyOffset = std::numeric_limits<std::uint32_t>::max();
@@ -42,7 +42,7 @@ ProcessMerge::ProcessMerge(const trace::TraceFile& file, const MergeLimit& limit
 
 bool ProcessMerge::refill(Source source) {
   const bool has_more = sources_[source].refill();
-  // 0 is the place of no call: all times of a recorder are larger.
+  // 0 is the position of no call: all times of a recorder are larger.
   last_key_ = std::min(last_key_, std::max(sources_[source].hold(), std::uint64_t{1}) - 1);
   return has_more;
 }
@@ -210,7 +210,7 @@ bool ProcessMerge::take_free(std::uint64_t address) {
     }
   }
   if (found.record == nullptr) return false;
-  // Taken: it stays in its place as a record that does nothing.
+  // It is taken: it stays in its position as a record without effect.
   found.record->kind = trace::RecordKind::kNone;
   taken_.erase(taken_.begin(), taken_.lower_bound(key_of(present)));
   taken_.emplace(found.key, address);

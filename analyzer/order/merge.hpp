@@ -28,8 +28,8 @@ class LookAhead {
   // there is one, takes it out of the order and returns true: the caller applies it now. If there
   // are several, takes that of the first writer.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
-  // When the next record of a writer, which is not the present record's, takes effect, in ticks;
-  // the largest number if it has none.
+  // The time in ticks at which the next record of a writer other than the present record's takes
+  // effect; the largest number if it has none.
   [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) = 0;
 };
 
@@ -42,30 +42,30 @@ struct MergeProgress {
   std::uint64_t records = 0;
 };
 
-// Which records are passed: of every writer those to the extent, up to the key, and none behind the
-// place of a call that has not returned.
+// The records that are passed: for every writer those within the extent, up to the key, and none
+// behind the position of a call that has not returned.
 struct MergeLimit {
   Extent extent = Extent::kAll;
   std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max() - 1;
 };
 
-// - A writer's records stay in their own order, whatever their times say. Those of different
-//   writers with the same key come in the order of the writers.
+// - A writer's records stay in their own order, whatever their times. Those of different writers
+//   with the same key come in the order of the writers.
 // - Records are put in order window by window, by a radix sort: a window has the next records of
-//   every writer up to the first place in the order behind which a writer's may not be in memory.
-//   So no record waits for a comparison, and the next ones are known before they are needed.
+//   every writer up to the first position behind which a writer's records may not be in memory. So
+//   no record waits for a comparison, and the next ones are known before they are needed.
 //
 //     writer 1   a......b.c...|
 //     writer 2   .d.e.......f.....|
 //     writer 3   ...............g.|
 //
 //   Letters are decoded records, | is the end of a decoded piece. The window is a d e b c; then
-//   writer 1 reads its next piece. Writer 3 sleeps: its next record lies behind the window.
+// writer 1 reads its next piece. Writer 3 sleeps: its next record lies behind the window.
 //
 // - A writer that sleeps takes no time.
 class ProcessMerge final : public LookAhead {
  public:
-  // `file` is borrowed; so is nothing of `from`.
+  // `file` is borrowed; nothing of `from` is.
   explicit ProcessMerge(const trace::TraceFile& file, const MergeLimit& limit = {},
                         const MergeProgress& from = {});
   ProcessMerge(const ProcessMerge&) = delete;
@@ -129,9 +129,9 @@ class ProcessMerge final : public LookAhead {
   // needs no sorting.
   [[nodiscard]] bool has_run(Place first, Place second) const;
   [[nodiscard]] static Place place_before(Place place);
-  // Writes the source's records up to the end to `out` and returns where the next ones go.
+  // Writes the source's records up to the end to `out` and returns the position after them.
   [[nodiscard]] WindowRecord* add_records_of(Source source, Place end, WindowRecord* out);
-  // Up to where the window's records are to be passed now.
+  // The end of those of the window's records that are to be passed now.
   [[nodiscard]] const WindowRecord* end_of_run(std::uint64_t last_key,
                                                std::uint64_t max_records) const;
   static void fetch(const WindowRecord& element);
@@ -171,7 +171,7 @@ void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, 
     max_records -= count;
     while (next_ != stop) {
       const WindowRecord& present = *next_++;
-      // Behind the end stand records of former windows, which may be gone: to ask for memory reads
+      // The records behind the end are of former windows and may be gone: asking for memory reads
       // none of it.
       fetch(next_[kFetchAhead - 1]);
       sink.apply(*present.record, present.writer, trace::ticks_of_key(key_of(present)));

@@ -65,7 +65,7 @@ bool WriterRecords::read(Piece& piece, std::size_t& first) {
   first = cursor_.passed();
   if (extent_ == Extent::kReturned && cursor_.piece().in_ring) leave_out_open_calls(piece.image);
   if (first >= piece.image.keys.size()) return false;
-  // Nothing to do but where times ran backwards from the piece before.
+  // Needed only if times ran backwards from the piece before.
   for (std::uint64_t& key : piece.image.keys) {
     if (key >= last_key_) break;
     key = last_key_;

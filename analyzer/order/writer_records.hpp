@@ -14,7 +14,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// A record and its place in the order (trace/order.hpp).
+// A record and its position in the order (trace/order.hpp).
 struct PlacedRecord {
   std::uint64_t key = 0;
   trace::RecordHeader* record = nullptr;
@@ -32,10 +32,10 @@ struct WriterProgress {
   trace::ReadLosses losses;    // of the pieces before the position's
 };
 
-// Frees that take_free() took out of the order ahead of their place: address by key.
+// Frees that take_free() took out of the order ahead of their position: address by key.
 using TakenFrees = std::multimap<std::uint64_t, std::uint64_t>;
 
-// Which records of a writer may be taken.
+// The records of a writer that may be taken.
 enum class Extent : std::uint8_t {
   kAll,
   // Records up to the first call that has not returned but may: its outcome is not known. Calls in
@@ -43,42 +43,42 @@ enum class Extent : std::uint8_t {
   kReturned,
 };
 
-// - Keys never fall from a record to the next, whatever the times in them say.
+// - Keys never fall from a record to the next, whatever their times.
 // - Memory: one decoded piece, more only if look_ahead() goes beyond it.
 class WriterRecords {
  public:
-  // Goes on behind what was taken. `taken` are frees among the rest that have taken effect;
+  // Continues behind the taken records. `taken` are frees among the rest that have taken effect;
   // borrowed until the last record is read.
   WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream, Extent extent,
                 const WriterProgress& from, const TakenFrees& taken);
 
   [[nodiscard]] std::uint32_t writer() const { return writer_; }
-  // False if the file has no such place as the records were to go on from.
+  // False if the file does not have the position from which the records were to go on.
   [[nodiscard]] bool found() const { return cursor_.found(); }
 
-  // Goes on to the next piece if the present one is through, whose records are gone then. False
-  // at the end of the stream.
+  // Moves on to the next piece if the present one is through, whose records are gone then. False at
+  // the end of the stream.
   [[nodiscard]] bool refill();
-  // The keys of the records that follow in the present piece.
+  // The keys of the next records in the present piece.
   [[nodiscard]] std::span<const std::uint64_t> keys() const {
     return std::span(present_.image.keys).subspan(next_);
   }
-  // The record that keys()[index] is about.
+  // The record that belongs to keys()[index].
   [[nodiscard]] trace::RecordHeader* record(std::size_t index) {
     return present_.image.record(next_ + index);
   }
-  // Goes on by so many records of the present piece, which stay in memory up to the next refill().
+  // Passes so many records of the present piece, which stay in memory up to the next refill().
   void pass(std::size_t records) { next_ += records; }
 
-  // The record at that distance from the next one, in whatever piece; without a record where the
-  // stream ends before.
+  // The record at that distance from the next one, in any piece; without a record if the stream
+  // ends before.
   [[nodiscard]] PlacedRecord look_ahead(std::size_t distance);
   // The first record in memory whose key is no smaller, passed ones included, or look_ahead(0).
   [[nodiscard]] PlacedRecord first_from(std::uint64_t key);
 
   static constexpr std::uint64_t kNoHold = std::numeric_limits<std::uint64_t>::max();
-  // The place in the order of a call that has not returned (Extent::kReturned), or kNoHold. It is
-  // known once all records before it were read.
+  // The position of a call that has not returned (Extent::kReturned), or kNoHold. It is known once
+  // all records before it were read.
   [[nodiscard]] std::uint64_t hold() const { return hold_; }
   // Losses so far.
   [[nodiscard]] trace::ReadLosses losses() const;

@@ -44,7 +44,7 @@ class CodeOwners {
 
   [[nodiscard]] static bool fits(const Rule& rule, std::string_view path,
                                  std::string_view function);
-  // The first rule that fits and says who the owner is, or whether it is the user's.
+  // The first rule that fits and names the owner, or tells whether it is the user's.
   [[nodiscard]] const Rule* first_that_says(Says says, std::string_view path,
                                             std::string_view function) const;
 

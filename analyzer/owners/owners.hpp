@@ -8,11 +8,11 @@
 namespace gpumemtrace::analyzer {
 
 // The owner of code in the file `path`, by the file's name. Empty for code that only passes calls
-// on (a shared CUDA runtime): who called it, the immediate caller does not tell.
-// `executable` is the path of the process's own program.
+// on (a shared CUDA runtime): the immediate caller does not show the real one. `executable` is the
+// path of the process's own program.
 [[nodiscard]] std::string_view owner_of_module(std::string_view path, std::string_view executable);
 
-// The owner that a file's folder tells, for modules and Python files; empty if it tells none.
+// The owner by a file's folder, for modules and Python files; empty if the folder shows none.
 [[nodiscard]] std::string_view owner_of_folder(std::string_view path);
 
 // The owner of a function wherever it is linked into (NCCL in libtorch_cuda, say), by its
@@ -26,7 +26,7 @@ namespace gpumemtrace::analyzer {
 // keeps its buffers as long as the process lives.
 [[nodiscard]] bool is_users_own(std::string_view owner);
 
-// True for a shared CUDA runtime, whose callers are the ones that matter.
+// True for a shared CUDA runtime: its callers are the owners.
 [[nodiscard]] bool is_cuda_runtime(std::string_view path);
 
 // True for code that asks for memory on behalf of its caller: CUDA's driver and runtime, the C and
@@ -35,8 +35,8 @@ namespace gpumemtrace::analyzer {
 // The same for functions of a CUDA runtime that is linked in.
 [[nodiscard]] bool function_passes_calls_on(std::string_view function);
 
-// True for an interpreter of Python and what it calls foreign functions through: Python frames say
-// more than its own.
+// True for an interpreter of Python and the code through which it calls foreign functions: Python
+// frames show more than its own.
 [[nodiscard]] bool is_interpreter(std::string_view path);
 
 // True for native code that the user may have written: of no table, not of the system.

@@ -27,18 +27,18 @@ struct SiteName {
   std::uint64_t offset = 0;  // of the caller in the module
 };
 
-// Collects dictionary records in any order; questions are asked when all records are in.
+// Collects dictionary records in any order; answers are complete when all records are in.
 class Dictionary {
  public:
-  // Takes what is a dictionary record and ignores the rest.
+  // Takes dictionary records and ignores the rest.
   void add(const trace::RecordHeader& record);
-  // Another one where places that had come up before may have other names by now.
+  // Changes when sites that had come up before may have other names by now.
   [[nodiscard]] std::uint64_t names_version() const { return names_version_; }
 
   [[nodiscard]] SiteName name_of(const CallSite& site) const;
   // The function that the user's code called: `cudaMalloc` if a CUDA runtime stood in between.
   [[nodiscard]] std::string_view function_of(const CallSite& site) const;
-  // Empty if the process did not tell.
+  // Empty if the process did not record it.
   [[nodiscard]] std::string text(trace::TextKey key) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
   // A text whose parts are lines of their own.

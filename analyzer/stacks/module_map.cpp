@@ -23,7 +23,7 @@ std::string build_id_of(const trace::Module& record) {
 
 }  // namespace
 
-// Not unnamed: Index, which other files know of, has members of these types.
+// Not in the unnamed namespace: Index, which other files declare, has members of these types.
 namespace modules_by_time {
 
 // A module that lay around an address, and how well its time fits. The smallest is best: first
@@ -142,7 +142,7 @@ class ModuleMap::Index {
   }
 
   [[nodiscard]] const std::vector<Unloaded>& modules() const { return modules_; }
-  // Puts into `best` what is better.
+  // Replaces `best` by a better one.
   void find(std::uint64_t address, std::uint64_t time, modules_by_time::Candidate& best) const {
     const auto next = std::ranges::upper_bound(bounds_, address);
     if (next == bounds_.begin()) return;

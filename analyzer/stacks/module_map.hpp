@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file lay where in a process's address space, and when.
+// The files in a process's address space, with their addresses and times.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native halves of a process's stacks: return addresses, and when they were recorded.
+// The native halves of a process's stacks: return addresses, and the time of their recording.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 
 class NativeStacks {
  public:
-  // Keeps what has native frames.
+  // Keeps stacks with native frames.
   void add(const trace::Stack& record);
 
   // Innermost first; empty for kNone and for stacks without native frames.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which source line a byte code instruction belongs to, from a code object's line table. The form
-// of the table changed with CPython's versions:
+// Finds the source line of a byte code instruction, from a code object's line table. The form of
+// the table changed with CPython's versions:
 //
 //   3.9       co_lnotab: pairs of offset and line increments (Objects/lnotab_notes.txt)
 //   3.10      PEP 626 line table: ranges with line increments

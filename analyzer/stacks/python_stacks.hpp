@@ -38,8 +38,8 @@ class PythonStacks {
   [[nodiscard]] std::vector<PythonFrame> frames_of(trace::StackId stack) const;
   // True if both have Python frames, and the same ones.
   [[nodiscard]] bool are_same(trace::StackId stack, trace::StackId other) const;
-  // Blocks were allocated from it while PyTorch's autograd noted what a backward pass needs. False
-  // also if the recorder did not tell.
+  // True if blocks were allocated from it while PyTorch's autograd recorded for a backward pass.
+  // False also if the recorder did not know.
   [[nodiscard]] bool is_under_autograd(trace::StackId stack) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
   [[nodiscard]] bool has(trace::StackId stack) const { return stacks_.count(stack) != 0; }

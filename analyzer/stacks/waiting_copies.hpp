@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies behind which the caller waits at once, although the copy itself is asynchronous.
+// Copies for which the caller waits at once, although the copy itself is asynchronous.
 #pragma once
 
 #include <string_view>

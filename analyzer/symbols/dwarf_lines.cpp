@@ -17,7 +17,7 @@ constexpr std::size_t kMaxInlined = 64;
 // The most later ranges that may lie inside the range that contains the address.
 constexpr int kMaxNested = 64;
 
-// Entries that functions with code may stand in.
+// Entries that can contain functions with code.
 bool may_hold_functions(int tag) {
   switch (tag) {
     case DW_TAG_namespace:
@@ -144,7 +144,7 @@ void DwarfLines::list_units() {
     units_.push_back({die, false, {}});
     add_ranges(die, units_.size() - 1, unit_ranges_);
     if (unit_ranges_.size() != before) continue;
-    // A unit that does not say where its code lies: its functions do.
+    // If a unit does not give its addresses, its functions do.
     list_functions(units_.back());
     for (const Range& function : units_.back().functions) {
       unit_ranges_.push_back({function.begin, function.end, units_.size() - 1});

@@ -13,8 +13,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A function of the ELF symbol table. `name` lives as long as the file, as it stands there:
-// mangled.
+// A function of the ELF symbol table. `name` lives as long as the file, in mangled form as it
+// stands there.
 struct ElfFunction {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;  // 0 = not known
@@ -22,7 +22,7 @@ struct ElfFunction {
   std::uint8_t rank = 0;  // among names of one address the highest is the best
 };
 
-// - What the file holds is not trusted: whatever is wrong in it reads as absent.
+// - The file's content is not trusted: anything wrong in it reads as absent.
 // - Only regular files are opened, never pipes or devices.
 class ElfFile {
  public:

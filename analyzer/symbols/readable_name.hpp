@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of functions as people read them.
+// Names of functions in the form that people read.
 #pragma once
 
 #include <string>

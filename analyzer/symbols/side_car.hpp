@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of code, kept apart from the files that they were read from: what `gpumemtrace symbolize`
-// writes, for an analysis on a machine that does not have those files.
+// Names of code, kept apart from the files that they were read from: `gpumemtrace symbolize` writes
+// it, for an analysis on a machine that does not have those files.
 //
 //   {"format": "gpumemtrace-symbols", "version": 1, "modules": [
 //     {"build_id": "8a1f...", "path": "/opt/lib/libops.so", "offsets": {
@@ -28,8 +28,8 @@ class SideCar {
   void read(const std::filesystem::path& path);
   [[nodiscard]] Json to_json() const;
 
-  // nullptr if nothing is known about the place. Modules are compared by build-id, and by path
-  // if they have none.
+  // nullptr if nothing is known about the address. Modules are compared by build-id, and by path if
+  // they have none.
   [[nodiscard]] const std::vector<SymbolFrame>* find(const ModuleIdentity& module,
                                                      std::uint64_t offset) const;
   const std::vector<SymbolFrame>& add(const ModuleIdentity& module, std::uint64_t offset,

@@ -49,7 +49,7 @@ SymbolFiles::SymbolFiles(std::vector<fs::path> folders, bool use_debuginfod)
 std::vector<fs::path> SymbolFiles::code_candidates(const ModuleIdentity& module) const {
   const fs::path path(module.path);
   std::vector<fs::path> candidates = {path};
-  // Elsewhere only a build-id can tell that a file is the right one.
+  // In other places only a build-id shows that a file is the right one.
   if (module.build_id.empty()) return candidates;
   for (const fs::path& folder : folders_) {
     candidates.push_back(folder / ".build-id" / build_id_path(module.build_id));

@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// A file as the process had loaded it.
+// A file in the version that the process had loaded.
 struct ModuleIdentity {
   std::string path;
   std::string build_id;  // bytes, empty = it had none or the trace does not tell
@@ -28,9 +28,9 @@ struct FoundFiles {
   bool another_file_is_there = false;  // at the recorded path, with another build-id
 };
 
-// Looks in this order: the recorded path; the search folders, by build-id (.build-id/ab/cdef and
+// Searches in this order: the recorded path; the search folders, by build-id (.build-id/ab/cdef and
 // .build-id/ab/cdef.debug), by the whole path below them, and by the file's name; the places of the
-// system's debug packages; a debuginfod server, if that was asked for.
+// system's debug packages; a debuginfod server, if the user asked for that.
 class SymbolFiles {
  public:
   SymbolFiles(std::vector<std::filesystem::path> folders, bool use_debuginfod);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns places in modules into functions, files and lines.
+// Turns addresses in modules into functions, files and lines.
 #pragma once
 
 #include <cstdint>
