@@ -35,9 +35,8 @@ struct Preview {
 // The number of the writer's records in the packed file.
 [[nodiscard]] std::uint64_t record_count(const trace::WriterStream& stream);
 
-// Reads the clock records, the place of the process, its devices and the threads that waited in
-// backward passes ahead of all others: from the recorder's own writers, and from those with few
-// records.
+// Reads the clock records, the process's place and devices, and the threads that waited in backward
+// passes ahead of all others: from the recorder's own writers, and from those with few records.
 class PreviewReader {
  public:
   // Continues at its end, if the file was read before. False if it is another file, or lacks the
