@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of the framework's blocks by what they are for, as rows of the report tell them.
+// Bytes of the framework's blocks by category, as in rows of the report.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class CategorySums {
   void add(Category category, std::uint64_t bytes) {
     bytes_[static_cast<std::size_t>(category)] += bytes;
   }
-  // Every category, in their order; what is of unknown use comes last.
+  // Every category, in their order; unknown use comes last.
   [[nodiscard]] rows::NamedNumbers row() const {
     rows::NamedNumbers sums;
     for (std::size_t i = 1; i < kCategories; ++i) {

@@ -11,8 +11,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The user's Python frames of a stack around the model's call, outermost first: what keeps a graph
-// is seldom the model's own code.
+// The user's Python frames of a stack around the model's call, outermost first: a graph is seldom
+// kept by the model's own code.
 struct Place {
   rows::Growth* row = nullptr;  // none of one that did not grow
   std::vector<StackFrame> frames;
@@ -62,13 +62,13 @@ std::size_t common_frames(const Place& place, const Place& other) {
   return count;
 }
 
-// Both are called from one line, or from lines of one function.
+// True if both are called from one line, or from lines of one function.
 bool have_common_caller(const Place& place, const Place& other) {
   return !place.frames.empty() && !other.frames.empty() &&
          is_same_function(place.frames[0], other.frames[0]);
 }
 
-// Per step, if both are measured by steps: one of them may have gone on for longer.
+// Compared by step, if both are measured by steps: one of them may have gone on for longer.
 double pace_of(const rows::Growth& row, const rows::Growth& other) {
   const auto blocks = static_cast<double>(row.blocks);
   const bool by_step = row.steps.value_or(0) != 0 && other.steps.value_or(0) != 0;
@@ -140,7 +140,7 @@ rows::CodeLocation meeting_point(const std::vector<Place>& places) {
   return location;
 }
 
-// The first with all that grow with it, or with one that does.
+// The first site with all that grow with it, or with one that does.
 std::vector<Place> take_together(std::vector<Place>& left) {
   std::vector<Place> together = {left.front()};
   left.erase(left.begin());

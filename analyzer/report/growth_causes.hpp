@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which places grow together for one reason: a graph of autograd that is kept keeps what every
-// layer saved for backward, and who keeps results of a model keeps one of each call.
+// Finds sites that grow together for one reason: a kept graph of autograd keeps all that layers
+// saved for backward, and a program that keeps results of a model keeps one of each call.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace gpumemtrace::analyzer {
 // The frames of a stack by its id in the report, innermost first.
 using FramesOf = std::function<std::vector<StackFrame>(const std::string& stack)>;
 
-// A call stack whose blocks of the framework came while some place grew, in the order in which
-// the stacks asked for their last one.
+// A call stack whose blocks of the framework came while some site grew, in the order in which the
+// stacks asked for their last one.
 struct AllocatingStack {
   rows::OptionalText device;
   std::string stack;

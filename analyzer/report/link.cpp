@@ -11,7 +11,7 @@ struct Lane {
   double payload = 0;  // part of the bits that the line code leaves
 };
 
-// From the first generation on.
+// Index 0 is the first generation.
 constexpr auto kLanes = std::to_array<Lane>({{2.5e9, 8.0 / 10},
                                              {5e9, 8.0 / 10},
                                              {8e9, 128.0 / 130},

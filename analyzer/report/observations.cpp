@@ -28,7 +28,7 @@ struct ChurnSums {
   CallSite freed_at;  // those of that group
 };
 
-// Calls whose every use goes to the driver. Stream-ordered memory and the framework's blocks come
+// Functions that call the driver every time. Stream-ordered memory and the framework's blocks come
 // from pools and cost little.
 bool goes_to_the_driver(Kind kind) {
   switch (level_of(kind)) {
@@ -126,7 +126,7 @@ void observe_collected(const ReportContext& context, const ReportProcess& proces
   }
 }
 
-// Memory that no copy used says nothing of what was asked for.
+// Memory that no copy used does not show the size that was asked for.
 void observe_rounded_pinned_memory(const ReportContext& context, const ReportProcess& process,
                                    std::vector<rows::RoundedPinnedMemory>& list) {
   const ProcessModel& model = process.model();
@@ -196,7 +196,7 @@ struct GraphSums {
   std::vector<ReleasedAllocation> blocks;
   std::map<trace::StackId, std::uint64_t> by_stack;
 
-  // A graph comes with the layers, one block after the other, and goes at once.
+  // A graph grows with the layers, one block after the other, and is freed at once.
   [[nodiscard]] bool goes_at_once() const {
     std::vector<std::uint64_t> births;
     std::vector<std::uint64_t> ends;
@@ -308,7 +308,7 @@ void observe_contexts(const ReportContext& context, const ReportProcess& process
   }
 }
 
-// In the order in which the sites came.
+// Sites keep the order in which they came.
 void observe_allocating(const ReportContext& context, const ReportProcess& process,
                         std::vector<rows::AllocatingSite>& list) {
   std::map<Identity, std::size_t> index;

@@ -35,7 +35,7 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   const trace::ReadLosses& read = process.read_losses();
   const trace::TraceFile& file = process.file();
   Losses losses;
-  // The ring counts all drops of the run; gap records say what was dropped where.
+  // The ring counts all drops of the run; gap records have their times and kinds.
   losses.add(Loss::dropped_allocations, std::max(statistics.dropped.allocations, file.dropped(0)));
   losses.add(Loss::dropped_frees, std::max(statistics.dropped.frees, file.dropped(1)));
   losses.add(Loss::dropped_copies, std::max(statistics.dropped.copies, file.dropped(2)));

@@ -14,8 +14,8 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)>
     "argument", "boot",    "GPU",   "file",        "function", "host",   "layer", "library",
     "owner",    "program", "range", "suppression", "tensor",   "thread", "trace"};
 
-// Libraries that everybody has or can have, by the whole name before ".so": a longer name may be
-// a person's own.
+// Libraries that everyone has or can have, by the whole name before ".so": a longer name may be a
+// person's own.
 constexpr auto kPublicLibraries = std::to_array<std::string_view>({
     "ld-linux-aarch64",
     "ld-linux-x86-64",
@@ -121,7 +121,7 @@ std::string_view source_ending(std::string_view file) {
   return is_one_of(ending, kSourceEndings) ? ending : std::string_view();
 }
 
-// Which texts of a row are names; what is in other rows is gone through in turn.
+// The texts of a row that are names; other rows are walked in turn.
 class NameReplacer {
  public:
   explicit NameReplacer(Redaction& redaction) : redaction_(redaction) {}

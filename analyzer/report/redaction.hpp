@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces what tells of a user, a machine or a program's own code by names without meaning, so
-// that a report can be given away. docs/security.md says what is replaced and what stays.
+// Replaces names of a user, a machine or a program's own code by names without meaning, so that a
+// report can be given away. docs/security.md lists what is replaced and what stays.
 #pragma once
 
 #include <array>
@@ -34,11 +34,11 @@ enum class Secret {
 };
 
 // - Equal texts get equal names within a report: function-1, function-2, as they come.
-// - What is not known to be public is replaced. An empty text stays empty.
+// - Text that is not known to be public is replaced. An empty text stays empty.
 class Redaction {
  public:
   [[nodiscard]] std::string replace(Secret secret, const std::string& text);
-  // Every name that the records hold, in the order of the report. Findings are to be made of rows
+  // Replaces every name in the rows, in the order of the report. Findings must be made of rows
   // whose names are replaced already.
   void redact(rows::Report& report, rows::Observations& seen);
   void redact(std::vector<rows::Stack>& stacks);
@@ -50,7 +50,7 @@ class Redaction {
   [[nodiscard]] std::string replace_owner(const std::string& owner);
   // Each class of a path of layers.
   [[nodiscard]] std::string replace_layers(const std::string& layers);
-  // The nodes that PyTorch itself has stay.
+  // Nodes of PyTorch itself stay.
   [[nodiscard]] std::string replace_node(const std::string& node);
   // Replaces only those words of a sentence that are paths.
   [[nodiscard]] std::string replace_paths(const std::string& sentence);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peaks of each card: of all that is in use on it, and of what the job's processes hold.
+// The peaks of each card: of all memory in use on it, and of the memory of the job's processes.
 #include <algorithm>
 
 #include "analyzer/report/sections.hpp"
@@ -15,7 +15,7 @@ class PartList {
  public:
   explicit PartList(rows::CardPeak& row) : row_(row), rest_(row.bytes) {}
 
-  // At most what is left.
+  // At most the rest.
   void add(const rows::OptionalText& process, CardPartKind what, std::uint64_t bytes,
            const rows::OptionalText& owner = std::nullopt) {
     const std::uint64_t part = std::min(bytes, rest_);
@@ -80,8 +80,7 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   const CardPoint& point = curve.highest();
   const auto& processes = card.context.processes();
   rows::CardPeak row;
-  // The card's curve stands for the job's if that is not known: without what others are known to
-  // hold.
+  // If the job's curve is not known, the card's stands for it: without the known bytes of others.
   const bool is_cards = of == rows::PeakOf::kJob && &curve == &card.curves.of_card();
   const std::uint64_t others = is_cards && tells_processes ? point.other_bytes : 0;
   row.device = card.id;
@@ -89,7 +88,7 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   row.bytes = bounds.bytes - std::min(bounds.bytes, others);
   row.low_bytes = bounds.low_bytes - std::min(bounds.low_bytes, others);
   row.high_bytes = bounds.high_bytes - std::min(bounds.high_bytes, others);
-  // Nobody asked the driver: how much it took itself is not known.
+  // Without a sample of the driver its own bytes are not known.
   if (!curve.was_sampled()) row.high_bytes = std::max(row.high_bytes, card.total_bytes);
   row.is_exact = bounds.is_exact && !card.is_inexact;
   if (point.time != 0) row.time_ns = processes[point.process].time_ns(point.time);
@@ -115,14 +114,14 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   return row;
 }
 
-// NVML counts managed memory on the card for no process: the job holds at least what NVML says.
+// NVML counts managed memory on the card for no process: the job holds at least NVML's number.
 void leave_managed_open(const CardCurves::Curve& curve, rows::CardPeak& job) {
   job.low_bytes = std::min(job.high_bytes, curve.bounds().low_bytes);
   job.is_exact = job.is_exact && job.low_bytes == job.high_bytes;
 }
 
-// The job holds a part of what is in use on the card. Its own curve can lie above: when NVML was
-// asked, a call was under way whose memory it counted already. That memory went to the driver's
+// The job holds a part of the memory in use on the card. Its own curve can lie above: at NVML's
+// sample a call was running whose memory NVML had counted already. That memory went to the driver's
 // part.
 void limit(rows::CardPeak& job, std::uint64_t most_bytes) {
   job.low_bytes = std::min(job.low_bytes, most_bytes);

@@ -12,7 +12,7 @@ using Threads = std::vector<const NcclOwner*>;
 
 // Each communicator starts a thread that allocates when ranks are connected. The system numbers
 // threads in the order in which they start. So the threads belong to the communicators in their
-// order, where there are as many; else nothing tells which one a thread belongs to.
+// order, if there are as many; else it is not known which one a thread belongs to.
 Threads threads_of(const NcclMemory& nccl) {
   Threads threads;
   for (const auto& [thread_id, thread] : nccl.threads()) threads.push_back(&thread);

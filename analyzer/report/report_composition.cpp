@@ -70,7 +70,7 @@ rows::Composition compose(const ReportContext& context, const ReportProcess& pro
       by_owner[context.identity_of(process, holder).owner] += tally.bytes;
     }
   }
-  // Blocks in memory whose allocation the trace does not have explain nothing of the driver's.
+  // Blocks without their driver allocation in the trace explain nothing of the driver's number.
   const std::uint64_t framework_allocated = std::min(segment_bytes, parts.framework_allocated);
   std::uint64_t explained = segment_bytes + parts.pool_reserved;
   rows::Composition row;

@@ -113,7 +113,7 @@ Identity ReportContext::identity_of_site(const ReportProcess& process, const Cal
   return known == named.end() ? name_site(process, site) : known->second;
 }
 
-// With native frames the stack says who asked and where; without, the immediate caller does.
+// With native frames the stack shows the caller and its line; without, the immediate caller does.
 Identity ReportContext::name_site(const ReportProcess& process, const CallSite& site) const {
   const SiteName caller = process.model().program().dictionary().name_of(site);
   const bool through_runtime = caller.module.empty() || is_cuda_runtime(caller.module);

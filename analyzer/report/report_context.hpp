@@ -75,20 +75,20 @@ struct ReportProcess {
   }
 };
 
-// The places of one process by their names. Naming is slow, and several sections ask about these.
+// The sites of one process by their names. Naming is slow, and several sections ask for these.
 struct NamedSites {
   std::uint64_t version = 0;  // of the dictionary that they were named by
   std::map<CallSite, Identity> sites;
 };
 
 // Answers the questions that several sections ask. Built once all records are in, and constant from
-// then on: no answer depends on what was asked before. The symbolizer and the owners are borrowed.
+// then on: answers do not depend on each other. The symbolizer and the owners are borrowed.
 class ReportContext {
  public:
-  // `known`: by process, what an earlier context of the same job was asked; may be empty.
+  // `known`: by process, the answers of an earlier context of the same job; may be empty.
   ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
                 std::vector<NamedSites> known = {});
-  // For the next context of the job, when this one is not needed any more.
+  // Hands the answers to the next context of the job, when this one is no longer needed.
   [[nodiscard]] std::vector<NamedSites> take_names() { return std::move(named_sites_); }
 
   struct PhysicalDevice {
@@ -98,10 +98,10 @@ class ReportContext {
 
   [[nodiscard]] const std::vector<ReportProcess>& processes() const { return processes_; }
   [[nodiscard]] const std::vector<PhysicalDevice>& devices() const { return devices_; }
-  // No value for host memory and where the device is not known.
+  // No value for host memory and if the device is not known.
   [[nodiscard]] rows::OptionalText device_id(const ReportProcess& process,
                                              std::int32_t ordinal) const;
-  // A row on what the process has there.
+  // Fills in process and device of a row.
   template <class Row>
   [[nodiscard]] Row row_on(const ReportProcess& process, std::int32_t ordinal) const {
     Row row;
@@ -110,10 +110,10 @@ class ReportContext {
     return row;
   }
 
-  // Who the holder is to the reader of the report.
+  // The holder's identity for the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
   [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
-  // The framework's caching allocator, called from the stack.
+  // The identity of the framework's caching allocator, called from the stack.
   [[nodiscard]] Identity identity_of_framework(const ReportProcess& process,
                                                trace::StackId stack) const;
   [[nodiscard]] const StackNames& names_of(const ReportProcess& process) const {
@@ -144,14 +144,14 @@ class ReportContext {
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
 };
 
-// The process has loaded PyTorch.
+// True if the process has loaded PyTorch.
 [[nodiscard]] bool uses_pytorch(const ReportProcess& process);
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
-// The identity's place is that of the frame.
+// Gives the identity the place of the frame.
 void set_place(Identity& identity, const StackFrame& frame);
 // No value if nothing is known about the site.
 [[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
-// A second place that a row tells of.
+// A second line of code in a row.
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const CallSite& site);
@@ -165,12 +165,12 @@ void set_place(Identity& identity, const StackFrame& frame);
 [[nodiscard]] std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders,
                                                     std::uint64_t total_bytes);
 [[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
-// Memory that the process itself took: no mapping of some, and not another process's.
+// True for memory that the process itself took: no mapping of some, and not another process's.
 [[nodiscard]] constexpr bool is_own_memory(Level level) {
   return level != Level::kMapping && level != Level::kImported;
 }
 
-// Sorted by the number, largest first, none as 0; rows that are equal keep their order.
+// Sorts by the number, largest first, none as 0; equal rows keep their order.
 template <class Row, class Number>
 void sort_rows(std::vector<Row>& list, Number Row::*number) {
   std::ranges::stable_sort(list, std::greater(), [number](const Row& row) -> std::uint64_t {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes by stack: what flame graphs and other profiles are drawn from.
+// Bytes by stack: the data of flame graphs and other profiles.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// So many of the largest rows by each measure are shown; the others are one row together.
+// The number of largest rows by each measure that are shown; the others are one row together.
 constexpr std::size_t kMostRowsByMeasure = 300;
 
 constexpr auto kMeasures = std::to_array<std::uint64_t rows::Cost::*>(

@@ -15,7 +15,7 @@ CallSite most_frequent(const std::map<CallSite, std::uint64_t>& sites) {
   return most == sites.end() ? CallSite{} : most->first;
 }
 
-// The parts sum to the peak: what nobody can tell is unknown.
+// The parts sum to the peak: the rest without a known cause is unknown.
 std::vector<rows::DriverPart> parts_of(const ReportContext& context, const ReportProcess& process,
                                        const DriverUseOfDevice& use) {
   std::vector<rows::DriverPart> parts;

@@ -70,7 +70,7 @@ struct DevicePools {
   std::uint64_t peak_bytes = 0;  // sum of the highest points, which may be at different times
 };
 
-// The driver tells how much a pool holds, not how it lies.
+// The driver reports how much a pool holds, not its layout.
 rows::Fragmentation pool_row(const ReportContext& context, const ReportProcess& process,
                              std::int32_t device, Looked looked, std::uint64_t used_bytes,
                              rows::OptionalNumber reserved_bytes) {
@@ -100,7 +100,7 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
       rows::Fragmentation peak =
           pool_row(context, process, device, {rows::SnapshotAt::kPeak, sums.most.time},
                    sums.most.used_bytes, sums.most.reserved_bytes);
-      // Between two samples they may have held more.
+      // They may have held more between two samples.
       const bool was_seen = sums.most.reserved_bytes == pools.peak_bytes;
       peak.is_exact = !process.inexact.memory && was_seen;
       list.push_back(std::move(peak));

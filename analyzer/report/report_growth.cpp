@@ -83,7 +83,7 @@ std::vector<std::uint64_t> retained_minimum(const std::vector<History::Stretch>&
   return stays;
 }
 
-// By which it rose for good.
+// The bytes by which it rose for good.
 std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                       std::uint64_t History::Stretch::*low) {
   if (window.begin == window.end) return 0;
@@ -91,9 +91,9 @@ std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Grow
   return stays.back() - stays.front();
 }
 
-// It must rise in every part of the window, and not by next to nothing: a sawtooth rises for good
+// It must rise in every part of the window, and by a significant amount: a sawtooth rises for good
 // in its last tooth alone, however little its feet differ, and a cache that fills once rises in the
-// beginning. Only the numbers of bytes and calls.
+// beginning. Only the numbers of bytes and calls are set.
 rows::Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                        std::size_t allocating_end) {
   rows::Growth growth;
@@ -204,8 +204,8 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
   return passed;
 }
 
-// When the device is full if memory goes on rising so; no value if its size is not known, or
-// if it rose too shortly.
+// The time at which the device is full if memory goes on rising so; no value if its size is not
+// known, or if the rise was too short.
 rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
                                  const rows::OptionalText& id, const rows::Growth& growth) {
   const rows::Device* const device = rows::find_device(devices, id);

@@ -16,7 +16,7 @@ std::uint64_t mean_bytes(const TransferRow& sum) {
   return sum.count == 0 ? 0 : sum.bytes / sum.count;
 }
 
-// Most of it at device addresses that it has copied to or from before.
+// True if most of it is at device addresses that it has copied to or from before.
 bool is_a_loop(const TransferRow& sum) { return sum.repeated_bytes >= sum.bytes / 2; }
 
 bool between_host_and_device(const TransferKey& key) {
@@ -139,8 +139,8 @@ std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const Transfe
   }
 }
 
-// From a site's first copy to the end of its last. When those were that a checkpoint replaced is
-// not known: theirs is the whole run.
+// The time from a site's first copy to the end of its last. The times of copies that a checkpoint
+// replaced are not known: theirs is the whole run.
 std::uint64_t loop_ns(const ReportProcess& process, const TransferRow& sum) {
   const RunStatistics& run = process.model().statistics();
   const std::uint64_t first = sum.single_ones_are_gone ? run.first_time : sum.times.least;

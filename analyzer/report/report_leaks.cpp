@@ -55,7 +55,7 @@ class LeakList {
     const bool at_will = !teardown.at_exit && leak != LeakClass::kFrameworkCache;
     add(holder, teardown, at_will ? LeakClass::kContextDestroyed : leak, tally);
   }
-  // Once all rows are there.
+  // Called once all rows are there.
   void count_allocations() {
     const Accounts& accounts = process_.model().accounts();
     std::map<MadeKey, Made> made;
@@ -148,7 +148,7 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
-// No value also if the trace alone made up the steps: their numbers mean nothing to the reader.
+// No value also if the steps are made up from the trace: their numbers mean nothing to the reader.
 rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t model_time) {
   const Steps& steps = process.model().program().steps();
   return steps.source() == StepSource::kPeriod ? std::nullopt : steps.step_at(model_time);

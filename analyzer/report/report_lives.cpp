@@ -59,8 +59,8 @@ Histogram::Row allocated_in(const Accounts& accounts, const Account& account) {
   return sum;
 }
 
-// A row for each range that has something, and one for what is in none, so that the rows sum to
-// what was allocated.
+// A row for each range that has something, and one for allocations in no range, so that the rows
+// sum to all that were allocated.
 template <class Row>
 void add_histogram(const ReportContext& context, const ReportProcess& process,
                    const Account& account, const Histogram& histogram,
@@ -90,7 +90,7 @@ void add_histogram(const ReportContext& context, const ReportProcess& process,
   list.push_back(std::move(row));
 }
 
-// Their rows without a place, but with the stack.
+// Their rows with the stack, but without a site.
 using TemporariesBySite = std::map<SiteKey, rows::Temporary>;
 
 TemporariesBySite sum_temporaries(const ReportContext& context, const ReportProcess& process) {

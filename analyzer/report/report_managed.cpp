@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory that moves: what the driver migrated, by who allocated it.
+// Managed memory that the driver migrated, by the site that allocated it.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -17,7 +17,7 @@ std::string_view name_of_cupti_kind(std::uint32_t kind) {
   return kind < kNames.size() ? kNames[kind] : kNames[0];
 }
 
-// Why memory that no recorded call allocates is no hole in the recording; no value where it may be.
+// The reason why memory without a recorded call is no hole in the recording; no value if it may be.
 rows::OptionalText explanation_of(const DisagreementKey& key) {
   if (key.what != Disagreement::kMissingInTrace) return std::nullopt;
   const std::string_view kind = name_of_cupti_kind(key.cupti_kind);

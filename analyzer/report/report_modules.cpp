@@ -16,10 +16,10 @@ struct LayerSums {
     categories.add(category, more.bytes);
   }
 };
-// By the classes from the model to the layer, and its name if that is known.
+// The layer's path by classes from the model on, and its name if that is known.
 using SumsByLayers = std::map<std::pair<std::string, std::string>, LayerSums>;
 
-// By the stack of each block, and what the program named by the layer that it said.
+// By the stack of each block; blocks that the program named by the layer that it gave.
 SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& process,
                            const Account& account) {
   SumsByLayers sums;

@@ -7,7 +7,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// By the driver's last word, and what the process itself has taken or given back since.
+// By the driver's last sample, and the bytes that the process itself has taken or freed since.
 rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   const DriverSample& sample = snapshot.sample;
   if (sample.time == 0 || sample.total_bytes == 0) return std::nullopt;
@@ -16,8 +16,8 @@ rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   return free > sample.total_bytes ? std::nullopt : rows::OptionalNumber(free);
 }
 
-// Free memory as the one who failed saw it: inside the framework's segments if there are any,
-// else on the device by the driver's last word.
+// The free memory that the failed request saw: inside the framework's segments if there are any,
+// else on the device by the driver's last sample.
 void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
   row.device_free_bytes = device_free_bytes(snapshot);
   if (snapshot.fragmentation && snapshot.fragmentation->reserved_bytes != 0) {

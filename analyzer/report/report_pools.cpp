@@ -128,7 +128,7 @@ void add_driver_pools(const ReportContext& context, const ReportProcess& process
     const std::string name = pool.is_default ? "default" : "pool" + std::to_string(++made);
     rows::PoolRow row = row_of(context, process, pool.device, "driver:" + name);
     row.kind = rows::PoolKind::kDriver;
-    // Unless the driver was asked, it holds at least what was allocated.
+    // Without a sample of the driver, it holds at least the allocated bytes.
     row.basis = pool.sampled ? rows::RowBasis::kExact : rows::RowBasis::kInferred;
     set_origin(context, process, pool.created_at, row);
     row.reserved_peak_bytes = std::max(pool.reserved_peak_bytes, most);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds what is live, of a job that goes on.
+// The holders of live memory, for a job that goes on.
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {

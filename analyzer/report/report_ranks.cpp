@@ -10,8 +10,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A rank is measured at the first of these that it used: what it works with, not what that is made
-// of.
+// A rank is measured at the first of these levels that it used: the memory that it works with, not
+// the memory that this is made of.
 constexpr std::array kLevels = {Level::kFramework, Level::kDriver, Level::kPool};
 
 template <class Row>

@@ -12,7 +12,7 @@ namespace {
 // In the order in which they are tried. The first needs no knowledge of the program.
 constexpr const char* kSettings[] = {"expandable_segments:True", "", "max_split_size_mb:128",
                                      "roundup_power2_divisions:4"};
-// Without a refused request, as many of them.
+// The number of them without a refused request.
 constexpr std::size_t kSettingsForPeak = 2;
 
 // Times of steps on a core of 2024, in nanoseconds: only their proportions count.
@@ -35,7 +35,7 @@ std::uint64_t block_events(const ProcessModel& model) {
   return 2 * allocations;
 }
 
-// Reckoned, not timed, so that the same trace gives the same report. Empty if even one setting
+// Estimated, not timed, so that the same trace gives the same report. Empty if even one setting
 // takes too long.
 replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refused) {
   const std::uint64_t events = block_events(process.model());

@@ -21,8 +21,8 @@ const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device)
   return nullptr;
 }
 
-// The one that ran out of memory first, else the one with the most reserved: a map of each would be
-// more than all the rest of the report.
+// The device that ran out of memory first, else the one with the most reserved: a map of each would
+// be more than all the rest of the report.
 Place telling_place(const ReportContext& context) {
   Place place;
   const auto rank_of = [](const Place& one) {

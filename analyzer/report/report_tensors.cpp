@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxTensors = 100;  // of a process and device
 constexpr std::size_t kMaxOtherNames = 15;
 
-// `row` is blank.
+// `row` is empty.
 rows::Tensor describe(rows::Tensor row, const Steps& texts, const std::vector<TensorName>& names,
                       const Tally& tally) {
   const TensorName& first = names.front();

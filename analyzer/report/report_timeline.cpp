@@ -50,7 +50,7 @@ bool knows_pools(const ProcessModel& model, std::int32_t device) {
   });
 }
 
-// One row of timeline[] as it is made.
+// Makes one row of timeline[].
 class TimelineRow {
  public:
   TimelineRow(const ReportContext& context, const ReportProcess& process, const Account& account)
@@ -136,7 +136,7 @@ class TimelineRow {
     return row;
   }
 
-  // A bucket in which nothing changed is joined with one before it that is so, too.
+  // A bucket without a change is joined with one before it that has none, either.
   void add_buckets(const rows::NamedNumbers& names, const std::vector<TimeBucket>& buckets,
                    const Parts& parts, std::vector<rows::TimelineBucket>& list) const {
     const RunStatistics& statistics = process_.model().statistics();
@@ -149,7 +149,7 @@ class TimelineRow {
     for (std::size_t i = timeline_.first(); i < count; ++i) {
       const TimeBucket& bucket = buckets[i];
       const std::uint64_t end = std::min(grid.start_of(i + 1), last);
-      // The first allocation is yet to come.
+      // The first allocation is still to come.
       if (bucket.is_quiet && list.empty() && bucket.max_bytes == 0) continue;
       if (bucket.is_quiet && was_quiet) {
         list.back().end_ns = process_.known_time_ns(end);

@@ -25,7 +25,7 @@ rows::OptionalNumber number_in(const std::string& text) {
   return value;
 }
 
-// The file has a name of its own beside it, so its folders are left out.
+// The file's own name stands beside it, so its folders are left out.
 std::string reason_of(const UnreadableTrace& trace) {
   std::string reason = trace.reason;
   const std::string path = trace.path.string();
@@ -99,7 +99,7 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
   return text;
 }
 
-// Remarks of the recorder, and on how much of the process's end is known.
+// Remarks of the recorder, and on how much is known of the process's end.
 std::vector<std::string> notes_on(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().program().dictionary();
   std::vector<std::string> notes(dictionary.notes().begin(), dictionary.notes().end());

@@ -11,7 +11,7 @@ namespace {
 // The most single lines; the rest is in one row.
 constexpr std::size_t kMaxSites = 200;
 
-// Those of different callers that read the same to the user are one.
+// Copies of different callers that read the same to the user are one.
 using CopiesByFunction = std::map<std::pair<std::string, TransferKey>, TransferRow>;
 
 CopiesByFunction copies_by_function(const ReportProcess& process) {

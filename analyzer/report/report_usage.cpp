@@ -57,7 +57,7 @@ std::string pool_name(const ledger::MappedArray<PoolState>& pools, std::uint32_t
 rows::Reserved pool_reserved(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
   const PoolState& pool = pools[index];
   rows::Reserved reserved;
-  // Without a word of the driver only a lower bound is known, which is no answer.
+  // Without a sample of the driver only a lower bound is known, which is no answer.
   if (pool.sampled) {
     reserved.peak_bytes = pool.reserved_peak_bytes;
     reserved.bytes_at_end = pool.reserved_bytes;
@@ -121,7 +121,7 @@ void for_each_peak(const ReportContext& context, Visit&& visit) {
   }
 }
 
-// Without who held it.
+// The same without holders.
 rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
                     const Account& account) {
   auto row = context.row_on<rows::Peak>(process, account.device);

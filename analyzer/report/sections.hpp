@@ -28,14 +28,14 @@ namespace gpumemtrace::analyzer {
 // report_usage.cpp
 [[nodiscard]] std::vector<rows::Usage> report_usage(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
-// The same without who held it.
+// The same without holders.
 [[nodiscard]] std::vector<rows::Peak> report_peak_bytes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
 // report_modules.cpp: modules[], the framework's peaks by layer
 [[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
 
-// report_tensors.cpp: tensors[], what the program named of the framework's peaks
+// report_tensors.cpp: tensors[], named by the program at the framework's peaks
 [[nodiscard]] std::vector<rows::Tensor> report_tensors(const ReportContext& context);
 
 // report_composition.cpp
@@ -53,7 +53,7 @@ namespace gpumemtrace::analyzer {
 // report_pools.cpp: pools of the framework's allocator and of the driver
 [[nodiscard]] std::vector<rows::PoolRow> report_pools(const ReportContext& context);
 
-// report_communicators.cpp: what NCCL allocated, by communicator
+// report_communicators.cpp: allocations of NCCL, by communicator
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
 // report_leaks.cpp; without growth
@@ -65,7 +65,7 @@ namespace gpumemtrace::analyzer {
 // report_costs.cpp
 [[nodiscard]] std::vector<rows::Cost> report_costs(const ReportContext& context);
 
-// report_allocations.cpp: what the models logged
+// report_allocations.cpp: the allocations that the models logged
 [[nodiscard]] std::vector<rows::AllocationHistory> report_allocations(const ReportContext& context);
 
 // report_handles.cpp
@@ -81,7 +81,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
                                                          const Thresholds& thresholds);
 
-// report_replays.cpp: no section, but what findings say of other settings
+// report_replays.cpp: no section, but replays of other settings for findings
 [[nodiscard]] std::vector<rows::ReplayedAllocator> report_replays(
     const ReportContext& context, const std::vector<rows::AllocatorToReplay>& allocators);
 
@@ -98,7 +98,7 @@ namespace gpumemtrace::analyzer {
 // report_transfers.cpp; without hotspots
 [[nodiscard]] rows::Transfers report_transfers(const ReportContext& context);
 
-// report_activity.cpp: what CUPTI reported
+// report_activity.cpp: CUPTI's reports
 [[nodiscard]] rows::Cupti cupti_row(const ReportProcess& process);
 [[nodiscard]] std::vector<rows::Stream> report_streams(const ReportContext& context);
 // transfers.unjoined
@@ -134,7 +134,7 @@ struct BlocksWanted {
 [[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
                                                        const BlocksWanted& wanted);
 
-// report_present.cpp: who holds what is live now, one row for what has one place and use
+// report_present.cpp: holders of live memory now, one row for each site and use
 [[nodiscard]] std::vector<rows::BlockAt> report_live_memory(const ReportContext& context);
 
 // report_ranks.cpp: of processes, devices, usage, peak and leaks
@@ -147,7 +147,7 @@ struct BlocksWanted {
 // report_oom.cpp
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);
 
-// observations.cpp: what rules look at beside the report
+// observations.cpp: input of rules beside the report
 [[nodiscard]] rows::Observations observe(const ReportContext& context,
                                          const Thresholds& thresholds);
 

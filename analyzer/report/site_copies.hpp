@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies by the line that made them, and what CUPTI's records say of them.
+// Copies by the line that made them, with CUPTI's records about them.
 #pragma once
 
 #include <compare>
@@ -46,7 +46,7 @@ struct GpuView {
 };
 [[nodiscard]] GpuView gpu_view(const ReportProcess& process, const TransferRow& sum);
 
-// To so many parts of one, as rows tell it.
+// Rounds to so many parts of one, as in rows.
 [[nodiscard]] std::optional<double> rounded(const std::optional<double>& value, double parts);
 
 }  // namespace gpumemtrace::analyzer

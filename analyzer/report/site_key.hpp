@@ -20,7 +20,7 @@ struct SiteKey {
   friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
 };
 
-// The origin of a row that sums several stacks of one site, of which `stack` stands for all.
+// The origin of a row that sums several stacks of one site; `stack` stands for all of them.
 [[nodiscard]] inline rows::Origin origin_with_stack(const Identity& identity,
                                                     const std::string& stack) {
   rows::Origin origin = origin_of(identity);
@@ -38,7 +38,7 @@ void add_place(Row& row, const ReportContext& context, const ReportProcess& proc
   row.origin = origin_with_stack(site.identity, row.origin.stack.value_or(""));
 }
 
-// Takes the stack out of an identity that is to be summed by.
+// Takes the stack out of an identity, so that it can be a key.
 [[nodiscard]] inline std::string take_stack(Identity& identity) {
   return std::exchange(identity.stack, std::string());
 }

@@ -80,7 +80,7 @@ std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
   const PythonStacks& stacks = model_.program().dictionary().python_stacks();
   std::vector<PythonFrame> frames = stacks.frames_of(parts.python);
   if (parts.is_inferred) {
-    // Python code on a thread of the engine: then come the frames of who waits for it.
+    // Python code on a thread of the engine: the frames of the waiting thread follow.
     const std::vector<PythonFrame> own = stacks.frames_of(parts.own);
     frames.insert(frames.begin(), own.begin(), own.end());
   }

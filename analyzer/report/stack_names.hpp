@@ -31,7 +31,7 @@ class StackNames {
   StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners);
 
   [[nodiscard]] bool has_native_frames(trace::StackId stack) const;
-  // Its own or inferred ones.
+  // The stack's own frames, or inferred ones.
   [[nodiscard]] bool has_python_frames(trace::StackId stack) const;
   // Innermost first, native before Python.
   [[nodiscard]] std::vector<StackFrame> frames_of(trace::StackId stack) const;
@@ -41,7 +41,7 @@ class StackNames {
   [[nodiscard]] std::optional<StackFrame> users_frame(trace::StackId stack) const;
   // The innermost frame of the user's Python that calls the model which the stack runs in.
   [[nodiscard]] std::optional<StackFrame> models_caller(trace::StackId stack) const;
-  // Autograd noted there what a backward pass needs.
+  // True if autograd recorded there for a backward pass.
   [[nodiscard]] bool is_under_autograd(trace::StackId stack) const;
   // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
   [[nodiscard]] std::string autograd_node_of(trace::StackId stack) const;
@@ -49,11 +49,11 @@ class StackNames {
   // The layers of a model that it runs in, as layers_of() writes them.
   [[nodiscard]] std::string layers_of(trace::StackId stack) const;
 
-  // A framework's function in the stack waits for the copy that was made from it.
+  // True if a framework's function in the stack waits for the copy that was made from it.
   [[nodiscard]] bool waits_for_copy(trace::StackId stack) const;
 
-  // The thread whose Python frames stand in for those that the stack has not, or stand behind its
-  // own; nullopt if none do.
+  // The thread whose Python frames stand in for missing ones, or stand behind its own; nullopt if
+  // none do.
   [[nodiscard]] std::optional<ThreadName> inferred_from(trace::StackId stack) const;
   [[nodiscard]] ThreadName thread_of(trace::StackId stack) const;
 
