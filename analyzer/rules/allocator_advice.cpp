@@ -6,7 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Less than this part of what is reserved is not worth a change.
+// A change that saves less than this part of the reserved bytes is not worth it.
 constexpr std::uint64_t kLeastSavingDivisor = 20;
 
 const rows::ReplayedAllocator* find(const rows::Observations& seen, const std::string& process,

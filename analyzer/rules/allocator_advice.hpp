@@ -12,7 +12,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// The replay of a device's allocator; nullptr if nothing is proven, or nothing else was tried.
+// The replay of a device's allocator; nullptr if its rules are not confirmed, or no other setting
+// was tried.
 [[nodiscard]] const rows::ReplayedAllocator* replay_of(const rows::Observations& seen,
                                                        const std::string& process,
                                                        const rows::OptionalText& device);
@@ -25,7 +26,7 @@ namespace gpumemtrace::analyzer {
 // recorded one in every replay. nullptr if none does, or a request would fail that was met.
 [[nodiscard]] const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator);
 
-// A setting that may or may not do so, by sizes that are not known; nullptr if none may.
+// A setting that may or may not do so, depending on unknown sizes; nullptr if none may.
 [[nodiscard]] const rows::ReplayedSetting* undecided_setting(
     const rows::ReplayedAllocator& allocator);
 
@@ -48,7 +49,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::string set_text(const rows::ReplayedSetting& setting);
 // "expandable_segments:True", "PyTorch's defaults".
 [[nodiscard]] std::string name_of_setting(const rows::ReplayedSetting& setting);
-// "(replayed)", "(replayed; sizes sampled)": how something is known.
+// The basis of a number: "(replayed)", "(replayed; sizes sampled)".
 [[nodiscard]] std::string basis_text(const rows::ReplayedSetting& setting);
 // "2.7 GiB reserved at most instead of 3.6 GiB (replayed)".
 [[nodiscard]] std::string reserved_text(const rows::ReplayedSetting& setting,

@@ -10,14 +10,14 @@
 
 namespace gpumemtrace::analyzer {
 
-// A flag, a counter or a small table has less.
+// A flag, a counter or a small table has fewer bytes.
 inline constexpr std::uint64_t kLeastLeakOfNote = 64 * 1024;
 
 // A finding of the rule, with its severity and confidence.
 [[nodiscard]] rows::Finding finding_of_rule(Rule rule);
 
-// The same at the place that a row names: process, device, level and origin, as far as rows of its
-// type have them.
+// The same at the place of a row: process, device, level and origin, as far as rows of its type
+// have them.
 template <class Row>
 [[nodiscard]] rows::Finding finding_at(Rule rule, const Row& row) {
   rows::Finding finding = finding_of_rule(rule);
@@ -28,8 +28,8 @@ template <class Row>
   return finding;
 }
 
-// The same for the same fault in every run: of rule, owner, function and file's base name. Line
-// numbers, addresses and sizes are not in it.
+// A fingerprint that the same fault has in every run: from rule, owner, function and file's base
+// name. Line numbers, addresses and sizes are not in it.
 [[nodiscard]] std::string fingerprint_of(const rows::Finding& finding);
 
 // "1 copy", "3 copies".
@@ -37,8 +37,8 @@ template <class Row>
                                      std::string_view many);
 // "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
 [[nodiscard]] std::string site_text(const std::optional<rows::Site>& site);
-// The same of a row's second place; empty if the row does not know it, or where it knows the
-// line of its own site and of this one not more than a library.
+// The same for a row's second place; empty if the row does not have it, or if it has the line of
+// its own site but of this one only a library.
 [[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
                                         const std::optional<rows::Site>& own = std::nullopt);
 

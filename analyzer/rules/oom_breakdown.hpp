@@ -18,8 +18,8 @@ namespace gpumemtrace::analyzer {
 // its message; empty if nothing is known.
 [[nodiscard]] std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown);
 
-// PyTorch refused the request by itself (torch.cuda.set_per_process_memory_fraction): it did not
-// ask the driver, which had room for the largest segment that it would have asked for.
+// True if PyTorch refused the request by itself (torch.cuda.set_per_process_memory_fraction): it
+// did not ask the driver, which had room for the largest segment that it would have asked for.
 [[nodiscard]] bool reached_own_limit(const rows::Oom& failure);
 
 // "0 bytes free in PyTorch's cache, 5.1 GiB free on the device": what was free, in `size`'s digits;

@@ -9,7 +9,7 @@
 namespace gpumemtrace::analyzer {
 
 // Errors come before warnings, and these before infos. Within a severity failures and leaks come
-// first; the others follow by what they save: the larger one of bytes as a share of the job's peak
+// first; the others follow by their savings: the larger one of bytes as a share of the job's peak
 // on the finding's device and of time as a share of the recorded time of its process.
 void sort_by_savings(const rows::Report& report, std::vector<rows::Finding>& findings);
 

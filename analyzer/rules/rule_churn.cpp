@@ -94,7 +94,8 @@ rows::Finding finding_of(const Cause& cause) {
   const rows::ChurningSite& row = cause.sum;
   const bool pinned = row.level == Level::kHost;
   rows::Finding finding = finding_at(pinned ? Rule::kPinnedChurn : Rule::kAllocationChurn, row);
-  // A library's own, such as XLA's while it looks for the fastest kernels: nothing to be changed.
+  // A library's own churn, such as XLA's while it searches the fastest kernels: it cannot be
+  // changed.
   if (!row.origin.site) finding.severity = Severity::kInfo;
   const std::string kind(name_of(row.kind));
   const std::string time = duration_text(row.time_in_calls_ns);
@@ -109,7 +110,7 @@ rows::Finding finding_of(const Cause& cause) {
       ". The calls took " + time +
       (pinned ? "; each of them locks pages." : "; a free of such memory also waits for the GPU.");
   if (is_pytorch(row) && !freed.empty()) {
-    // The change is to be made where the cache is given back.
+    // The change belongs to the line that frees the cache.
     finding.origin.site = row.freed_at->site;
     finding.origin.stack = row.freed_at->stack;
     finding.title = freed + " makes PyTorch ask the driver for memory again and again, " + often;
@@ -139,8 +140,8 @@ bool are_of_one_kind(const rows::ChurningSite& a, const rows::ChurningSite& b) {
          a.origin.owner == b.origin.owner;
 }
 
-// PyTorch's cache is given back at one line, whichever lines ask the driver again. Lines of a
-// program that allocate equally often run in one loop: to keep their buffers is one change.
+// PyTorch's cache is freed at one line, whichever lines ask the driver again. Lines of a program
+// that allocate equally often run in one loop: keeping their buffers is one change.
 bool have_one_cause(const rows::ChurningSite& a, const rows::ChurningSite& b) {
   if (!are_of_one_kind(a, b)) return false;
   if (is_pytorch(a)) return a.freed_at && b.freed_at && a.freed_at->site == b.freed_at->site;

@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Communicators that one place made on one device, and that lived at once.
+// Communicators that one site made on one device, and that lived at once.
 struct Pile {
   const rows::Communicator* first = nullptr;
   std::uint64_t count = 0;

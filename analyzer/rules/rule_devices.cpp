@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which process uses which device, and pools in which a trace cannot see.
+// The processes on each device, and pools that a trace cannot see into.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -115,13 +115,13 @@ rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std:
   return finding;
 }
 
-// The processes with a local rank, and whose device is whose.
+// The processes with a local rank, and the owner of each device.
 struct LocalRanks {
   std::map<std::string, BytesByDevice> bytes;
   std::map<std::uint64_t, const rows::Process*> by_rank;
   std::map<std::string, const rows::Process*> owner_of_device;
 
-  // The rank whose device it is; nullptr if it is nobody's, or the process's own.
+  // The rank that owns the device; nullptr if none does, or the process itself.
   [[nodiscard]] const rows::Process* other_owner(const std::string& device,
                                                  const rows::Process& process) const {
     const auto owner = owner_of_device.find(device);
@@ -218,7 +218,7 @@ std::map<std::string, Taken> taken_by_process(const rows::Report& report) {
   return taken;
 }
 
-// Processes that made their contexts on one device at one place, and nearly nothing in them.
+// Processes that made their contexts on one device at one site, and nearly no memory in them.
 struct IdleContexts {
   std::string device;
   rows::OptionalLocation opened_at;

@@ -46,7 +46,7 @@ bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) 
          row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kParts;
 }
 
-// Private pools of graphs are what such a process reserves, and no setting changes them.
+// Such a process reserves private pools of graphs, and no setting changes them.
 bool has_private_pools(const rows::Fragmentation& row, const rows::Report& report) {
   return std::ranges::any_of(report.pools, [&](const rows::PoolRow& pool) {
     return pool.kind == rows::PoolKind::kGraph && pool.process == row.process &&
@@ -54,7 +54,7 @@ bool has_private_pools(const rows::Fragmentation& row, const rows::Report& repor
   });
 }
 
-// A refused request would have been met: the setting may reserve as much, and do more with it.
+// A refused request would have been met: the setting may reserve as much, with more use.
 const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocator& allocator) {
   for (std::size_t i = 0; i < allocator.refused.size(); ++i) {
     if (!allocator.refused[i].is_replayed) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of two kinds: forward passes that keep what only a backward pass needs, and CUDA graphs
-// that pile up.
+// Graphs of two kinds: forward passes that keep blocks that only a backward pass needs, and CUDA
+// graphs that pile up.
 #include <algorithm>
 #include <string>
 
@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Fewer blocks are what any pass works with; from fewer lines, a cache of keys and values, which is
+// Any pass works with fewer blocks; blocks of fewer lines are a cache of keys and values, which is
 // made with autograd or without.
 constexpr std::uint64_t kFewestBlocks = 8;
 constexpr std::uint64_t kFewestPlaces = 3;
@@ -45,12 +45,12 @@ bool is_graph(const rows::GraphWithoutBackward& row) {
   return row.count >= kFewestBlocks && row.places >= kFewestPlaces && row.goes_at_once;
 }
 
-// At the peak of a training, what waits for its backward pass lies beside it.
+// At the peak of a training, blocks that wait for its backward pass lie beside it.
 bool is_training(const rows::GraphWithoutBackward& row) {
   return row.activation_bytes * 10 > row.bytes;
 }
 
-// A graph that is made to be used is launched more often.
+// A graph that is made for use is launched more often.
 constexpr std::uint64_t kFewLaunches = 3;
 
 const rows::DriverMemory* driver_memory_of(const rows::Report& report,

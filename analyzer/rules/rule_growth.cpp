@@ -12,7 +12,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// "28 blocks of 256.0 KiB": what came to stay.
+// "28 blocks of 256.0 KiB": the retained memory.
 std::string blocks_text(const rows::Growth& row) {
   if (row.blocks == 0) return size_text(row.bytes);
   return count_text(row.blocks, "block", "blocks") + " of " + size_text(row.bytes / row.blocks) +
@@ -211,8 +211,8 @@ std::string outlook_text(const Outlook& outlook) {
          count_text(static_cast<std::uint64_t>(*outlook.seconds / kDay), "day", "days") + '.';
 }
 
-// A warning has a consequence: in this run at least a hundredth of the device, or what is left of
-// it is used up within 100,000 steps, or, if no steps are known, within a day.
+// A warning has a consequence: in this run at least a hundredth of the device, or the rest of it is
+// used up within 100,000 steps, or, if no steps are known, within a day.
 void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
   constexpr std::uint64_t kParts = 100;
   constexpr double kManySteps = 1e5;
@@ -250,7 +250,7 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
                    ", and did not come back while the program went on allocating there." +
                    forecast_text(row);
   const bool tensors = row.level == Level::kFramework;
-  // The change first: a summary cuts the end.
+  // The change comes first: a summary cuts the end.
   finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + frees_text(row) +
                 " Growth would stop (inferred).";
   judge_severity(report, row, finding);
@@ -280,7 +280,7 @@ void join_leak(const rows::Growth& row, rows::Finding& growth, Findings& finding
 // Rows with one `kept_at`, largest first.
 using GrowthCause = std::vector<const rows::Growth*>;
 
-// All of them as one.
+// All of them as one finding.
 rows::Growth sum_of(const GrowthCause& cause) {
   rows::Growth sum = *cause.front();
   sum.origin.site = sum.kept_at->site;

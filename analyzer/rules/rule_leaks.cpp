@@ -41,7 +41,7 @@ constexpr std::array kHandleFunctions = {
                  "cuGraphExecDestroy"},
 };
 
-// The one whose counterpart the site called.
+// The free function whose counterpart the site called.
 std::string name_of(const FreeFunction& function, const std::optional<rows::Site>& site) {
   const bool driver = site && site->api && !site->api->starts_with("cuda");
   return std::string(driver ? function.driver : function.runtime);
@@ -78,7 +78,7 @@ SiteOutcome outcome_of(const rows::OpenHandles& row) {
           row.last_opened_ns, row.closed, "opened",          "released"};
 }
 
-// ", 1 of 3 allocations there": how many of what a site made were not given back, where some were.
+// ", 1 of 3 allocations there": how many allocations of a site were not freed, if some were.
 std::string share_text(const SiteOutcome& outcome, std::string_view what) {
   if (!outcome.made_count || *outcome.made_count <= outcome.count) return {};
   return ", " + std::to_string(outcome.count) + " of " + std::to_string(*outcome.made_count) + ' ' +
@@ -95,14 +95,14 @@ std::string teardown_text(const rows::ExitLeak& row) {
   return place.empty() ? text : text + " at " + place;
 }
 
-// "made at 2.6 ms in step 3"; empty of several, and if that is not known.
+// "made at 2.6 ms in step 3"; empty for several, and if that is not known.
 std::string allocated_at_text(const SiteOutcome& outcome) {
   if (!outcome.first_time_ns || outcome.count != 1) return {};
   return "made at " + duration_text(*outcome.first_time_ns) +
          (outcome.first_step ? " in step " + std::to_string(*outcome.first_step) : std::string());
 }
 
-// "the last one, made at 2.6 ms,": which of its site's the row is about.
+// "the last one, made at 2.6 ms,": the allocations of the site that the row is about.
 std::string remaining_text(const SiteOutcome& outcome) {
   const bool is_last = outcome.last_made_ns && outcome.first_time_ns == outcome.last_made_ns;
   const std::string made = allocated_at_text(outcome);
@@ -152,11 +152,11 @@ std::string allocations_text(const rows::ExitLeak& row) {
          std::string(name_of(row.kind)) + " memory";
 }
 
-// `before`: when it is too late, if the end of a context took the memory.
+// `before`: the time after which it is too late, if the end of a context took the memory.
 std::string fix_for_exit(const rows::ExitLeak& row, const std::string& before) {
   const std::string free = free_function(row);
   const std::string what = "what " + site_text(row.origin.site) + " allocates";
-  // A program that calls the driver itself has no object that would do it.
+  // A program that calls the driver itself has no object that would free it.
   const bool by_object = is_python(row.origin.site) && row.origin.owner != "program";
   std::string fix;
   if (before.empty()) {
@@ -274,7 +274,7 @@ std::string result_text(std::uint64_t result) {
   return result == 1 ? "invalid value" : "error " + std::to_string(result);
 }
 
-// Says of memory that was never freed which frees of it were tried and refused.
+// Adds, for memory that was never freed, the frees of it that were tried and refused.
 void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
                        rows::Finding& finding) {
   std::uint64_t tried = 0;

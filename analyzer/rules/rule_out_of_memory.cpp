@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for memory that failed: what was asked, what was free, who held the rest.
+// Requests for memory that failed: their sizes, the free memory, the holders of the rest.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -19,7 +19,7 @@ std::string owner_text(const rows::OptionalText& owner) {
   return owner.value_or("an owner that is not known");
 }
 
-// "77.50 GiB of the program": who holds most outside the framework; empty if that is little.
+// "77.50 GiB of the program": the largest holders outside the framework; empty if that is little.
 std::string largest_other(const rows::Oom& row) {
   if (!row.composition || row.level != Level::kFramework) return {};
   const rows::OwnersBytes* largest = nullptr;
@@ -72,7 +72,7 @@ bool grew_throughout(const rows::Report& report, const rows::Oom& row,
   return false;
 }
 
-// A failed request with what is known of the memory just then.
+// A failed request with the known state of memory just then.
 struct Failure {
   const rows::Oom& row;
   std::optional<rows::OomBreakdown> breakdown;
@@ -112,7 +112,7 @@ std::uint64_t missing_bytes(const Failure& failure) {
   return requested > available ? requested - available : requested;
 }
 
-// Which of the refused requests of the replay the row is about: the first of its kind.
+// The refused request of the replay that the row is about: the first of its kind.
 std::optional<std::size_t> find_refused(const rows::ReplayedAllocator& replayed,
                                         const rows::Oom& row) {
   constexpr std::uint64_t kNearNs = 1'000'000;
@@ -311,7 +311,7 @@ std::string pile_up_text(const Failure& failure) {
          size_text(bytes_a_rise(pile_up)) + " on average, up to " + size_text(pile_up.last_bytes);
 }
 
-// A remedy that meets this request alone comes last, with what it is worth at the recorded rate.
+// A remedy that meets this request alone comes last, with its effect at the recorded rate.
 std::string fix_for_pile_up(const Failure& failure) {
   const std::string rise = size_text(bytes_a_rise(*failure.pile_up));
   std::string fix = "Keep less of each round: " + pile_up_text(failure) +
@@ -342,7 +342,7 @@ std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
 }
 
 // A setting that meets the request in a replay comes first. If the replay shows that none does, or
-// that one only just does if memory is exhausted, the text says so.
+// only one that just meets it while memory is exhausted, the text says so.
 std::string fix_for(const rows::Report& report, const Failure& failure) {
   const rows::ReplayedSetting* const setting = meeting_setting(failure);
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;

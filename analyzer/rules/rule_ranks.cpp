@@ -29,7 +29,7 @@ struct RankMemory {
 };
 using MemoryByRank = std::map<std::uint64_t, RankMemory>;
 
-// The same for the same site in all ranks, which run one program.
+// A key that the same site has in all ranks, which run one program.
 std::string key_of(const rows::Site& site) {
   return site_text(site) + (site.offset ? '+' + std::to_string(*site.offset) : std::string());
 }
@@ -70,7 +70,7 @@ std::uint64_t median_of(std::vector<std::uint64_t> values) {
   return values[(values.size() - 1) / 2];
 }
 
-// Its device decides what fits.
+// The device decides which sizes fit.
 const RankMemory& largest_of(const MemoryByRank& ranks) {
   const auto peak_of = [](const auto& rank) { return rank.second.peak_bytes; };
   return std::ranges::max_element(ranks, {}, peak_of)->second;
@@ -107,7 +107,7 @@ Excess largest_excess(const MemoryByRank& ranks, std::uint64_t rank) {
   return worst;
 }
 
-// All that a site allocated from the driver and its pools over the run, and where it was freed.
+// All that a site allocated from the driver and its pools over the run, and the site of its frees.
 struct Made {
   std::uint64_t allocations = 0;
   rows::OptionalLocation freed_at;

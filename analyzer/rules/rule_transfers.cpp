@@ -84,8 +84,8 @@ std::string what_is_at_stake(const rows::Hotspot& row) {
          " (exact).";
 }
 
-// Which of the two copies can go, by what became of the GPU's memory between them; empty if that
-// differs or is not known.
+// The one of the two copies that can go, by the state of the GPU's memory between them; empty if
+// that differs or is not known.
 std::string fix_for_round_trips(const rows::Hotspot& row) {
   const std::uint64_t trips = row.returned_count;
   const std::string up = site_text(row.origin.site);
@@ -124,7 +124,7 @@ std::uint64_t count_steps(const rows::Report& report, const std::string& process
 }
 
 // - Repeated copies are a warning at any share: a user who records hashes asked for it.
-// - To look at a result once a step is what most programs are for.
+// - Reading a result once a step is normal for most programs.
 bool costs_little(const rows::Hotspot& row, const RuleInput& input) {
   if (row.rule == Rule::kRepeatedCopies) return false;
   if (own_share(row) < input.thresholds[Threshold::kTransferShare]) return true;

@@ -15,8 +15,8 @@ bool has_exited(const rows::Report& report, const std::string& process) {
   });
 }
 
-// The innermost of the ranges that were open when what was found began: the test that leaked. A
-// range that a program leaves open until it exits, as NCCL does, encloses nothing.
+// The innermost range that was open when the finding's memory was allocated: the test that leaked.
+// A range that a program leaves open until it exits, as NCCL does, encloses nothing.
 void name_range(const rows::Report& report, rows::Finding& finding) {
   const std::uint64_t* const grew_from = finding.evidence.find<std::uint64_t>("begin_ns");
   const rows::OptionalNumber begin_ns =
