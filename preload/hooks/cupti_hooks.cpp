@@ -13,7 +13,6 @@
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/real_dlsym.hpp"
 #include "preload/session/cupti_collection.hpp"
-#include "preload/session/cupti_libraries.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

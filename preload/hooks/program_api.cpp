@@ -10,7 +10,6 @@
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"
 #include "preload/session/attach.hpp"
-#include "preload/session/suppressions.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

@@ -21,7 +21,7 @@
 #include "preload/loader/function_behind.hpp"
 #include "preload/loader/torch_allocator.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/session/allocator_options.hpp"
+#include "preload/session/annotations.hpp"
 
 namespace gpumemtrace::preload {
 

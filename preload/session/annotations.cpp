@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/session/annotations.hpp"
 
-#include <atomic>
+#include <string.h>
 
+#include <atomic>
+#include <cstddef>
+
+#include "preload/base/append_once.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/base/message.hpp"
 #include "preload/ring/recorder.hpp"
@@ -76,6 +80,94 @@ bool storages_were_named() noexcept {
 void reset_names() noexcept {
   static_cast<void>(names.map(kNameSlots));
   a_storage_was_named.store(false, std::memory_order_relaxed);  // before the session's first record
+}
+
+namespace {
+
+constexpr std::size_t kMaxSuppressions = 128;
+constexpr std::size_t kMaxSuppressionBytes = 248;
+
+struct Suppression {
+  std::size_t size = 0;
+  char text[kMaxSuppressionBytes] = {};
+
+  std::string_view view() const noexcept { return {text, size}; }
+};
+
+constinit AppendOnce<Suppression, kMaxSuppressions> suppressions;
+
+bool keep(std::string_view line) noexcept {
+  if (line.size() > kMaxSuppressionBytes) return false;
+  const auto is_it = [&](const Suppression& entry) { return entry.view() == line; };
+  const auto fill = [&](Suppression& entry) {
+    memcpy(entry.text, line.data(), line.size());
+    entry.size = line.size();
+  };
+  return suppressions.add(is_it, fill) < kMaxSuppressions;
+}
+
+// Not inlined: the line must not lie on the stack of a thread that has nothing to say.
+[[gnu::noinline]] void say_some_are_left_out() noexcept {
+  message(Line() << "some suppressions of the program are left out: more than " << kMaxSuppressions
+                 << " lines, or a line of more than " << kMaxSuppressionBytes
+                 << " bytes; put them into a file for --suppressions");
+}
+
+}  // namespace
+
+void keep_suppressions(std::string_view text) noexcept {
+  bool all = true;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = slice(text, 0, end);
+    if (!line.empty()) all = keep(line) && all;
+    text = slice(text, end == std::string_view::npos ? text.size() : end + 1);
+  }
+  static constinit std::atomic<bool> said = false;
+  if (!all && !said.exchange(true)) say_some_are_left_out();
+}
+
+std::size_t suppression_count() noexcept { return suppressions.count(); }
+std::string_view suppression_at(std::size_t index) noexcept {
+  return suppressions.entries[index].view();
+}
+
+namespace {
+
+// In place of more, or of longer ones: no options that could be replayed.
+constexpr std::string_view kNotKept = "(too long, or too many, to be recorded)";
+constexpr std::size_t kMaxTexts = 32;
+
+struct Options {
+  static constexpr std::size_t kMaxBytes = 504;
+
+  std::size_t size = 0;
+  char text[kMaxBytes] = {};
+
+  std::string_view view() const noexcept { return {text, size}; }
+};
+
+constinit AppendOnce<Options, kMaxTexts> texts;
+// Index in `texts` of the last one, or:
+constexpr std::size_t kIsNotKept = kMaxTexts;
+constexpr std::size_t kNoneYet = kMaxTexts + 1;
+constinit std::atomic<std::size_t> last = kNoneYet;
+
+}  // namespace
+
+void keep_allocator_options(std::string_view text) noexcept {
+  const auto is_it = [&](const Options& entry) noexcept { return entry.view() == text; };
+  const auto fill = [&](Options& entry) noexcept {
+    memcpy(entry.text, text.data(), text.size());
+    entry.size = text.size();
+  };
+  last.store(text.size() <= Options::kMaxBytes ? texts.add(is_it, fill) : kIsNotKept);
+}
+
+std::string_view last_allocator_options() noexcept {
+  const std::size_t index = last.load();
+  if (index == kNoneYet) return {};
+  return index == kIsNotKept ? kNotKept : texts.entries[index].view();
 }
 
 }  // namespace gpumemtrace::preload

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says of itself: steps, marks and ranges, through gpumemtrace.h or NVTX, and what
-// its tensors are.
+// What the program and its framework report about themselves: steps, marks and ranges (through
+// gpumemtrace.h or NVTX), the names of tensors, suppressions, and the allocator's options.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -44,5 +45,23 @@ void annotate(const NamedStorage& storage) noexcept;
 // Forgets which names the trace has: a new trace needs every name again. Before the session's first
 // record. Without memory annotations have no names.
 void reset_names() noexcept;
+
+// --- Suppressions: findings that the program wants left out, in the syntax of a suppressions file.
+
+// Keeps a copy of every line of the text for this trace and those of children. Lines that are too
+// long or too many are left out with a message. Any thread; no lock, no allocation.
+void keep_suppressions(std::string_view text) noexcept;
+
+// The background thread writes them.
+std::size_t suppression_count() noexcept;
+std::string_view suppression_at(std::size_t index) noexcept;
+
+// --- The options that PyTorch's allocator took last, from its environment or from the program.
+
+// Keeps a copy for traces that begin later. Any thread; no lock, no allocation.
+void keep_allocator_options(std::string_view text) noexcept;
+
+// Without data() where PyTorch took none. Stays as it is.
+[[nodiscard]] std::string_view last_allocator_options() noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -16,8 +16,6 @@
 #include "preload/session/background.hpp"
 #include "preload/session/session.hpp"
 #include "preload/session/session_start.hpp"
-#include "preload/session/session_state.hpp"
-#include "preload/session/thread_end.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

@@ -9,16 +9,12 @@
 #include "preload/base/sleep.hpp"
 #include "preload/loader/own_thread.hpp"
 #include "preload/python/python_collections.hpp"
+#include "preload/ring/control.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
-#include "preload/session/activity_reader.hpp"
-#include "preload/session/control_mailbox.hpp"
 #include "preload/session/cupti_collection.hpp"
 #include "preload/session/observation.hpp"
-#include "preload/session/round_pause.hpp"
 #include "preload/session/session.hpp"
-#include "preload/session/session_state.hpp"
-#include "preload/session/trace_bound.hpp"
 #include "preload/session/trace_packer.hpp"
 #include "preload/stacks/stacks.hpp"
 
@@ -27,6 +23,33 @@ namespace {
 
 bool thread_is_gone(std::uint32_t thread_id) noexcept {
   return syscall(SYS_tgkill, getpid(), thread_id, 0) != 0;
+}
+
+// Carries out a command of `gpumemtrace ctl` that has come in the ring's header, then answers it.
+// Calls `resumed()` in between if the command resumes the recording.
+template <class Resumed>
+void handle_control_request(const CallGuard& guard, Session& session, Resumed&& resumed) noexcept {
+  trace::ControlMailbox& mailbox = session.ring.header().mailbox;
+  const std::uint32_t requested =
+      mailbox.requested.load(std::memory_order_acquire);  // pairs with ctl's release
+  if (requested == mailbox.answered.load()) return;
+  switch (mailbox.command) {
+    case trace::ControlCommand::kStart:
+      if (resume_recording(guard)) resumed();
+      break;
+    case trace::ControlCommand::kStop:
+      (void)pause_recording(guard);
+      break;
+    case trace::ControlCommand::kMark: {
+      const std::size_t size =
+          mailbox.text_bytes < sizeof mailbox.text ? mailbox.text_bytes : sizeof mailbox.text;
+      (void)write_mark(trace::MarkKind::kUser, {mailbox.text, size});
+      break;
+    }
+    case trace::ControlCommand::kNone:
+      break;
+  }
+  mailbox.answered.store(requested);
 }
 
 // The thread's jobs, and the order of a round.
@@ -55,7 +78,7 @@ class BackgroundThread {
     packer_.replenish_ring(guard);
     activities_.read(guard);
     bound_trace(guard);
-    obey_mailbox(guard, session_, [&]() noexcept { observation_.observe(guard); });
+    handle_control_request(guard, session_, [&]() noexcept { observation_.observe(guard); });
     if (session_.is_recording()) look(guard);
     answer_flush(session_, session_.flush_requested.load(), [&]() noexcept { pack_all(guard); });
     const auto has_work = [this]() noexcept {

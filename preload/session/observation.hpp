@@ -1,21 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is looked at from time to time and on request: clocks, the driver's numbers, loaded files,
-// and what has become known of the process.
+// What the background thread records once a second and on request: clocks, the driver's numbers,
+// loaded files, losses, and what has become known about the process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "preload/base/clock.hpp"
-#include "preload/session/process_facts.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/session/sample_schedule.hpp"
 
 namespace gpumemtrace::preload {
 
 class ActivityReader;
 class CallGuard;
+class LoaderList;
 struct Session;
 
-// The background thread's; it records.
+// Writes what becomes known about a process while it runs as texts of the trace: versions, why
+// stacks are not recorded, suppressions, and what the wrappers may miss. Only the background thread
+// may use it; it must be recording.
+class ProcessFacts {
+ public:
+  // Writes what is new since the last time.
+  void write_new(const CallGuard& guard, const LoaderList& modules) noexcept;
+  // The process ends. Names of tensors were asked for: says so where PyTorch ran and none came, in
+  // the trace, and on stderr as far as that is `loud`.
+  void write_missing_names(bool loud) noexcept;
+
+ private:
+  void write_driver_version() noexcept;
+  void write_python_state() noexcept;
+  void write_native_state() noexcept;
+  void write_torch_version(const LoaderList& modules) noexcept;
+  void write_suppressions() noexcept;
+  void write_coverage(const CallGuard& guard) noexcept;
+
+  bool driver_version_written_ = false;
+  python::State python_state_written_ = python::State::kNotLooked;
+  bool native_state_written_ = false;
+  bool torch_version_written_ = false;
+  bool missing_names_written_ = false;
+  std::uint32_t torch_changes_seen_ = 0;  // of the modules, when PyTorch was looked for last
+  std::size_t suppressions_written_ = 0;
+  std::size_t runtime_callers_written_ = 0;
+  std::size_t unwrapped_written_ = 0;
+};
+
+// Only the background thread may use it; it must be recording.
 class Observation {
  public:
   Observation(Session& session, ActivityReader& activities) noexcept

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a session: its files, its tables, its threads.
+// Makes a session: its files, the texts at the start of its trace, its tables, its threads.
 #pragma once
 
 namespace gpumemtrace::preload {
@@ -7,9 +7,9 @@ namespace gpumemtrace::preload {
 // What the program has asked for.
 enum class RequestedState { kNone, kRecord, kPause };
 
-// On the one thread of the program that may: begins what calls for that thread, and has the
-// background thread do the rest, for which files are needed and which ends in start_ends(). False:
-// there will be no session, and this has said why.
+// Called on the one thread of the program that won the start. It does the parts that only this
+// thread can do. The background thread does the rest, which needs files, and calls start_ends().
+// False: there will be no session, and this function has printed why.
 [[nodiscard]] bool start_session(RequestedState requested) noexcept;
 
 // Says why nothing is recorded.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/session/trace_packer.hpp"
 
+#include "cupti/collection.hpp"
+#include "preload/base/clock.hpp"
 #include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
+#include "preload/checkpoint/checkpoint.hpp"
 #include "preload/ring/packer.hpp"
+#include "preload/session/cupti_collection.hpp"
 #include "preload/session/session.hpp"
-#include "preload/session/session_state.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -69,6 +72,59 @@ void TracePacker::stop_for_file(const CallGuard& guard, std::string_view what, i
   Line reason;
   reason << what << ": " << errno_text(error);
   disable(guard, reason.c_str());
+}
+
+// The pause until the next checkpoint grows with the file, so that the cost an event stays the
+// same.
+void TraceBound::keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noexcept {
+  const std::uint64_t bound = session_.config.max_trace_bytes;
+  if (next_checkpoint_bytes_ == 0) next_checkpoint_bytes_ = bound - bound / 8;
+  if (session_.writer.bytes() < next_checkpoint_bytes_ || session_.ending.load()) return;
+  CheckpointRequest request;
+  request.path = session_.path.c_str();
+  request.keep_bytes = bound / 2;
+  request.limit_ticks = ticks();
+  packer_.pack_sealed(guard);
+  packer_.pack_active(guard);
+  request.limit_ticks = first_unpacked_ticks(session_.ring, request.limit_ticks);
+  request.owner = owner;
+  request.keep_up = keep_up;
+  int error = 0;
+  if (make_checkpoint(session_.writer, request, error) == CheckpointResult::kFailed) {
+    packer_.stop_for_file(guard, "a checkpoint of the trace could not be made", error);
+  }
+  const std::uint64_t later = session_.writer.bytes() + bound / 4;
+  next_checkpoint_bytes_ = later > bound - bound / 8 ? later : bound - bound / 8;
+}
+
+// Their records fill the ring faster than calls do, so each buffer is packed before the next.
+void ActivityReader::read(const CallGuard& guard) noexcept {
+  const bool is_recorded = session_.is_recording();
+  cupti::Collection& collection = cupti::the_collection();
+  if (is_recorded) collection.write_notes(kCuptiRecorder);
+  while (collection.read_one(is_recorded ? &kCuptiRecorder : nullptr)) {
+    packer_.pack_sealed(guard);
+    packer_.replenish_ring(guard);
+  }
+}
+
+void ActivityReader::flush(const CallGuard&) noexcept {
+  if (!is_over_) cupti::the_collection().flush(false, kCuptiRecorder);
+}
+
+// Once the process exits, libcupti's destructors may run at any moment, and it is not called again.
+void ActivityReader::read_all(const CallGuard& guard) noexcept {
+  if (is_over_) return;
+  if (session_.is_recording()) cupti::the_collection().flush(true, kCuptiRecorder);
+  read(guard);
+  if (session_.ring.header().exit_seen.load() == 0) return;
+  is_over_ = true;
+  end(guard);
+}
+
+void ActivityReader::end(const CallGuard& guard) noexcept {
+  cupti::the_collection().set_reading(false);
+  read(guard);
 }
 
 }  // namespace gpumemtrace::preload

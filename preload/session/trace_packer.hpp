@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the ring to the trace file, and the ring kept ready for more.
+// What the background thread does for the ring and the trace file: it packs chunks of the ring into
+// the file, keeps free chunks ready, keeps the file below its bound, and writes CUPTI's completed
+// buffers. No other thread may use these classes.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +13,8 @@ class CallGuard;
 struct Session;
 struct Span;
 
-// - The background thread's.
-// - A file that cannot be written, that others have removed or cut, or that grows far beyond its
-//   bound, ends the recording.
+// Packs the ring's chunks into the file and keeps free chunks ready. A file that cannot be written,
+// that others have removed or cut, or that grows far beyond its bound, ends the recording.
 class TracePacker {
  public:
   explicit TracePacker(Session& session) noexcept : session_(session) {}
@@ -36,6 +37,44 @@ class TracePacker {
   std::uint64_t most_bytes() const noexcept;
 
   Session& session_;
+};
+
+// Keeps the trace file below --max-trace-bytes by checkpoints.
+class TraceBound {
+ public:
+  // What goes on while a checkpoint is made. False where there is no time for one any more.
+  using KeepUp = bool(void* owner) noexcept;
+
+  TraceBound(Session& session, TracePacker& packer) noexcept : session_(session), packer_(packer) {}
+
+  // Replaces the oldest part of the trace by a checkpoint before the file reaches its bound.
+  void keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noexcept;
+
+ private:
+  Session& session_;
+  TracePacker& packer_;
+  std::uint64_t next_checkpoint_bytes_ = 0;
+};
+
+// Writes CUPTI's completed buffers as records of the trace.
+class ActivityReader {
+ public:
+  ActivityReader(Session& session, TracePacker& packer) noexcept
+      : session_(session), packer_(packer) {}
+
+  // What CUPTI has completed.
+  void read(const CallGuard& guard) noexcept;
+  // Asks CUPTI for what it has; the next read() finds it.
+  void flush(const CallGuard& guard) noexcept;
+  // Before an end that may come: all that CUPTI has, also of activities that are not complete.
+  void read_all(const CallGuard& guard) noexcept;
+  // No buffer stays filled: CUPTI, and with it a profiler of the program's, would lack it.
+  void end(const CallGuard& guard) noexcept;
+
+ private:
+  Session& session_;
+  TracePacker& packer_;
+  bool is_over_ = false;
 };
 
 }  // namespace gpumemtrace::preload

@@ -12,7 +12,7 @@ import unittest
 
 import support
 
-LONG_PAUSE_S = 0.1  # preload/session/round_pause.hpp
+LONG_PAUSE_S = 0.1  # preload/ring/control.hpp
 COUNTED = 80
 # Each second the thread looks at clocks, loaded files and the driver; for some of that it waits.
 MOST_A_SECOND = 10

@@ -80,10 +80,10 @@ add_mutant(asleep_though_woken preload/base/file_thread.cpp
   "    do_what_is_asked();\n    const std::uint32_t wakes = state.wakes.load();")
 add_mutant(reserve_not_watched preload/ring/writers.cpp
   "    background_wake.wake_if_asleep();\n" "")
-add_mutant(asleep_though_needed preload/session/round_pause.hpp
+add_mutant(asleep_though_needed preload/ring/control.hpp
   "has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, ns)"
   "(void)has_work, background_wake.sleep(wakes_, ns)")
-add_mutant(pause_not_announced preload/session/round_pause.hpp
+add_mutant(pause_not_announced preload/ring/control.hpp
   "    background_wake.announce(true);" "")
 add_mutant(announcement_taken_back preload/ring/control.cpp
   "  is_announced_.store(false);\n  count_.fetch_add(1);\n  wake_all(count_);"
@@ -119,15 +119,15 @@ add_session_mutant(request_read_early preload/session/attach.cpp
   "if (control.session.load(std::memory_order_acquire) == kNotStarted) {")
 add_session_mutant(resumed_too_early preload/session/session.cpp
   "  std::uint32_t paused = settled_session();" "  std::uint32_t paused = control.session.load();")
-add_session_mutant(answered_before_packed preload/session/session_state.hpp
+add_session_mutant(answered_before_packed preload/session/session.hpp
   "  pack_all();\n  session.flush_answered.store(requested);"
   "  session.flush_answered.store(requested);\n  pack_all();")
-add_session_mutant(answered_later_request preload/session/session_state.hpp
+add_session_mutant(answered_later_request preload/session/session.hpp
   "  session.flush_answered.store(requested);"
   "  session.flush_answered.store(session.flush_requested.load());")
-add_session_mutant(end_answered_half_way preload/session/session_state.hpp
+add_session_mutant(end_answered_half_way preload/session/session.hpp
   "if (session.ending.load() || control" "if (control")
-add_session_mutant(end_looked_at_first preload/session/session_state.hpp
+add_session_mutant(end_looked_at_first preload/session/session.hpp
   "  const std::uint32_t requested = session.flush_requested.load();\n  // After that: the library's end sets it before it requests its flush.\n  if (session.ending.load() || control.session.load() == kOff) return false;"
   "  if (session.ending.load() || control.session.load() == kOff) return false;\n  const std::uint32_t requested = session.flush_requested.load();")
 add_session_mutant(emitted_before_written preload/session/annotations.cpp

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "preload/session/round_pause.hpp"
+#include "preload/ring/control.hpp"
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/session_stub.hpp"
 #include "tests/exploration/world.hpp"

@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "preload/ring/call_guard.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
-#include "preload/session/attach.cpp"      // NOLINT
-#include "preload/session/session.cpp"     // NOLINT
-#include "preload/session/thread_end.cpp"  // NOLINT
+#include "preload/ring/call_guard.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/session/attach.cpp"   // NOLINT
+#include "preload/session/session.cpp"  // NOLINT
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/world.hpp"
 

@@ -22,11 +22,11 @@
 #include "preload/ring/control.cpp"      // NOLINT
 #include "preload/ring/packer.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/ring/ring.cpp"              // NOLINT
-#include "preload/ring/thread_state.cpp"      // NOLINT
-#include "preload/ring/writer_pool.cpp"       // NOLINT
-#include "preload/ring/writers.cpp"           // NOLINT
-#include "preload/session/session_state.cpp"  // NOLINT
+#include "preload/ring/ring.cpp"          // NOLINT
+#include "preload/ring/thread_state.cpp"  // NOLINT
+#include "preload/ring/writer_pool.cpp"   // NOLINT
+#include "preload/ring/writers.cpp"       // NOLINT
+#include "preload/session/session.hpp"
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/ledger.hpp"
 #include "tests/support/raw_trace.hpp"
