@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every process runs and writes when it begins and ends lies together: each further 64 KiB of
-// code and each further page of data that a process touches is a page fault. The compiler puts
-// constructors into the same section as this code.
+// The sections for code and data that every process uses when it begins and ends: each further 64
+// KiB of code and each further page of data that a process touches is a page fault. The compiler
+// puts constructors into the same section as this code.
 #pragma once
 
 #define GPUMEMTRACE_START_CODE gnu::section(".text.startup"), gnu::noinline
