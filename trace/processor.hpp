@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processor can that not every one can. It is asked at first use: __builtin_cpu_supports()
-// asks when the library is loaded, in every process, and on virtual machines that takes
-// microseconds.
+// Abilities that not every processor has. Each is asked for at its first use:
+// __builtin_cpu_supports() asks when the library is loaded, in every process, and on virtual
+// machines that takes microseconds.
 #pragma once
 
 namespace gpumemtrace::trace::processor {
