@@ -18,7 +18,7 @@ bool limit_is_small() {
   return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kEnoughBytes;
 }
 
-// What threads get whose attributes say nothing else.
+// The stack of threads whose attributes name no other.
 bool set_usual_stack(std::size_t bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of the program itself. They go to stderr, so that stdout stays what was asked for.
+// Messages of the program itself. They go to stderr, so that stdout has only the requested output.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes by the name of what holds them: a category, a line, a layer.
+// Bytes by the name of their holder: a category, a line, a layer.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct NamedBytes {
   std::uint64_t bytes = 0;
 };
 
-// Equal ones by name.
+// Equal numbers are sorted by name.
 [[nodiscard]] std::vector<NamedBytes> largest_first(const BytesByName& sums);
 
 }  // namespace gpumemtrace::tools

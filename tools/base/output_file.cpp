@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
                             std::strerror(error)));
 }
 
-// 0 or an errno value. Closes the descriptor.
+// Returns 0 or an errno value. Closes the descriptor.
 int write_all(int descriptor, std::string_view content) {
   if (descriptor < 0) return errno;
   int error = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what a command makes: to a file, or to stdout.
+// Writes the output of a command: to a file, or to stdout.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,11 @@ namespace gpumemtrace::tools {
 // True if the path means stdout: it is empty or "-".
 [[nodiscard]] bool is_stdout(const std::filesystem::path& path);
 
-// To stdout where is_stdout(path). A file gets its name when it is whole, so that a reader never
-// sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
+// Writes to stdout if is_stdout(path). A file gets its name when it is whole, so that a reader
+// never sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
 void write_output(const std::filesystem::path& path, const std::string& content);
 
-// To the end of a file of one's own, which is made if it is not there. Throws Failure.
+// Appends to a file of our own, which is made if it is not there. Throws Failure.
 void append_output(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gpumemtrace::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line on the terminal that says how far a long analysis is.
+// A line on the terminal that shows the progress of a long analysis.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@ namespace gpumemtrace::tools {
 
 // - Writes to stderr, only if that is a terminal and only after kPatience. Its line is gone when
 //   the object is, so that messages and results stand alone.
-// - Where it was asked for, it writes from the start and to anything: in logs, one line for every
+// - If the user asked for it, it writes from the start and to anything: in logs, one line for every
 //   tenth of the work.
 class ProgressLine {
  public:

@@ -34,7 +34,7 @@ using analyzer::size_text;
 // A whole number without sign. Empty for anything else.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
-// Empty if the text is such a number.
+// The error in a text that is to be such a number; empty if there is none.
 [[nodiscard]] std::string number_error(const std::string& text);
 
 // 73098330112 -> "73,098,330,112".

@@ -51,7 +51,7 @@ constexpr auto kColoredWords = std::to_array<ColoredWord>({
     {"Copies", kBold},
     {"Trace", kBold},
     {"Next", kBold},
-    // The same of `live` and `whatif`.
+    // The same for `live` and `whatif`.
     {"Categories", kBold},
     {"Lines", kBold},
     {"Layers", kBold},
@@ -84,7 +84,7 @@ std::string wrapped(const std::string& line, std::size_t columns) {
       text += "\n" + indent;
       used = indent.size();
     }
-    // Columns that stand further apart stay where they are.
+    // Columns that stand further apart are not moved.
     text += line.substr(at, next - at);
     used += next - at;
     at = next;

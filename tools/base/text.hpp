@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text put together: by the patterns of fmt, and letter by letter. Only text.cpp compiles fmt
-// itself, which takes seconds; files that format include this instead.
+// Makes text: by the patterns of fmt, and letter by letter. Only text.cpp compiles fmt itself,
+// which takes seconds; files that format include this instead.
 #pragma once
 
 #include <fmt/core.h>
@@ -33,7 +33,7 @@ template <class Parts>
   return text;
 }
 
-// And back. An empty text has no parts.
+// The opposite of join(). An empty text has no parts.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, std::string_view separator);
 
 struct Replacement {
@@ -41,7 +41,7 @@ struct Replacement {
   std::string_view by;
 };
 
-// The text with what the table has for its letters.
+// Replaces those letters of the text that the table has.
 [[nodiscard]] std::string replaced(std::string_view text, std::initializer_list<Replacement> table);
 
 // Throws std::system_error if the stream takes no more.
