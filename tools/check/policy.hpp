@@ -28,7 +28,7 @@ struct FailOn {
   std::string least_severity;
 };
 
-// The larger of the two is allowed. Not of leaks: what is lost may not become more at all.
+// The larger of the two is allowed. Not for leaks: lost bytes may not become more at all.
 struct RegressionLimit {
   double share = 0.05;
   std::uint64_t bytes = 8 << 20;
@@ -50,11 +50,11 @@ struct Policy {
   std::vector<std::filesystem::path> suppression_files;
   std::filesystem::path baseline;
 
-  // True if nothing was asked: then every exact finding of severity error fails.
+  // True if no limit was set: then every exact finding of severity error fails.
   [[nodiscard]] bool is_default() const;
 
-  // Throws Failure for settings that would be ignored: what is allowed to grow, and no baseline to
-  // grow from.
+  // Throws Failure for settings that would be ignored: an allowed growth without a baseline to grow
+  // from.
   void require_sense() const;
 };
 

@@ -56,7 +56,7 @@ std::vector<std::string> texts_of(const rows::Finding& finding, const rows::Repo
   return texts;
 }
 
-// "/project/train.py" of "/home/me/project/train.py"; the whole of a path that has no more.
+// "/project/train.py" of "/home/me/project/train.py"; the whole path if it is shorter.
 std::string end_of(const std::string& path) {
   const std::size_t name = path.rfind('/');
   if (name == std::string::npos || name == 0) return path;
@@ -158,10 +158,10 @@ std::string suppression_for(const rows::Finding& finding) {
   const std::string type(describe(finding.rule).family);
   if (finding.origin.site) {
     const rows::Site& site = *finding.origin.site;
-    // Every script has these.
+    // Every script has these frames.
     const bool common = site.function == "main" || site.function == "<module>";
     if (site.function && !common) return type + ":^" + *site.function + "$";
-    // A line of a script and not all of it, wherever it is checked out.
+    // Fits a line of a script and no other line, wherever the script is checked out.
     if (site.file && site.line)
       return format_text("{}:{}:{}$", type, end_of(*site.file), *site.line);
   }

@@ -26,19 +26,19 @@ struct Suppression {
   [[nodiscard]] bool is_built_in() const { return origin == "built in"; }
 };
 
-// - The first suppression that fits is the one that is counted.
-// - A pattern is held against the function, file, file:line, module and owner of the finding, and
-//   against those of every frame of its stack.
+// - The first suppression that fits is counted.
+// - A pattern is compared with the function, file, file:line, module and owner of the finding, and
+//   with those of every frame of its stack.
 class Suppressions {
  public:
-  // With the built-in list.
+  // Begins with the built-in list.
   Suppressions();
 
   // Throws Failure for a file that cannot be read or a line that is no suppression.
   void add_file(const std::filesystem::path& path);
   void add_text(std::string_view text, const std::string& origin);
-  // Those that the programs of the report asked for. The same line of several processes counts
-  // once.
+  // Adds suppressions that the programs of the report asked for. The same line of several processes
+  // counts once.
   void add_embedded(const analyzer::rows::Report& report);
 
   // The suppression that hides the finding, counted as used; nullptr if there is none.

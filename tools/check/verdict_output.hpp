@@ -14,12 +14,12 @@ namespace gpumemtrace::tools {
 // The most frames of a finding's stack.
 inline constexpr std::size_t kMaxFramesOfFinding = 4;
 
-// For a terminal: the verdict first, then why, then how to accept or suppress it. `inputs` are what
-// the user named, for the commands it suggests.
+// For a terminal: the verdict first, then the reason, then how to accept or suppress it. `inputs`
+// are those that the user named, for the commands it suggests.
 [[nodiscard]] std::string verdict_text(const Verdict& verdict,
                                        const std::vector<std::filesystem::path>& inputs);
 [[nodiscard]] Json verdict_json(const Verdict& verdict);
-// One test case a check.
+// One test case for each check.
 [[nodiscard]] std::string verdict_junit(const Verdict& verdict);
 // SARIF 2.1.0. Files below `root` are named relative to it, as code scanning wants them.
 [[nodiscard]] Json verdict_sarif(const Verdict& verdict, const std::filesystem::path& root);
@@ -28,12 +28,12 @@ inline constexpr std::size_t kMaxFramesOfFinding = 4;
 // Markdown for the step summary of GitHub Actions.
 [[nodiscard]] std::string verdict_markdown(const Verdict& verdict);
 
-// The path as it is written below `root`, else as it is.
+// The path relative to `root` if it lies below, else as it is.
 [[nodiscard]] std::string path_below(const std::string& path, const std::filesystem::path& root);
-// A name that people know a check by: "max-peak (driver on d0)".
+// The check's name for people: "max-peak (driver on d0)".
 [[nodiscard]] std::string title_of(const PolicyCheck& check);
-// Who held a peak that fails, a line each, below a title: "  1.0 GiB  pytorch at train.py:3". Empty
-// if the check names nobody.
+// The holders of a peak that fails, a line each, below a title: "  1.0 GiB  pytorch at train.py:3".
+// Empty if the check names none.
 [[nodiscard]] std::vector<std::string> holder_lines(const PolicyCheck& check);
 
 }  // namespace gpumemtrace::tools

@@ -7,7 +7,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Code scanning keeps so many results of a run.
+// The number of results of a run that code scanning keeps.
 constexpr std::size_t kMaxResults = 5000;
 constexpr const char* kSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -26,7 +26,7 @@ Json rules_json() {
   return rules;
 }
 
-// Spaces and what else a URI may not hold, by number.
+// Escapes spaces and other letters that a URI may not hold, by number.
 std::string uri_of(const std::string& path) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string uri = path.starts_with("/") ? "file://" : "";
