@@ -31,11 +31,11 @@ class Option {
   Option& required();
   // The name of the value in the help; empty: none.
   Option& value_name(const std::string& name);
-  // One value each time that the option is given, so that an operand may follow.
+  // Takes one value each time that the option is given, so that an operand may follow.
   Option& one_value_each();
   Option& one_of(const std::vector<std::string>& names);
   Option& whole_number(std::uint64_t least, std::uint64_t most);
-  // `complaint` returns what is wrong with a value, or nothing.
+  // `complaint` returns the error in a value, or an empty text.
   Option& check(const std::function<std::string(const std::string&)>& complaint);
 
   // The number of times that it was given, once the words are parsed.
