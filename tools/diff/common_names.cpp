@@ -12,7 +12,7 @@ namespace rows = analyzer::rows;
 
 using KeyById = std::map<std::string, std::string>;
 
-// "libops.so+4660;train.py:12;": what no source of symbols changes.
+// "libops.so+4660;train.py:12;": a key that does not depend on the source of symbols.
 std::string key_of(const rows::Stack& stack) {
   std::string key;
   for (const rows::Frame& frame : stack.frames) {
@@ -36,7 +36,7 @@ int rank_of(const rows::Origin& origin) {
          (origin.site->line ? 1 : 0);
 }
 
-// Calls see(origin) for every row that says who held, lost or allocated memory.
+// Calls see(origin) for every row that has the origin of memory.
 template <class Report, class See>
 void for_each_origin(Report& report, const See& see) {
   for (auto& peak : report.peak) {

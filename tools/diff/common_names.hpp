@@ -17,11 +17,11 @@ class CommonNames {
   // Takes the names of a report's stacks.
   void add(const analyzer::rows::Report& report);
 
-  // The report with the common names of who held, lost and copied memory.
+  // The report with the common names of origins.
   [[nodiscard]] analyzer::rows::Report apply_to(const analyzer::rows::Report& report) const;
 
  private:
-  // By what a stack is in both: names, if there are any, are no part of it.
+  // The key of a stack that is the same in both: without names, if there are any.
   std::map<std::string, analyzer::rows::Origin> origins_;
 };
 
