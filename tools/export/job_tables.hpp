@@ -29,7 +29,7 @@ struct Table {
 // All tables, in the order in which they are written.
 [[nodiscard]] std::span<const Table> job_tables();
 
-// Nothing if it is not known. Text is valid UTF-8.
+// nullopt if it is not known. Text is valid UTF-8.
 using Value = std::variant<std::monostate, std::uint64_t, std::string>;
 
 // Takes the tables one after the other, each with its rows; rows of one process follow each other
@@ -44,13 +44,13 @@ class TableSink {
   // The name of the format in the table "meta".
   [[nodiscard]] virtual std::string format() const = 0;
   virtual void begin(const Table& table) = 0;
-  // A row of the table that was begun last: a value a column.
+  // Writes a row of the last begun table: one value for each column.
   virtual void add(const std::vector<Value>& row) = 0;
   virtual void end() = 0;
 };
 
 // Times are nanoseconds since the start of the job, sizes bytes. `report` has its allocations.
-// `selection` says which part of the job that is; empty: all of it.
+// `selection` is the part of the job that this is; empty: all of it.
 void write_tables(const analyzer::rows::Report& report, std::string_view selection,
                   TableSink& sink);
 

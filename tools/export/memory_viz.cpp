@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The format is what torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py of PyTorch read.
+// The format that torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py of PyTorch read.
 #include "tools/export/memory_viz.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using analyzer::rows::OptionalNumber;
 using analyzer::rows::OptionalText;
 using analyzer::rows::Report;
 
-// A segment or a block, and when it was there.
+// A segment or a block, with its time.
 struct Span {
   const Allocation* row = nullptr;
   OptionalNumber end_ns;  // none: it is there at the end
@@ -34,7 +34,7 @@ struct Span {
   [[nodiscard]] bool is_live() const { return !end_ns; }
 };
 
-// Device memory that can be called a segment.
+// True for device memory that can be shown as a segment.
 bool is_segment(const Allocation& row) {
   switch (row.kind) {
     case Kind::kDevice:
@@ -72,7 +72,7 @@ std::uint64_t end_of(const Allocation& row) {
 // The live segments around an address.
 class LiveSegments {
  public:
-  // In the order of start_ns.
+  // Called in the order of start_ns.
   void add(const Allocation& segment) {
     // Segments recorded as live there have ended.
     live_.erase(live_.lower_bound(segment.address), live_.lower_bound(end_of(segment)));
@@ -146,7 +146,7 @@ class MappedRanges {
   std::vector<Range> ranges_;  // by address
 };
 
-// `rows` in the order of start_ns. A block that lies in no memory that was seen is its own segment.
+// `rows` in the order of start_ns. A block that lies in no recorded memory is its own segment.
 DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
   DeviceMemory memory;
   LiveSegments live;
@@ -159,7 +159,7 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
     const std::vector<const Allocation*> pieces = live.around(*row);
     for (const Allocation* piece : pieces) {
       used.insert(piece);
-      // A block whose memory goes first has gone with it.
+      // A block whose memory is freed first has ended with it.
       if (piece->end_ns && (block.is_live() || *block.end_ns > *piece->end_ns)) {
         block.end_ns = piece->end_ns;
       }
@@ -415,7 +415,7 @@ class SnapshotWriter {
       const bool is_told = failure->device == device.id && failure->device_free_bytes;
       if (is_told && failure->time_ns >= from_ns) failures.push_back(failure);
     }
-    // A free is asked for and done; the end is written as well.
+    // A free is requested and completed; the end is written as well.
     std::size_t count = events.size() + failures.size() + 1;
     for (const Event& event : events) count += event.action == Action::kFree ? 1 : 0;
     auto event = events.begin();

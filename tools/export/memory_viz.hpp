@@ -13,9 +13,9 @@ namespace gpumemtrace::tools {
 // The pickle that torch.cuda.memory._dump_snapshot() would have written, as far as it is known:
 // - Level::kFramework: the framework's blocks, in the segments that they lie in; kDriver: each
 //   allocation of device memory as a segment of its own, whichever code made it.
-// - Sizes are those of the blocks, which can be larger than what was asked for. Streams are not
+// - Sizes are those of the blocks, which can be larger than the requested ones. Streams are not
 //   known: all are 0.
-// - Frames of a free are none; where the allocation is older than the history, they name the
+// - A free has no frames; if the allocation is older than the history, they are the
 //   allocation's.
 // `report` has its allocations; `process` is the id of one of its processes. Its times begin at
 // `job_start_unix_ns`.

@@ -19,10 +19,11 @@ class ThriftWriter;
 // - Between two row groups the file is closed, so that any number can be written side by side.
 // - Throws Failure if the file cannot be written. Without finish() it is no Parquet file.
 // Columns are optional INT64 and UTF-8 BYTE_ARRAY in plain encoding, a page each, compressed by
-// zstd: what every reader has. An INT64 has no sign bit to spare: addresses are two's complement.
+// zstd, which every reader supports. An INT64 has no sign bit to spare: addresses are two's
+// complement.
 class ParquetFile {
  public:
-  // `path` is not there yet; its folder is. `columns` outlive this object.
+  // `path` does not exist yet; its folder does. `columns` outlive this object.
   ParquetFile(std::filesystem::path path, std::span<const Column> columns);
 
   void add(const std::vector<Value>& row);

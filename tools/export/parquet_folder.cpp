@@ -21,13 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names the files of the export, a line each, itself last. Engines skip names that begin so.
+// The file with the names of the export's files, a line each, itself last. Engines skip names that
+// begin so.
 constexpr const char* kFileList = "_gpumemtrace_files";
 constexpr const char* kPartFile = "part-0.parquet";
 // The partition in which Hive and its followers put rows whose value is NULL.
 constexpr const char* kNoRank = "__HIVE_DEFAULT_PARTITION__";
 
-// Writes each table into a folder of its own below `root`, which is there.
+// Writes each table into a folder of its own below `root`, which exists.
 class FolderSink : public TableSink {
  public:
   FolderSink(fs::path root, const analyzer::rows::Report& report) : root_(std::move(root)) {
@@ -42,7 +43,7 @@ class FolderSink : public TableSink {
     table_ = table;
     const auto process = std::ranges::find(table.columns, "process", &Column::name);
     process_ = static_cast<std::size_t>(process - table.columns.begin());
-    // Also a table without rows is one that can be queried.
+    // A table without rows can be queried, too.
     if (!is_partitioned()) file_of("");
   }
 
@@ -93,7 +94,7 @@ std::set<fs::path> files_of_export(const fs::path& folder) {
   return files;
 }
 
-// Removes what an export made, and folders that are empty then.
+// Removes the files of an export, and folders that are empty then.
 void remove_export(const fs::path& folder) {
   std::error_code ignored;
   std::set<fs::path> folders;
@@ -105,7 +106,7 @@ void remove_export(const fs::path& folder) {
       folders.insert(parent);
     }
   }
-  // The innermost are behind those that they are in.
+  // Inner folders come after those that they are in.
   std::for_each(folders.rbegin(), folders.rend(),
                 [&](const fs::path& inner) { fs::remove(folder / inner, ignored); });
   fs::remove(folder, ignored);
@@ -137,7 +138,7 @@ void write_tables_below(const analyzer::rows::Report& report, std::string_view s
   append_output(root / kFileList, sink.written() + kFileList + "\n");
 }
 
-// `whole` becomes `folder`, and an export that was there goes.
+// `whole` becomes `folder`, and replaces an earlier export.
 void replace_folder(const fs::path& whole, const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(folder)) || fs::is_empty(folder)) {
     fs::rename(whole, folder);  // also over an empty folder

@@ -10,14 +10,14 @@
 namespace gpumemtrace::tools {
 
 // Throws Failure if `folder` may not be written: it is a file, it holds an export and `force` is
-// not set, or it holds something that no export made. Asked before the work.
+// not set, or it holds a file that no export made. Called before the work.
 void require_parquet_folder(const std::filesystem::path& folder, bool force);
 
-// The tables of job_tables.hpp: TABLE/part-0.parquet, and TABLE/rank=N/part-0.parquet of those that
-// have a process; what has no rank lies in the partition that Hive has for NULL. The folder gets
-// its name when it is whole, and replaces an export that is there; files that an export did not
-// make are never removed. Throws Failure, and leaves no half export.
-// `selection` says which part of the job `report` has.
+// The tables of job_tables.hpp: TABLE/part-0.parquet, and TABLE/rank=N/part-0.parquet for those
+// that have a process; rows without a rank lie in the partition that Hive has for NULL. The folder
+// gets its name when it is whole, and replaces an earlier export; files that an export did not make
+// are never removed. Throws Failure, and leaves no half export.
+// `selection` is the part of the job that `report` has.
 void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
                           const std::filesystem::path& folder);
 

@@ -132,7 +132,7 @@ class TraceWriter {
               [&](pbf_writer& body) { body.add_string(event::kName, valid_utf8(name)); });
   }
 
-  // The highest point of each bucket, so that the peak is among them, and what it ended with.
+  // The highest point of each bucket, so that the peak is among them, and its last value.
   void add_timeline(const analyzer::rows::Timeline& timeline, std::uint64_t group) {
     const std::string of =
         format_text("{} {}", timeline.device.value_or("host"), name_of(timeline.level));
@@ -156,8 +156,8 @@ class TraceWriter {
     }
   }
 
-  // Slices of one track may not overlap but lie in each other: a range goes to the first track on
-  // which it does.
+  // Slices of one track may be nested but not overlap otherwise: a range goes to the first track on
+  // which it is nested.
   struct Slices {
     std::uint64_t id = 0;
     std::vector<std::uint64_t> open_until;
@@ -190,7 +190,7 @@ class TraceWriter {
       if (range.process == process && range.start_ns) ranges.push_back(&range);
     }
     std::stable_sort(ranges.begin(), ranges.end(), [](const auto* a, const auto* b) {
-      // The outer one first.
+      // The outer range first.
       constexpr std::uint64_t kOpen = ~std::uint64_t{0};
       return std::tuple(*a->start_ns, kOpen - a->end_ns.value_or(kOpen)) <
              std::tuple(*b->start_ns, kOpen - b->end_ns.value_or(kOpen));
@@ -255,7 +255,7 @@ class TraceWriter {
     }
   }
 
-  // One dump a level and device, of who held what at its peak.
+  // One dump for each level and device, of the holders at its peak.
   void add_heap_dumps(const analyzer::rows::Process& process) {
     for (const analyzer::rows::Peak& peak : report_.peak) {
       if (peak.process != process.id || !peak.time_ns) continue;

@@ -10,9 +10,9 @@
 
 namespace gpumemtrace::tools {
 
-// For each process: a counter for each level and device, what was reserved, and one for each
+// For each process: a counter for each level and device, the reserved bytes, and one for each
 // category or owner (timeline[]); steps and ranges as slices; marks and failed requests as
-// instants; what was held at each peak as a heap dump by stack. The report's times begin at
+// instants; the holders at each peak as a heap dump by stack. The report's times begin at
 // `job_start_unix_ns`.
 [[nodiscard]] std::string perfetto_trace(const analyzer::rows::Report& report,
                                          std::uint64_t job_start_unix_ns);

@@ -21,7 +21,7 @@ void PickleWriter::number(std::uint64_t value) {
     out_ += 'J';
     little_endian(value, 4);
   } else {
-    // As many bytes as it takes with a sign; one of 64 bits takes nine.
+    // Takes as many bytes as needed with a sign; a number of 64 bits takes nine.
     const std::size_t bytes = static_cast<std::size_t>(std::bit_width(value)) / 8 + 1;
     out_ += '\x8a';
     out_ += static_cast<char>(bytes);

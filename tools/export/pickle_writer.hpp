@@ -13,7 +13,8 @@
 
 namespace gpumemtrace::tools {
 
-// Values are written in the order of the calls; dict() and list() take what writes their content.
+// Values are written in the order of the calls; dict() and list() take a function that writes their
+// content.
 class PickleWriter {
  public:
   // A value that was written and can be referred to again.
@@ -49,7 +50,7 @@ class PickleWriter {
       out_ += 'e';
     }
   }
-  // The value that was just written.
+  // Refers to the value that was just written.
   [[nodiscard]] Shared share();
   void again(Shared value);
 

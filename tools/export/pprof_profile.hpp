@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::tools {
 
-// Every measure of kCostMeasures by stack, in bytes; `what.measure` is shown first. A label says of
-// which process a sample is. Compressed by gzip, as the format says.
+// Every measure of kCostMeasures by stack, in bytes; `what.measure` is shown first. A label has the
+// process of a sample. Compressed by gzip, as the format requires.
 [[nodiscard]] std::string pprof_profile(const analyzer::rows::Report& report,
                                         const StackExport& what);
 

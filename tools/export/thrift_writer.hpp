@@ -12,10 +12,10 @@
 namespace gpumemtrace::tools {
 
 // - Fields of a structure are written in the order of their numbers.
-// - Between begin_struct() and end_struct() the fields are those of the inner structure; the
-// element
-//   of a list is begun with begin_element() instead.
-// - The outermost structure is there from the start; content() ends it.
+// - Between begin_struct() and end_struct() the fields are those of the
+//   inner structure; the element of a list is begun with begin_element()
+//   instead.
+// - The outermost structure exists from the start; content() ends it.
 class ThriftWriter {
  public:
   void i32(int field, std::int64_t value) { number(field, kI32, value); }
