@@ -8,9 +8,10 @@
 
 namespace gpumemtrace::tools {
 
-// `largest_blocks`: the `most` largest of the report's. `held`: what blocks[] has of the time that
-// was asked for, summed by stack and category; of more than `most` rows the smaller ones are one
-// row with the owner "other" for each process, device and level. `segments`: all, which are few.
+// `largest_blocks`: the `most` largest of the report's. `held`: the rows of blocks[] for the
+// requested time, summed by stack and category; if there are more than `most`, the smaller ones are
+// one row with the owner "other" for each process, device and level. `segments`: all, which are
+// few.
 [[nodiscard]] Json blocks_for_page(const Json& report, std::size_t most);
 
 }  // namespace gpumemtrace::tools

@@ -36,7 +36,7 @@ constexpr auto kWeights =
                                 "live_bytes", "migrated_bytes", "count"});
 // Their order is that of the report: worst first, or that of the processes.
 constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces", "processes"});
-// In chunks of their own.
+// These are in chunks of their own.
 constexpr auto kSeparate = std::to_array<std::string_view>(
     {"stacks", "frames", "costs", "timeline", "largest_blocks", "blocks", "segments"});
 // The keys that the first view needs.

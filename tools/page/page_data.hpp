@@ -16,7 +16,7 @@ struct PageFocus {
   Json device;   // null if no memory of a device was used
 };
 
-// The one that ran out of memory, else the one that held most of a device.
+// The process that ran out of memory, else the one that held most of a device.
 [[nodiscard]] PageFocus page_focus(const Json& report);
 
 // A part of the page that is decoded after the first view is drawn.

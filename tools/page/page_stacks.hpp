@@ -10,7 +10,7 @@ namespace gpumemtrace::tools {
 
 // `costs`: the `most` rows of the report's costs that are largest by any measure, the others summed
 // into one row with the owner "other" for each process and level. `frames`: each frame once.
-// `stacks`: of each id the indexes of its frames, outermost first; those of `costs` and of the
+// `stacks`: for each id the indexes of its frames, outermost first; those of `costs` and of the
 // report's findings, peaks, blocks and failures.
 [[nodiscard]] Json costs_with_stacks(const Json& report, std::size_t most);
 

@@ -22,7 +22,7 @@ std::uint64_t largest_maximum(const Json& row) {
   return largest;
 }
 
-// Not known where either is not.
+// Not known if either is not known.
 Json smaller_minimum(const Json& a, const Json& b) {
   const auto first = number_in(a, "min_bytes");
   const auto second = number_in(b, "min_bytes");

@@ -15,8 +15,8 @@ namespace gpumemtrace::tools {
 // maximum stays, with its instant and its parts, so that no peak is lost and parts still add up.
 [[nodiscard]] Json thinned_timeline(const Json& timeline, std::size_t most);
 
-// The same of very many rows: those with the largest maximum. Rows of `process` come first and keep
-// up to four times as many buckets.
+// The same for very many rows: those with the largest maximum. Rows of `process` come first and
+// keep up to four times as many buckets.
 [[nodiscard]] Json thinned_timelines(const Json& timeline, const Json& process, std::size_t most);
 
 }  // namespace gpumemtrace::tools

@@ -34,7 +34,7 @@ std::string title_of(const Json& report) {
   return command.empty() ? "GPU memory" : "GPU memory of " + command;
 }
 
-// The fix of each finding, which the summary has no room for.
+// The fix of each finding, for which the summary has no room.
 std::string plain_findings(const Json& report) {
   std::string html;
   for (const Json& finding : report.at("findings")) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report as one file of HTML that asks nobody for anything.
+// The report as one file of HTML that needs no server and no network.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory over time: what was held for what, what was reserved, and what the card has.
+// Memory over time: the bytes of each category, the reserved bytes, and those of the card.
 
 import uPlot from "uplot";
 import { colorOf, fillOf, swatch, themeColor } from "./colors";
@@ -105,7 +105,7 @@ export class TimelineView {
       ],
       series: [
         {},
-        // The whole first: each further area covers what it holds of it.
+        // The whole first: each further area covers its part of it.
         ...areas.reverse(),
         { stroke: text, width: 1.25, dash: [5, 4], paths: steps, points: { show: false } } as uPlot.Series,
       ],
