@@ -11,10 +11,10 @@ namespace gpumemtrace::tools {
 
 // "810.0 MiB", or "810.0 MiB to 842.0 MiB" if the two are not the same in words.
 [[nodiscard]] std::string range_text(std::uint64_t low_bytes, std::uint64_t high_bytes);
-// The same of a peak: from the least that it is to the most.
+// The same for a peak: from its lower to its upper bound.
 [[nodiscard]] std::string peak_text(const analyzer::rows::CardPeak& peak);
 
-// "PyTorch's free cache"; of memory that calls gave out, its owner.
+// "PyTorch's free cache"; for memory that calls gave out, its owner.
 [[nodiscard]] std::string part_name(const analyzer::rows::CardPart& part);
 
 // The two peaks of a device: of the job, and of everything on the card. nullptr if the report

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A mark stands near the start of what we write.
+// A mark stands near the start of our own files.
 constexpr std::size_t kMarkSearchBytes = 4096;
 
 [[noreturn]] void refuse(const fs::path& output, std::string_view why) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files a command may write: it is asked before the work, so that nobody waits for a refusal.
+// The files that a command may write: checked before the work, so that no user waits for a refusal.
 #pragma once
 
 #include <sys/types.h>
@@ -13,11 +13,11 @@
 
 namespace gpumemtrace::tools {
 
-// - What the command reads is never written, under whatever name or link. Nor is any trace, or its
-//   ring.
-// - Another file that is there is replaced only if `force` says so, or where the command itself
-//   wrote it before: then its first bytes hold `own_mark`.
-// - A device, a pipe, an empty file and a link (which goes, not what it names) are no such file.
+// - A file that the command reads is never written, under whatever name or link. Nor is any trace,
+//   or its ring.
+// - Another existing file is replaced only if `force` says so, or if the command itself wrote it
+//   before: then its first bytes hold `own_mark`.
+// - A device, a pipe, an empty file and a link (the link goes, not its target) are no such file.
 class OutputRules {
  public:
   explicit OutputRules(bool force) : force_(force) {}
@@ -27,8 +27,8 @@ class OutputRules {
   void reads(const std::filesystem::path& input);
   void reads(const std::vector<std::filesystem::path>& inputs);
 
-  // Throws Failure for an output that may not be written, also for one that was named before.
-  // Nothing if `output` is stdout.
+  // Throws Failure for an output that may not be written, also for one that was named before. Does
+  // nothing if `output` is stdout.
   void require_writable(const std::filesystem::path& output, std::string_view own_mark = {});
 
  private:

@@ -6,8 +6,8 @@
 
 namespace gpumemtrace::tools {
 
-// Every name and sentence in it, which come from the trace or from a file of another user, as
-// printable() has it.
+// Every name and sentence in it, which come from the trace or from a file of another user, passed
+// through printable().
 [[nodiscard]] analyzer::rows::Report printable(analyzer::rows::Report report);
 
 }  // namespace gpumemtrace::tools

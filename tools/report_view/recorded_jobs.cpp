@@ -44,8 +44,8 @@ std::vector<Member> members_of(const rows::Report& report) {
   return members;
 }
 
-// Numbers that are linked with each other, directly or through others, are one group. A group is
-// named by the smallest of its numbers.
+// Numbers that are linked with each other, directly or through others, are one group. A group has
+// the smallest of its numbers as its name.
 class Groups {
  public:
   explicit Groups(std::size_t count) : parent_(count) {
@@ -87,8 +87,8 @@ void link_runs(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// A process that became another program, and one that started the other. The system gives numbers
-// of processes again, which different runs tell.
+// Links a process that became another program, and one that started the other. The system reuses
+// numbers of processes, which runs tell apart.
 void link_families(const std::vector<Member>& members, Groups& groups) {
   using Number = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t>;
   std::map<Number, std::size_t> first;
@@ -193,7 +193,7 @@ const Command& command_of(const Member& member) {
   return member.process == nullptr ? none : member.process->command;
 }
 
-// For each command when the last job with it began.
+// The begin of the last job with each command.
 std::map<Command, std::uint64_t> last_begins(const std::vector<RecordedJob>& jobs,
                                              const std::vector<Member>& members) {
   std::map<Command, std::uint64_t> begins;
@@ -222,7 +222,7 @@ std::string left_out_text(const std::vector<std::string>& files,
       joined(names), is_one ? "it" : "them");
 }
 
-// "7.1" of the job 7 that was started once before. torchrun calls a job "none" that has no name.
+// "7.1" for the job 7 that was started once before. torchrun calls a job without a name "none".
 std::optional<std::string> attempt_of(const std::map<trace::TextKey, std::string>& texts) {
   const auto job = texts.find(trace::TextKey::kJob);
   if (job == texts.end() || job->second == "none") return std::nullopt;
@@ -302,8 +302,8 @@ TracesOfInputs split_by_run(const std::vector<fs::path>& inputs, const rows::Rep
       std::ranges::any_of(inputs, [](const fs::path& input) { return fs::is_directory(input); });
   if (!has_folder) return split;
   const std::vector<fs::path> paths = trace::find_traces(inputs);
-  // A report has its traces in the order of their paths. With one that cannot be read among them
-  // the job is incomplete anyway.
+  // A report has its traces in the order of their paths. If one of them cannot be read the job is
+  // incomplete anyway.
   if (paths.size() != report.traces.size()) return split;
   std::vector<RunOfTrace> runs;
   for (const fs::path& path : paths) runs.push_back(read_run(path));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which processes of a report belong together: a folder may hold the traces of several jobs.
+// The processes of a report that belong together: a folder may hold the traces of several jobs.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,12 @@ struct RunOfTrace {
   std::optional<std::string> attempt;  // of a scheduler's job: "7.1"
 };
 
-// Nothing for a file that cannot be read.
+// nullopt for a file that cannot be read.
 [[nodiscard]] RunOfTrace read_run(const std::filesystem::path& trace);
 
-// For each trace of the report whether its command was recorded again later, by another run. A run
-// is everything under one `gpumemtrace run` or one attempt of a scheduler's job: all of its traces
-// are replaced together. `runs` are those of the traces.
+// For each trace of the report, true if another run recorded its command again later. A run is
+// everything under one `gpumemtrace run` or one attempt of a scheduler's job: all of its traces are
+// replaced together. `runs` are those of the traces.
 [[nodiscard]] std::vector<bool> replaced_traces(const analyzer::rows::Report& report,
                                                 const std::vector<RunOfTrace>& runs);
 
@@ -49,7 +49,7 @@ struct TracesOfInputs {
   std::string left_out;            // which these are, and how to take them in; a sentence
 };
 
-// Stale are the replaced traces in folders among `inputs`; a file that is named is never stale.
+// Replaced traces in folders among `inputs` are stale; a file that is named is never stale.
 // `report` is that of the inputs.
 [[nodiscard]] TracesOfInputs split_by_run(const std::vector<std::filesystem::path>& inputs,
                                           const analyzer::rows::Report& report);

@@ -43,7 +43,7 @@ bool looks_like_json(const fs::path& path) {
   throw Failure(format_text("{} is a report{}", report.string(), why), ExitCode::kUsage);
 }
 
-// Names and thresholds are in a report for good.
+// A saved report keeps its names and thresholds.
 void refuse_options_for_traces(const fs::path& report, const LoadOptions& options) {
   const NamingOptions& naming = options.naming;
   if (options.thresholds) {
@@ -154,7 +154,7 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
   }
 }
 
-// The report of the traces without those in folders that a later run replaced, which is said.
+// The report of the traces without those in folders that a later run replaced, with a message.
 analyzer::rows::Report analyze_newest(const std::vector<fs::path>& inputs,
                                       const LoadOptions& options) {
   analyzer::rows::Report all = analyze_traces(inputs, options);
@@ -168,7 +168,7 @@ analyzer::rows::Report analyze_newest(const std::vector<fs::path>& inputs,
   return report;
 }
 
-// Rows whose texts are those of the trace.
+// Rows with texts of the trace.
 analyzer::rows::Report load_as_it_is(const std::vector<fs::path>& inputs,
                                      const LoadOptions& options) {
   const fs::path* const file = find_report(inputs, options);

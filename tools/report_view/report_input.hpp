@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns what users name on the command line into one report.
+// Turns the inputs that users name on the command line into one report.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct LoadOptions {
                                const LoadOptions& options);
 
 // The same as rows, whose texts may be shown (printable_report.hpp). Throws Failure also for a
-// report that lacks what reports have.
+// report that lacks required keys.
 [[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
                                                const LoadOptions& options);
 
@@ -62,24 +62,24 @@ struct LoadOptions {
 // input.
 [[nodiscard]] bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
-// Which events are missing, a sentence each: whose, why, and what to do. Empty if none is; what
-// a pause that was asked for left out is not missing.
+// The missing events, a sentence each: the process, the reason, and the remedy. Empty if none is
+// missing; a pause that the user asked for is no loss.
 [[nodiscard]] std::vector<std::string> missing_events(const analyzer::rows::Report& report);
 
-// The same in a few words, of one process or of all: "truncated tail, missing chunks".
+// The same in a few words, for one process or all: "truncated tail, missing chunks".
 [[nodiscard]] std::string missing_in_short(const analyzer::rows::Report& report,
                                            const std::optional<std::string>& process = {});
 
 // True if no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const Json& report);
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
-// Which traces of its folders the report was made without, a sentence; empty if there are none.
+// A sentence about traces in its folders that the report left out; empty if there are none.
 [[nodiscard]] std::string left_out_traces(const analyzer::rows::Report& report);
 // True if recording was paused in one of the traces.
 [[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 
-// Until when the report has sums alone, so that some rules looked at the rest; empty if it has
-// every event.
+// The time up to which the report has sums alone, so that some rules cover only the rest; empty if
+// it has every event.
 [[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -24,7 +24,7 @@ std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
   const auto value = row.find(key);
   if (value == row.end() || !value->is_number()) return std::nullopt;
   if (value->is_number_unsigned()) return value->get<std::uint64_t>();
-  // Written by hand or with a sign: not what does not fit.
+  // A number written by hand or with a sign, unless it does not fit.
   const auto number = value->get<double>();
   if (!(number >= 0 && number < 0x1p64)) return std::nullopt;
   return static_cast<std::uint64_t>(number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading single values out of the report's JSON, where null means not known.
+// Reads single values out of the report's JSON, in which null means not known.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ using analyzer::Json;
 [[nodiscard]] std::optional<std::uint64_t> number_in(const Json& row, const char* key);
 [[nodiscard]] std::optional<std::string> text_in(const Json& row, const char* key);
 
-// The value, or a word for what is not known.
+// The value, or a word for an unknown one.
 [[nodiscard]] std::uint64_t number_or_zero(const Json& row, const char* key);
 [[nodiscard]] std::string text_or(const Json& row, const char* key, std::string_view otherwise);
 
@@ -27,15 +27,15 @@ template <class Value>
   return value ? Json(*value) : Json(nullptr);
 }
 
-// Names of a traced program need not be UTF-8; what is none becomes U+FFFD.
+// Names of a traced program need not be UTF-8; other bytes become U+FFFD.
 [[nodiscard]] std::string valid_utf8(const std::string& text);
 
 // "1 copy", "1,440 copies".
 [[nodiscard]] std::string count_of(std::uint64_t count, std::string_view one,
                                    std::string_view many);
 
-// "pytorch", "pytorch at train.py:12 in step", "libfastops.so"; what is known of who allocated.
-// Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
+// "pytorch", "pytorch at train.py:12 in step", "libfastops.so": the known parts of an origin. Work
+// of a backward pass: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 [[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
 
 // "train.py" of `python3 -u train.py`, "torch.distributed.run" of `python3 -m ...`, "bench" of

@@ -86,7 +86,7 @@ std::set<std::string> processes_of(const Report& report, const ReportScope& scop
   return ids;
 }
 
-// Those that the processes see.
+// The devices that the processes see.
 std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
                                  const std::set<std::string>& processes) {
   std::set<std::string> ids;
@@ -102,7 +102,7 @@ std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
   return ids;
 }
 
-// As the analyzer sums them: PyTorch's blocks lie in memory of other rows.
+// Summed as in the analyzer: PyTorch's blocks lie in memory of other rows.
 void sum_up(rows::Leaks& leaks) {
   leaks.total_bytes = leaks.total_count = leaks.counted_by_gate_bytes = 0;
   for (const rows::ExitLeak& row : leaks.exit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--threshold NAME=VALUE`: from which size or number on the analyzer's rules report.
+// `--threshold NAME=VALUE`: the size or number from which on the analyzer's rules report.
 #pragma once
 
 #include <optional>
