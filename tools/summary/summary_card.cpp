@@ -73,7 +73,7 @@ std::string owner_of_most(const rows::Peak& peak) {
   return most == bytes.end() ? std::string() : most->first;
 }
 
-// The parts of the job's processes by what they are, with whose they are if that is not clear.
+// The parts of the job's processes by kind, with their owners if those are not clear.
 CardState state_of(const Report& report, const rows::CardPeak& row) {
   CardState card;
   card.device = *row.device;

@@ -95,7 +95,7 @@ std::string copies_text(const rows::Copies& row) {
 
 // "growth, churn, transfer (in part)": the families of the rules that the row names.
 std::string families_of(const std::vector<std::string>& rules) {
-  // And whether all of its rules are named.
+  // The second tells if all of its rules are named.
   std::vector<std::pair<std::string_view, bool>> families;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
     const bool is_named = std::ranges::find(rules, rule.name) != rules.end();
@@ -114,7 +114,7 @@ std::string families_of(const std::vector<std::string>& rules) {
   return joined(parts);
 }
 
-// Processes that peak at about the same.
+// Processes with about the same peak.
 struct Alike {
   std::uint64_t least = UINT64_MAX;
   std::uint64_t most = 0;

@@ -51,7 +51,7 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
   return faults;
 }
 
-// " (rank 2 on node-a)", " (4 of 16 ranks)"; nothing if the title says it.
+// " (rank 2 on node-a)", " (4 of 16 ranks)"; empty if the title has it.
 std::string who(const Report& report, const Fault& fault) {
   if (report.processes.size() < 2 || fault.processes.empty()) return {};
   if (fault.processes.size() == 1) {
@@ -67,7 +67,7 @@ std::string who(const Report& report, const Fault& fault) {
                      report.processes.front().rank ? "ranks" : "processes");
 }
 
-// Who called the line of the finding; nothing if nobody is known to have.
+// The caller of the finding's line; empty if none is known.
 Lines caller_lines(const Report& report, const Finding& finding, std::size_t width) {
   analyzer::rows::OptionalText stack = finding.origin.stack;
   for (const char* key : {"opened_at", "held_at"}) {

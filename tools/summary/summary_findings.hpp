@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The findings of a report as people count them.
+// The findings of a report, counted as people count them.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Fault {
   std::vector<std::string> processes;
 };
 
-// It is worse than a hint, and no other finding is about the same.
+// True if it is worse than a hint, and no other finding is about the same.
 [[nodiscard]] bool is_fault(const Report& report, const analyzer::rows::Finding& finding);
 // In the order of the report, the worst first.
 [[nodiscard]] std::vector<Fault> faults_of(const Report& report);

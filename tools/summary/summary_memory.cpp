@@ -92,7 +92,7 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
       in_layers += part;
     }
   }
-  // Outside a model that is all.
+  // Blocks outside a model have no more than that.
   if (sums.size() == 1 && sums.contains("no layer")) sums.clear();
   const bool lines_are_told = !sums.empty() && (is_activation || in_layers == bytes);
   for (const rows::Holder& holder : peak.holders) {
@@ -269,7 +269,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
   return peaks;
 }
 
-// PyTorch's blocks when memory ran out, as a peak of their own; nothing if that is not known.
+// PyTorch's blocks when memory ran out, as a peak of their own; empty if that is not known.
 std::optional<rows::Peak> held_at_failure(const Report& report, const CardState& card) {
   for (const rows::Oom& row : report.oom) {
     const bool is_of_card = row.process == card.process && row.device == card.device &&
@@ -325,7 +325,7 @@ std::string content_of(const Blocks& blocks) {
 }  // namespace
 
 Blocks memory_section(const Report& report, const SummaryDetail& detail) {
-  // The fullest card first: it decides.
+  // The fullest card first: it decides whether the job fits.
   const std::optional<CardState> fullest = fullest_card(report);
   std::vector<const rows::Device*> devices;
   for (const rows::Device& device : report.devices) devices.push_back(&device);

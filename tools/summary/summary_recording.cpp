@@ -15,7 +15,7 @@ using analyzer::Level;
 // The share of a card from which one allocation of XLA is no growth but taken in advance.
 constexpr double kLeastPreallocated = 0.05;
 
-// The program's own code, of which the trace has an address alone.
+// True for the program's own code, for which the trace has an address alone.
 bool is_without_name(const rows::Origin& origin) {
   if (!origin.site || origin.site->language != rows::Language::kNative) return false;
   const rows::Site& site = *origin.site;

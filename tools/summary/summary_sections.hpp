@@ -66,9 +66,9 @@ struct SummaryDetail {
 
 // The answer to "is something wrong?", the program, and the three largest facts.
 [[nodiscard]] Blocks answer_section(const Report& report, const SummaryDetail& detail);
-// The worst findings with what to do about each.
+// The worst findings, each with its remedy.
 [[nodiscard]] Blocks fix_section(const Report& report, const SummaryDetail& detail);
-// For each device: what the card held at the peak as one sum, and who held it: PyTorch's blocks by
+// For each device: the card's memory at the peak as one sum, and its holders: PyTorch's blocks by
 // category, layer and line, else the driver's memory by line.
 [[nodiscard]] Blocks memory_section(const Report& report, const SummaryDetail& detail);
 // The differences between processes of a job.
@@ -85,10 +85,10 @@ struct SummaryDetail {
 
 void append(Lines& lines, const Lines& more);
 void append(Blocks& blocks, const Blocks& more);
-// With a comma before it; nothing if it is empty.
+// The text with a comma before it; empty if it is empty.
 void append(std::string& text, const std::string& more);
 
-// process_name(), or nothing in a job of one process.
+// process_name(), or an empty text in a job of one process.
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
 // "train.py:88 (evaluate)", else the owner.
 [[nodiscard]] std::string name_line(const analyzer::rows::Origin& origin);
@@ -103,7 +103,7 @@ void append(std::string& text, const std::string& more);
 inline constexpr std::size_t kAllLines = SIZE_MAX;
 
 // Words in lines of at most `width`, the first behind `head` and the others behind as many spaces,
-// or, if that leaves no room, behind few.
+// or behind a few if that leaves no room.
 [[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width);
 // The same for parts, which are not broken if a line has room for them, with `separator` between.
 // The number of parts that do not fit in `most_lines` stands at the end.

@@ -99,7 +99,7 @@ std::string category_and_line(const rows::BlockAt& block) {
   return block.level == Level::kFramework ? format_text("{}, {}", category_of(block), line) : line;
 }
 
-// A row a category with its lines or, below the framework, a row a line.
+// A row for each category with its lines or, below the framework, a row for each line.
 Lines holder_rows(const StepMoment& moment, std::size_t width) {
   const bool has_categories = moment.level == Level::kFramework;
   Lines lines = {"Held at the peak"};

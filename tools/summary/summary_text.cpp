@@ -52,7 +52,7 @@ Lines render(const Blocks& blocks, int limit) {
   return lines;
 }
 
-// As much as there is room for, what matters least left out, and that something was.
+// As many blocks as there is room for, the least important left out, and a line that says so.
 Lines fitting_lines(const Blocks& blocks, const SummaryRequest& request) {
   const Lines all = render(blocks, kGoesFirst + 1);
   if (request.is_full || all.size() <= request.most_lines) return all;

@@ -76,7 +76,7 @@ void add_long(Lines& lines, std::string line, std::size_t indent, std::size_t wi
   lines.push_back(std::move(line));
 }
 
-// Parts in lines, and how many of them had room.
+// Parts in lines, and how many of them fit.
 std::pair<Lines, std::size_t> fill_lines(std::string_view head,
                                          const std::vector<std::string>& parts,
                                          std::string_view separator, std::size_t width,
