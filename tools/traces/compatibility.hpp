@@ -19,8 +19,8 @@ struct Compatibility {
   std::string text;       // "not tried: ...; tried: ..."
 };
 
-// `machine` has what is known of the machine. With a GPU (kGpu) a version that was tried on the
-// simulated driver alone is told apart.
+// `machine` has the known versions of the machine. With a GPU (kGpu), versions that were tried on
+// the simulated driver alone are marked.
 [[nodiscard]] Compatibility compare_with_tried(const std::vector<PartVersion>& machine);
 
 }  // namespace gpumemtrace::tools

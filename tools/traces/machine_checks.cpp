@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::uint64_t kComfortableFreeBytes = std::uint64_t{4} << 30;
 
-// Runs `probe` in a child and gives what it writes, so that a crash in foreign code is a finding.
+// Runs `probe` in a child and returns its output, so that a crash in foreign code is a finding.
 // `probe` runs in a forked copy of this process, which has one thread only.
 std::string run_apart(std::string (*probe)()) {
   std::array<int, 2> ends = {-1, -1};
@@ -86,7 +86,7 @@ std::string probe_library() {
   return dlopen(find_library().c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr ? "" : dlerror();
 }
 
-// The driver's functions that are asked here, once it is initialised.
+// The driver's functions that are called here, once it is initialised.
 struct Driver {
   std::string trouble;  // empty if it works
   int (*get_version)(int*) = nullptr;
@@ -176,7 +176,7 @@ std::string probe_python() {
       " if p.python_implementation() == \"CPython\" else \"\")' 2>/dev/null");
 }
 
-// The version of PyTorch that it has, which is not imported for that, or "".
+// The version of PyTorch that it has, found without importing it, or "".
 std::string probe_torch() {
   return output_of(
       "python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null");

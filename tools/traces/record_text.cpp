@@ -166,7 +166,7 @@ std::string flags_text(std::uint64_t flags) {
   return text;
 }
 
-// A value that is always the same or belongs to another field.
+// Left out: a value that is always the same or belongs to another field.
 bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) {
   if (field.name == "flags") return record.flags == 0;
   if (record.kind == trace::RecordKind::kBlock) {

@@ -64,7 +64,7 @@ class MappedRing {
   std::unique_ptr<trace::RingHeader, Unmap> header_;
 };
 
-// The numbers that the process goes by in its own and the outer process namespaces.
+// The numbers of the process in its own and the outer process namespaces.
 std::vector<std::uint32_t> process_ids_of(pid_t pid) {
   std::ifstream status(format_text("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
@@ -156,7 +156,7 @@ std::filesystem::path trace_recorded_by(pid_t pid) {
                 sizeof(process_id));
     if (std::ranges::find(ids, process_id) == ids.end()) continue;
     const std::filesystem::path trace = std::filesystem::path(ring).replace_extension();
-    // The path by way of the process is valid as long as it lives.
+    // The path through /proc is valid as long as the process lives.
     const std::filesystem::path outside =
         "/" / trace.lexically_relative(format_text("/proc/{}/root", pid));
     std::error_code ignored;

@@ -9,13 +9,13 @@
 
 namespace gpumemtrace::tools {
 
-// Notes in the ring of the child's last trace which signal ended the child, or that it exited: a
+// Records in the ring of the child's last trace which signal ended the child, or that it exited: a
 // trace does not show an exit by the system call. A ring that cannot be written keeps its trace as
 // it is.
 void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
 
-// Removes the rings that hold nothing but what the packed trace holds too. The traces of processes
-// that still run, were killed or lost records keep theirs.
+// Removes the rings that hold nothing but records of the packed trace. The traces of processes that
+// still run, were killed or lost records keep theirs.
 void remove_spent_rings(std::vector<WrittenTrace>& traces);
 
 }  // namespace gpumemtrace::tools

@@ -31,7 +31,7 @@ constexpr Elf64_Half kOwnMachine = EM_X86_64;
 constexpr Elf64_Half kOwnMachine = EM_AARCH64;
 #endif
 
-// A trace begins with more than that.
+// A trace is larger than that from its start on.
 constexpr std::uint64_t kLeastBlocks = 2;
 
 constexpr std::size_t kLongestScriptBytes = 1 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says why a program that ran has left no trace.
+// Explains why a program that ran has left no trace.
 #pragma once
 
 #include <filesystem>
@@ -21,10 +21,10 @@ enum class Preloading {
 
 [[nodiscard]] Preloading examine_executable(const std::filesystem::path& file);
 
-// Why no trace can be written in a folder; empty if that is not to be seen.
+// The reason why no trace can be written in a folder; empty if there is none to be seen.
 [[nodiscard]] std::string why_unwritable(const std::filesystem::path& folder);
 
-// One sentence: the reason that can be seen from the command, else that no CUDA memory was used.
+// One sentence: the reason that the command shows, else that no CUDA memory was used.
 [[nodiscard]] std::string why_untraced(const std::vector<std::string>& command);
 
 }  // namespace gpumemtrace::tools
