@@ -233,7 +233,7 @@ FitCard BatchFit::card(std::uint64_t capacity_bytes) const {
     return *predict(batch).reserved_high_bytes + *other_bytes();
   };
   if (needed(kMaxBatch) <= capacity_bytes) return card;
-  // Needs never fall with the batch size, so that it can be halved in.
+  // Needs never fall with the batch size, so a binary search finds it.
   std::uint64_t fits = 0;
   std::uint64_t too_large = kMaxBatch;
   while (too_large - fits > 1) {

@@ -37,11 +37,11 @@ struct FitRun {
   std::map<SiteKey, SiteBytes> sites;        // sum to allocated_bytes
 };
 
-// Throws Failure for a report whose peak is not what the batch size needs: without PyTorch's
-// allocator, with missing events, with refused requests. It has blocks[] of the peak.
+// Throws Failure for a report whose peak does not show the needs of the batch size: without
+// PyTorch's allocator, with missing events, with refused requests. It has blocks[] of the peak.
 [[nodiscard]] FitRun fit_run_of(const analyzer::rows::Report& report, std::uint64_t batch);
 
-// Why a site's bytes are no line in the batch size.
+// The reason why a site's bytes are no line in the batch size.
 enum class FitShape { kLine, kFalls, kOtherCount, kFaster };
 
 struct FitLine {
@@ -51,7 +51,7 @@ struct FitLine {
   FitShape shape = FitShape::kLine;
 };
 
-// A run beside the first two, held against their lines.
+// A run beside the first two, compared with their lines.
 struct FitCheck {
   std::uint64_t batch = 0;
   std::uint64_t predicted_bytes = 0;
