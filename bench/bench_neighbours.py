@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What other recorders cost that Linux distributions package, for the parts that can be compared:
+"""The cost of other recorders that Linux distributions package, for the parts that can be compared:
 one event of LTTng-UST, and a malloc and free from 20 frames deep under heaptrack.
 
     bench/bench_neighbours.py --build DIR [--folder DIR] [--rounds N]

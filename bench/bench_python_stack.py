@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What Python adds to recording one block, as rows for bench/run: a stack of 30 frames to one that is
+"""The cost that Python adds to recording one block, as rows for bench/run: a stack of 30 frames to one that is
 handed out, the question whether the cycle collector runs to one that is taken back.
 
     bench_python_stack.py --build DIR [--folder DIR] [--rounds N]

@@ -108,7 +108,7 @@ def turn_of(step, count, threads):
 
 
 def steps_in(step, seconds):
-    """How many steps that long took."""
+    """The number of steps in that time."""
     count, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         step()
@@ -117,7 +117,7 @@ def steps_in(step, seconds):
 
 
 def threads_of(step, seconds, threads):
-    """What is late as the time begins makes up for what is late as it ends."""
+    """Events that are late at the begin make up for those that are late at the end."""
     steps_in(step, RECORDER_SETTLING_S)
     begin = time.monotonic()
     counted, count = threads.count_during(lambda: steps_in(step, seconds))

@@ -13,7 +13,7 @@ LARGEST_CPU_BOUND = 1.02
 
 
 def ratio_of(turns, plain_turns, measure):
-    """How much larger `measure` is in the turns of one process than in those of a plain one.
+    """The factor by which `measure` is larger in the turns of one process than in those of a plain one.
 
     Both took a turn in each round, one soon after the other, so that what drifts is in both. The median
     over rounds: what interrupts a turn counts for one of them.
@@ -49,7 +49,7 @@ def null_bound_of(ratios):
 
 
 def judge(pairs, null_pairs):
-    """What `pairs`, [{"step": ratio, "cpu": ratio}], say of a form, beside pairs of plain processes."""
+    """A form's row from `pairs`, [{"step": ratio, "cpu": ratio}], beside pairs of plain processes."""
     row = {}
     for measure in ("step", "cpu"):
         ratios = [pair[measure] for pair in pairs]

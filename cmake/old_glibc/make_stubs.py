@@ -33,7 +33,7 @@ def path_of(compiler, library):
 
 
 def symbols_of(library, newest):
-    """Of every name its type, size and newest version that is old enough."""
+    """Each name with its type, size and newest version that is old enough."""
     text = subprocess.run(["readelf", "--dyn-syms", "--wide", library], capture_output=True, text=True,
                           check=True).stdout
     symbols = {}

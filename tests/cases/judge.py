@@ -50,7 +50,7 @@ def text_of(finding):
 
 
 def problems(case, report):
-    """What is wrong with the findings on the faulty program; nothing where all is right."""
+    """The errors in the findings on the faulty program; empty if there are none."""
     findings = report["findings"]
     ranked = [(rank, row) for rank, row in enumerate(findings, 1) if row["rule"] == case["rule"]]
     if not ranked:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program sets of PyTorch's allocator while it runs, as PyTorch tells it, which blocks wait for
+"""Settings of PyTorch's allocator that a program makes while it runs, blocks that wait for
 other streams, and the replay that follows both."""
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program says of its own course: gpumemtrace.h, gpumemtrace.py and NVTX."""
+"""A program's own annotations: gpumemtrace.h, gpumemtrace.py and NVTX."""
 
 import re
 import unittest

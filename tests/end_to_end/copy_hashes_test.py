@@ -12,7 +12,7 @@ CONTENT = re.compile(r"\bcontent=(\w+)")
 
 class CopyHashes(support.EndToEnd):
     def run_script(self, **variables):
-        """What the script printed, and the hash of each of its copies; None where there is none."""
+        """The script's output, and the hash of each of its copies; None if there is none."""
         lines = self.record(support.PYTHON, SCRIPT, **variables).stdout.decode().splitlines()
         records = support.dump(self.only_trace(), "copy")
         self.assertEqual(len(records), len(lines))

@@ -16,7 +16,7 @@ class TakesNumbers(support.EndToEnd):
     """Runs processes that take all numbers from `first` on, each at another moment."""
 
     def take(self, first, children, threads, rounds=ROUNDS, table="own"):
-        """What they said; their file is as it was."""
+        """Their output; their file is as it was."""
         file = self.folder / "file of the program"
         file.write_bytes(CONTENT)
         result = self.run_command(
@@ -29,7 +29,7 @@ class TakesNumbers(support.EndToEnd):
         return result.stderr.decode().splitlines()
 
     def reports(self, count):
-        """Of a few of the `count` traces."""
+        """Checks a few of the `count` traces."""
         traces = self.traces()
         self.assertEqual(len(traces), count)
         return [support.analyze(trace) for trace in traces[::count // 4]]
@@ -65,7 +65,7 @@ class TakenNumbers(TakesNumbers):
 
 
 class TakenNumbersOfOneTable(TakesNumbers):
-    """Where the system gives the recorder no descriptors of its own, its files are among what was
+    """If the system gives the recorder no descriptors of its own, its files are among what was
     closed: it does not touch what came in their place."""
 
     def check_traces(self, count):
@@ -90,7 +90,7 @@ class TakenNumbersOfOneTable(TakesNumbers):
 
 
 class StandardError(support.EndToEnd):
-    """Where a message goes when the program has exchanged its standard error."""
+    """A message after the program has exchanged its standard error."""
 
     def run_with(self, python):
         """Runs Python statements, then uses CUDA, which cannot be recorded here."""

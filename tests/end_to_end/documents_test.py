@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents point to exists, and the lists of tests and programs in them are complete."""
+"""Targets of links in the documents exist, and the lists of tests and programs in them are complete."""
 
 import collections
 import gzip
@@ -64,7 +64,7 @@ def prose(document):
 
 
 def anchors(document):
-    """What a link behind # may say, as GitHub makes it of the headings, or an id in HTML."""
+    """The valid texts of a link behind #, as GitHub makes it of the headings, or an id in HTML."""
     found = set(re.findall(r"""<[^>]*\b(?:id|name)=["']([^"']+)""", prose(document)))
     seen = collections.Counter()
     for heading in re.findall(r"^#{1,6} +(.*?)(?: #+)? *$", prose(document), re.MULTILINE):
@@ -115,7 +115,7 @@ class Paths(support.EndToEnd):
 
 
 class Commands(support.EndToEnd):
-    """What the documents say to type exists: the command, and each of its options."""
+    """Everything to type in the documents exists: the command, and each of its options."""
 
     COMMAND = re.compile(r"(?<![\w-])gpumemtrace ([a-z]+)((?: +[^\s`|;]+)*)")
 

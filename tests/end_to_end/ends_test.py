@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process ended is in its report: exit, exec, a signal, or killed."""
+"""The end of a process is in its report: exit, exec, a signal, or killed."""
 
 import os
 import signal

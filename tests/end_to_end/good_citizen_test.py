@@ -72,7 +72,7 @@ class WithCuda(support.EndToEnd):
             self.assertEqual(int(mask, 16) & not_blocked, 0)
 
     def change_user(self, user, calls_afterwards=1000, **variables):
-        """How many allocations there were, the report, what was said."""
+        """The number of allocations, the report, the messages."""
         self.folder.chmod(0o755)
         command = [VICTIMS / "drops_privileges", user, calls_afterwards]
         result = self.record(*command, GPUMEMTRACE_ON_FULL="block", **variables)
@@ -190,7 +190,7 @@ class Messages(support.EndToEnd):
 
 
 class Places(support.EndToEnd):
-    """Where the trace goes, and what happens where it cannot."""
+    """The place of the trace, and the outcome if it cannot be written there."""
 
     def run_somewhere(self, pattern, **options):
         command = [support.PROGRAMS / "device_memory"]

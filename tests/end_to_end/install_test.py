@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cmake --install` puts in place works there, wherever the place is."""
+"""Files of `cmake --install` work in any place."""
 
 import re
 import shutil

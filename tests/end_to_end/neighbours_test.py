@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else lives in a process or around it: other preloaded libraries, sanitizers, debuggers,
+"""Others in a process or around it: other preloaded libraries, sanitizers, debuggers,
 other ways of loading, other libcs. The program's result is what it is without us."""
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line promises: nothing that is read is overwritten, no gate passes without having
+"""Promises of the command line: nothing that is read is overwritten, no gate passes without having
 checked, and no option is ignored."""
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Python's cycle collector freed something, by every interpreter that is installed here."""
+"""Frees by Python's cycle collector are marked, by every interpreter that is installed here."""
 
 import json
 import re

@@ -81,7 +81,7 @@ class Interpreter:
                         self.assert_frames(found[int(size)], frames, size)
 
     def shared_library(self):
-        """Of one of these interpreters, and its prefix."""
+        """The facts of one of these interpreters, and its prefix."""
         for facts in self.found:
             if library := pythons.shared_library(facts):
                 return library, facts["prefix"]

@@ -25,7 +25,7 @@ def classes_of(module):
 
 
 def tests_of(classes, name):
-    """What a class tests, by itself and through the classes of its file that it is made of."""
+    """The tests of a class, by itself and through the classes of its file that it is made of."""
     if name not in classes:
         return set()
     own = {part.name for part in classes[name].body

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the recorder asks the driver and NVML: memory in use, processes, limits."""
+"""Samples that the recorder takes of the driver and NVML: memory in use, processes, limits."""
 
 import re
 import time
@@ -44,7 +44,7 @@ print(child.pid, *cuda.memory_info(), flush=True)
 
 
 def records(trace, kind):
-    """Of each record its fields; `time` is its time."""
+    """The fields of each record; `time` is its time."""
     found = []
     for line in support.dump(trace, kind):
         fields = {name: int(value) if value.isdigit() else value for name, value in FIELD.findall(line)}

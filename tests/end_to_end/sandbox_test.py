@@ -30,7 +30,7 @@ class Sandbox(support.EndToEnd):
         return self.run_command([VICTIMS / "sandboxed", number, error], environment, **options)
 
     def faults_of(self, number, error):
-        """What is not as it should be where that system call fails; None where nothing is."""
+        """The error if that system call fails; None if there is none."""
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             recorded = self.run_sandboxed(
                 number, error, support.recorded_environment(), cwd=folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What traces hold and who can read them: names but no data, files of the user alone, no links."""
+"""The content of traces and their readers: names but no data, files of the user alone, no links."""
 
 import os
 import stat

@@ -39,7 +39,7 @@ class FailingCalls:
                 "GPUMEMTRACE_ON_FULL": "block"}
 
     def run_with_fault(self, function, first, last, error, file=None, half=False):
-        """How often the function was called, and what the recorder said."""
+        """The number of calls of the function, and the recorder's messages."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         counter = folder / "calls"
         counter.write_bytes(bytes(8))
@@ -250,7 +250,7 @@ class StandsStillAtTheStart(support.EndToEnd):
 
 
 class PipesAndDevices(support.EndToEnd):
-    """What lies under the names of the trace's files is never waited for, read or changed."""
+    """Other files under the names of the trace's files are never waited for, read or changed."""
 
     def record_over(self, make):
         """A ring that is no regular file, and --force."""
@@ -280,7 +280,7 @@ class PipesAndDevices(support.EndToEnd):
 
 
 class UnderWay(support.EndToEnd):
-    """What becomes of a recording whose disk changes while it goes on."""
+    """A recording whose disk changes while it goes on."""
 
     def start_endless(self, **variables):
         self.counters = Counters(self.folder / "counters")
@@ -313,7 +313,7 @@ class UnderWay(support.EndToEnd):
         self.assertEqual(self.end(process), b"")
 
     def change_while_it_waits(self, change):
-        """What is said where files are changed before the process ends, without any checkpoint."""
+        """The messages if files are changed before the process ends, without any checkpoint."""
         process = self.start(
             [support.VICTIMS / "sandboxed", 1_000_000, 1],  # waits for its input, then ends
             support.recorded_environment(GPUMEMTRACE_OUTPUT=self.folder / "traces" / "trace.gmt"),

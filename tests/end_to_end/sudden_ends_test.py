@@ -51,7 +51,7 @@ class UncaughtException(CountingVictim, support.EndToEnd):
 
 
 class DeafToSigterm(CountingVictim, support.EndToEnd):
-    """What a job's scheduler does: SIGTERM, then SIGKILL."""
+    """Signals of a job's scheduler: SIGTERM, then SIGKILL."""
 
     def test_a_process_that_is_killed_at_last_has_recorded_to_the_end(self):
         process = self.start(self.victim("deaf", "busy"), support.recorded_environment(),
@@ -166,7 +166,7 @@ class LeftBehind(support.EndToEnd):
         self.assertLessEqual(reported["frees"], frees + jumps)
 
     def leave_calls(self, code_between):
-        """How many allocations and frees returned, and the report."""
+        """The number of allocations and frees that returned, and the report."""
         result = self.record(
             support.VICTIMS / "leaves_calls", code_between,
             LD_LIBRARY_PATH=support.VICTIMS / "future_driver")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests share: a folder per test, the recorder's environment, reports.
+"""Shared by the end-to-end tests: a folder per test, the recorder's environment, reports.
 
 CMake sets GPUMEMTRACE_BUILD to the build folder. Every test works in a temporary folder of its own
 and waits for conditions, never for a time, so tests run side by side.

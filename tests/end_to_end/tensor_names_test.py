@@ -20,7 +20,7 @@ class TensorNames(support.EndToEnd):
         return support.driver_environment(PYTHONPATH=path, **variables)
 
     def run_program(self, *arguments, options=("--torch-names",), folders=(), python=(), **variables):
-        """What the program printed and said on stderr, recorded by `run`."""
+        """The program's output on stdout and stderr, recorded by `run`."""
         result = self.run_command(
             [support.TOOL, "run", "--quiet", *options, "--", support.PYTHON, *python, PROGRAM, *arguments],
             self.environment(*folders, **variables))

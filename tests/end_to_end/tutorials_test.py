@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents show is what the commands print.
+"""Commands print what the documents show.
 
 Every block `sh` of a tutorial (docs/tutorial-NAME.md) and of docs/faq.md runs, one after the other in one
 shell. The folder is empty, as that of somebody who has installed a package. What a block `text` quotes is in the output of the
@@ -38,7 +38,7 @@ def blocks_of(document):
 
 
 def run_blocks(blocks, folder, **variables):
-    """What each block of commands prints, and its exit code. Standard output and error are one."""
+    """The output of each block of commands, and its exit code. Standard output and error are one."""
     script = "".join(f"{commands}\nended=$?; echo; echo '{MARK}' $ended\n" for commands in blocks)
     variables = {"PATH": f"{support.TOOL.parent}:{os.environ['PATH']}", "PYTHONPATH": None,
                  "PYTHONDONTWRITEBYTECODE": "1", **variables}

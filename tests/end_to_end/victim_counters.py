@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many calls of a victim returned, by its own count, and how many the report has."""
+"""Calls of a victim that returned, by its own count and by the report."""
 
 import mmap
 import struct

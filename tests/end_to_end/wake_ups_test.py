@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the recorder's thread wakes up.
+"""Counts the wake-ups of the recorder's thread.
 
 Counted are the times that it waited, against the time that these took: a thread that sleeps long
 enough may wait so often at most, however slow the machine is.
@@ -38,7 +38,7 @@ class RecorderThread:
         self._process = process
 
     def waits(self):
-        """How often it has waited since it began."""
+        """The number of its waits since it began."""
         for task in pathlib.Path(f"/proc/{self._process.pid}/task").iterdir():
             if (task / "comm").read_text() == "gpumemtrace\n":
                 status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())

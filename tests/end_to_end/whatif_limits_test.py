@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `whatif` says of programs whose allocator did not only follow its recorded settings, and whose
+"""`whatif` on programs whose allocator did not only follow its recorded settings, and whose
 PyTorch does not tell why: it kept to a limit of its own (set_per_process_memory_fraction), or its
 settings changed while it ran."""
 

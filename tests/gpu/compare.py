@@ -126,7 +126,7 @@ def combined_value(rows, check):
 
 
 def live_block_count(report, check, rows):
-    """How many blocks were live at the moment that the check's field speaks of."""
+    """The number of blocks that were live at the time of the check's field."""
     if check["field"] == "peak_bytes":
         keys = {(r["process"], r["device"], r["level"]) for r in rows}
         return sum(
@@ -357,7 +357,7 @@ def dump_fields(line):
 
 
 def judge_report(content):
-    """What every report of a complete trace must hold, whatever the program was."""
+    """Promises that hold for every report of a complete trace."""
     verdicts = []
 
     def expect(name, holds, text):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CUPTI's records cost: calls one by one and a training step, without the recorder and with it
+"""The cost of CUPTI's records: calls one by one and a training step, without the recorder and with it
 in each mode, as the table of docs/verification.md.
 
 Machines drift, so the modes take turns, a process each, until the time is used up; a figure is the

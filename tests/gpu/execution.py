@@ -28,7 +28,7 @@ ANALYZE_TIMEOUT_S = 120
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is the same for all programs of one run."""
+    """Settings that all programs of one run share."""
 
     library: Path
     tool: Path
@@ -40,7 +40,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How one process ended; code is None after a timeout."""
+    """The end of one process; code is None after a timeout."""
 
     code: int
     stdout: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine offers to the programs: GPUs, frameworks, compilers and their versions."""
+"""The machine's offer to the programs: GPUs, frameworks, compilers and their versions."""
 
 import json
 import os

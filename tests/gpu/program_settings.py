@@ -58,7 +58,7 @@ def predicted(row):
 
 
 def agrees(real, row, was_refused):
-    """Where nothing is refused; what comes behind a refusal is the program's to say."""
+    """True if nothing is refused; the program decides about requests after a refusal."""
     if row["low"] is None or (was_refused and not row["refused"]):
         return None
     if real["refused"] or row["refused"]:

@@ -135,7 +135,7 @@ def timed(command, environment, timeout_s):
 
 
 def judge_factor(sanitizer, settings):
-    """How long the same program and its leak check take plain, with us and with compute-sanitizer."""
+    """The times of the same program and its leak check plain, with us and with compute-sanitizer."""
     folder = settings.out / "leaks_busy"
     folder.mkdir(exist_ok=True)
     program = [settings.out / "bin" / "leaks", "--reset", "--busy"]

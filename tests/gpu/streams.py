@@ -25,7 +25,7 @@ TIMEOUT_S = 120
 
 
 def run(setting="", library=None, trace=None, history=None):
-    """What the program printed: losses, counts and the numbers of its streams."""
+    """The program's output: losses, counts and the numbers of its streams."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "LD_PRELOAD")}
     if setting:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace says of PyTorch's blocks, for programs that hold it against PyTorch."""
+"""A trace's records of PyTorch's blocks, for programs that compare them with PyTorch."""
 
 import json
 import re
@@ -9,7 +9,7 @@ TIMEOUT_S = 240
 
 
 def ask(tool, *arguments):
-    """What the program `gpumemtrace` prints; raises where it fails."""
+    """The output of `gpumemtrace`; raises if it fails."""
     return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True,
                           timeout=TIMEOUT_S, check=True).stdout
 

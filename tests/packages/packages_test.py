@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/package makes: each package is put where its users put it, and records a job there.
+"""Packages of tools/package: each is put where its users put it, and records a job there.
 
 GPUMEMTRACE_BUILD names the build folder that is packed.
 """
@@ -99,7 +99,7 @@ class Packages(unittest.TestCase):
         self.assertTrue(pathlib.Path(folder, "gpumemtrace.h").samefile(place / "include/gpumemtrace.h"))
 
     def check_help_files(self, share, folder_of_zsh):
-        """What man and shells read, where they look for it; help_files_test.py says what is in it."""
+        """Files of man and shells, in their places; help_files_test.py checks their content."""
         for name in ("man/man1/gpumemtrace-run.1.gz", "bash-completion/completions/gpumemtrace",
                      f"{folder_of_zsh}/_gpumemtrace", "fish/vendor_completions.d/gpumemtrace.fish"):
             self.assertGreater((share / name).stat().st_size, 1000, name)

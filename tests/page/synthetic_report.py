@@ -43,7 +43,7 @@ def frame(function, line, file="/home/me/project/train.py"):
 
 
 def parts_at(phase, step, steps, grows):
-    """What a training holds when `phase`, 0 to 1, of a step has passed."""
+    """The bytes of a training when `phase`, 0 to 1, of a step has passed."""
     rising = min(phase / 0.45, 1) if phase < 0.5 else max(0.0, 1 - (phase - 0.5) / 0.35)
     return {
         "parameter": 3700 * MIB,
@@ -265,7 +265,7 @@ def add_fragmentation(report, process, device, stack, at, bucket, unused, is_map
 
 
 def add_blocks(report, process, device, steps, peak_ns, stack):
-    """What stays for the whole run, and of some steps what forward makes and backward frees."""
+    """Blocks of the whole run, and for some steps those that forward makes and backward frees."""
     layers = 10
 
     def add(bytes_, start, end, category, layer, line):

@@ -74,7 +74,7 @@ class Forms(unittest.TestCase):
 
 class Together(unittest.TestCase):
     def judged(self, *runs):
-        """What is said of pairs of several runs, each {form: ratios}."""
+        """The rows for pairs of several runs, each {form: ratios}."""
         with tempfile.TemporaryDirectory() as folder:
             files = []
             for number, run in enumerate(runs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can fail says so in its declaration: no caller can forget to look."""
+"""Functions that can fail say so in their declaration: no caller can forget to check."""
 
 import pathlib
 import re

@@ -74,7 +74,7 @@ def circle_among(edges):
 
 
 def complaints(root, text):
-    """What does not agree, a sentence each."""
+    """The differences, a sentence each."""
     rooms = read_table(text)
     includes = read_includes(root)
     found = []

@@ -115,7 +115,7 @@ def card_problems(report):
 
 
 def category_problems(place, row):
-    """What a peak is for sums to the peak."""
+    """The categories of a peak sum to the peak."""
     total = sum(row.get("categories", {}).values())
     if "categories" in row and total != row["bytes"]:
         yield f"{place}.categories: they sum to {total}, not to {row['bytes']}"
@@ -275,7 +275,7 @@ def pool_problems(report):
 
 
 def what_if_problems(report):
-    """What each line makes unusable, and the remainder, sum to their cause."""
+    """The bytes that each line makes unusable, and the remainder, sum to their cause."""
     for index, device in enumerate(report.get("what_if", [])):
         for row in device["unusable_at_peak"]:
             place = f"$.what_if[{index}].unusable_at_peak ({row['cause']})"

@@ -114,7 +114,7 @@ class Help(CommandLine):
         self.assert_refused(2, "help takes one command", "help", "summary", "report")
 
     def test_options_for_one_idea_have_one_name(self):
-        """Of what commands say in common; old spellings stay beside it."""
+        """Options that commands share; old spellings stay beside them."""
         common = {
             "--rank": ("summary", "report", "analyze", "whatif", "check", "diff", "live", "export"),
             "--device": ("summary", "report", "analyze", "whatif", "check", "diff", "live", "export"),

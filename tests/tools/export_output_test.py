@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every export format has in common: what it does with inputs that are missing, damaged or cut,
+"""Common to every export format: the outcome with inputs that are missing, damaged or cut,
 with outputs that exist, and with a disk that is full.
 
 GPUMEMTRACE_PROGRAM names the program.

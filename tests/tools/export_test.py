@@ -27,7 +27,7 @@ class NoClasses(pickle.Unpickler):
 
 
 def decode(message, data):
-    """What protoc reads: the text of the message."""
+    """The text of the message, as protoc reads it."""
     return subprocess.run(
         ["protoc", f"--proto_path={HERE / 'protobuf'}", f"--decode={message}", "exports.proto"],
         input=data, capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()

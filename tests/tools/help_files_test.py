@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/help_files makes of the program's help: manual pages, and completion as shells give it.
+"""Files that tools/help_files makes of the program's help: manual pages, and completion as shells give it.
 
 GPUMEMTRACE_PROGRAM names the program.
 """
@@ -42,7 +42,7 @@ def help_of(*command):
 
 
 def option_names(text):
-    """What a help's lines of options begin with."""
+    """The begins of a help's lines of options."""
     return {name for names in re.findall(r"^  (-\S+)", text, re.MULTILINE) for name in names.split(",")}
 
 
@@ -84,7 +84,7 @@ class ManualPages(HelpFiles):
 
 class Bash(HelpFiles):
     def complete(self, *words):
-        """What bash offers for the last word; None where it offers files."""
+        """The words that bash offers for the last one; None if it offers files."""
         *found, files = run("bash", "--norc", "-c", COMPLETE_IN_BASH, "bash", self.bash, "gpumemtrace",
                             *words).splitlines()
         found = set(filter(None, found))

@@ -28,7 +28,7 @@ def is_counted(row):
 
 
 def is_own(row):
-    """What another process owns has no owner here, and no peak."""
+    """Memory of another process has no owner here, and no peak."""
     return is_counted(row) and row["level"] != "imported"
 
 

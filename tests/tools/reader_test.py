@@ -46,7 +46,7 @@ def call(*arguments):
 
 
 class FakePandas(types.ModuleType):
-    """What is asked of pandas."""
+    """The part of pandas that is used."""
 
     def __init__(self):
         super().__init__("pandas")

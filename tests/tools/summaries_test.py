@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a new user reads first: of saved traces, all but one of real GPUs, the fault, who holds the memory and what to
+"""The lines that a new user reads first: of saved traces, all but one of real GPUs, the fault, who holds the memory and what to
 change stand in lines 1 to 14 of the summary.
 
 GPUMEMTRACE_PROGRAM names the program. Names of native code come from the saved symbols.json.
@@ -114,7 +114,7 @@ class Summaries(unittest.TestCase):
                     self.assertEqual(differences, [])
 
     def differences_of_peaks(self, name):
-        """What summary, page, check and diff say of the two peaks that the report does not."""
+        """The words of summary, page, check and diff on two peaks that are not in the report."""
         with tempfile.TemporaryDirectory(prefix="gpumemtrace-") as folder:
             path = pathlib.Path(folder) / "report.json"
             self.call("analyze", *self.unpack(name, folder), "-o", path)

@@ -104,7 +104,7 @@ def evaluate(model, loader, pids):
 
 
 def memory_of(pids):
-    """What NVML says that each of these processes has on the GPU; None where it does not tell."""
+    """NVML's bytes on the GPU for each of these processes; None if it does not know."""
     try:
         import pynvml
         pynvml.nvmlInit()

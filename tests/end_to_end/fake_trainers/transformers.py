@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the callback use of transformers; its hooks are called in the order of versions 4 and 5."""
+"""The part of transformers that the tests of the callback use; its hooks are called in the order of versions 4 and 5."""
 
 import types
 

@@ -16,7 +16,7 @@ def threads():
 
 
 def blocked_signals():
-    """Of each thread of the recorder."""
+    """The signals that each thread of the recorder blocks."""
     blocked = []
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/status") as status:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program's source says of its faults, and whether a report found exactly these.
+"""The faults that a program's source marks, and whether a report found exactly these.
 
 A line at fault ends with a comment `fault: RULE SEVERITY [KEY=VALUE ...] [-]`: the finding's rule,
 its severity, values of its evidence, and `-` where it names no line. Python's and C++'s comments
@@ -71,7 +71,7 @@ def describe(finding):
 
 
 def differences(findings, faults):
-    """What is missing and what is too much, a sentence each; empty where the findings are right.
+    """The missing and the superfluous findings, a sentence each; empty if they are right.
 
     Findings of severity info count only where a fault is marked so: they are no faults.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs of the zoo call: the driver by ctypes, and a caching allocator like PyTorch's.
+"""Called by the programs of the zoo: the driver by ctypes, and a caching allocator like PyTorch's.
 
 The test copies this file and simcuda.py into a folder named site-packages, so that the analyzer
 takes them for an installed package: the user's frame is the program's own.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program may end: by returning, by os._exit, or with its last work in an atexit handler."""
+"""Endings of a program: by returning, by os._exit, or with its last work in an atexit handler."""
 
 import atexit
 import os
