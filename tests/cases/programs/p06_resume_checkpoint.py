@@ -70,7 +70,7 @@ class GPT(nn.Module):
 
 
 def earlier_run(path):
-    """What a first run left behind: weights, optimizer state, the number of iterations. Made on the CPU."""
+    """The state that a first run left: weights, optimizer state, the number of iterations. Made on the CPU."""
     before = GPT(**model_args)
     adam = torch.optim.AdamW(before.parameters(), lr=learning_rate)
     for parameter in before.parameters():

@@ -170,7 +170,7 @@ def shapes(steps=60):
 
 
 def compiled(steps=30):
-    """What is compiled asks by a function of its own; how often it is compiled differs between runs."""
+    """Compiled code asks by a function of its own; how often it is compiled differs between runs."""
     add = torch.compile(lambda a, b: (a + b).relu() * 2, dynamic=True)
     for _ in range(steps):
         rows, columns = random.randrange(700, 2400), random.randrange(700, 2400)

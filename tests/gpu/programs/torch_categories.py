@@ -783,7 +783,7 @@ def gpt2(peak):
 
 
 def workspace_bytes():
-    """What PyTorch's cuBLAS workspaces take; they are gone then."""
+    """The bytes of PyTorch's cuBLAS workspaces; they are gone then."""
     before = torch.cuda.memory_allocated()
     torch._C._cuda_clearCublasWorkspaces()
     return before - torch.cuda.memory_allocated()

@@ -22,7 +22,7 @@ def users_line(frames):
 
 
 def is_of_backward(frames):
-    """Whether a thread of the autograd engine asked: it has no Python frames, or those of an
+    """True if a thread of the autograd engine asked: it has no Python frames, or those of an
     autograd.Function, which compiled code is, too."""
     return not frames or (frames[-1]["name"].split(".")[-1] == "apply"
                           and frames[-1]["filename"].endswith("torch/autograd/function.py"))

@@ -31,7 +31,7 @@ VOCABULARY = 512
 
 
 class Counts(TrainerCallback):
-    """How often the trainer evaluates and saves; newer versions save once more at the end."""
+    """The number of the trainer's evaluations and saves; newer versions save once more at the end."""
 
     def __init__(self):
         self.evaluated = self.saved = 0

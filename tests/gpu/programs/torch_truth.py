@@ -67,7 +67,7 @@ def add_torch_checks(truth, device=0, at_exit=True, sample_checks=False):
 
 
 def add_category_checks(truth, model, optimizer, steps, device=0):
-    """What the peak holds for parameters, gradients and the optimizer, and how many steps there were.
+    """The peak's bytes for parameters, gradients and the optimizer, and how many steps there were.
 
     For trainings whose peak has all gradients. The allocator rounds every tensor to 512 bytes.
     """

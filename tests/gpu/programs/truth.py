@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program knows about its own memory, written as checks for compare.py.
+"""A program's knowledge of its own memory, written as checks for compare.py.
 
 A truth file is JSON: who wrote it (program, pid, versions), a list of checks and,
 where the framework tells them, the live blocks. One check names rows of the report, a

@@ -377,7 +377,7 @@ def layers_unfrozen(cuda):
 
 @program
 def cache_emptied_after_each_epoch(cuda):
-    """What the allocator had cached goes back to the driver ten times."""
+    """The allocator's cache goes back to the driver ten times."""
     training = Training(cuda, 4 * MIB)
     for _ in range(10):
         for _ in range(STEPS // 10):
