@@ -66,7 +66,7 @@ def _bytes(name):
 
 
 def is_recorded():
-    """True where this process runs under gpumemtrace, paused or not."""
+    """True if this process runs under gpumemtrace, paused or not."""
     return _library is not None
 
 

@@ -54,7 +54,7 @@ def read_includes(root):
 
 
 def circle_among(edges):
-    """The modules of one circle, the first one again at the end; empty where there is none."""
+    """The modules of one circle, the first one again at the end; empty if there is none."""
     done = set()
     for start in sorted(edges):
         path, stack = [], [(start, iter(sorted(edges[start])))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A staging buffer is pinned anew in every step; the clean twin keeps one."""
+"""A staging buffer is pinned again in every step; the clean twin keeps one."""
 
 import sys
 

@@ -22,7 +22,7 @@ class Ranges:
         self._open.append(name)
 
     def end(self, name):
-        """Ends the range and those inside it; does nothing where it was not begun."""
+        """Ends the range and those inside it; does nothing if it was not begun."""
         while name in self._open:
             self._open.pop()
             gpumemtrace.pop()

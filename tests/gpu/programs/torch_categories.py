@@ -206,7 +206,7 @@ class Lamb(torch.optim.Optimizer):
 
 
 class EightBit(torch.optim.Optimizer):
-    """State in one byte an element with a scale for each block, made anew at every step."""
+    """State in one byte an element with a scale for each block, made again at every step."""
 
     BLOCK = 256
 
@@ -635,7 +635,7 @@ def orthogonal_momentum(peak):
 
 @training
 def tied_transformer(peak):
-    """A decoder with tied embeddings, a mask made anew, autocast and gradients that stay."""
+    """A decoder with tied embeddings, a mask made again, autocast and gradients that stay."""
 
     class Decoder(nn.Module):
         def __init__(self, words=4000, width=256, length=96):

@@ -37,7 +37,7 @@ def parse_arguments():
 
 
 def compare(alone_file, recorded_file):
-    """0 where both saw the same; says each difference."""
+    """0 if both saw the same; says each difference."""
     with open(alone_file) as alone, open(recorded_file) as recorded:
         alone = json.loads(alone.read().splitlines()[-1])
         recorded = json.loads(recorded.read().splitlines()[-1])

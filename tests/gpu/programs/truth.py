@@ -74,5 +74,5 @@ class Truth:
 
 
 def runs_alone():
-    """True where no other program shares the device, so that cuMemGetInfo is a truth."""
+    """True if no other program shares the device, so that cuMemGetInfo is a truth."""
     return os.environ.get("GPUMEMTRACE_ALONE") == "1"
