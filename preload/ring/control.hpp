@@ -95,15 +95,15 @@ class BackgroundWake {
 };
 extern constinit BackgroundWake background_wake [[gnu::visibility("hidden")]];
 
-// How long the background thread sleeps between its rounds.
+// The background thread's pause between its rounds.
 class RoundPause {
  public:
   static constexpr std::uint64_t kLongestNs = 100'000'000;  // `gpumemtrace ctl` waits as long
 
-  // Before a round's work: who asks for a round from now on ends its pause.
+  // Before a round's work: a thread that asks for a round from now on ends its pause.
   void round_begins() noexcept { wakes_ = background_wake.count(); }
 
-  // `has_work` is asked when everybody knows that they have to wake the thread; where it is true,
+  // `has_work` is called when all threads know that they have to wake this one; if it is true,
   // there is no pause.
   template <class HasWork>
   void until_woken(HasWork&& has_work, std::uint64_t longest_ns = kLongestNs) noexcept {
