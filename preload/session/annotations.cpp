@@ -58,7 +58,7 @@ void annotate(const Annotation& given) noexcept {
 void annotate(const NamedStorage& given) noexcept {
   const CallGuard guard;
   if (!guard.outermost() || !recording(false)) return;
-  a_storage_was_named.store(true, std::memory_order_relaxed);  // a fact, nothing is ordered by it
+  a_storage_was_named.store(true, std::memory_order_relaxed);  // nothing is ordered by it
   const std::uint32_t name = intern_name(given.name);
   const std::uint32_t state = intern_name(given.state);
   const std::uint32_t layer = intern_name(given.layer);
@@ -106,7 +106,7 @@ bool keep(std::string_view line) noexcept {
   return suppressions.add(is_it, fill) < kMaxSuppressions;
 }
 
-// Not inlined: the line must not lie on the stack of a thread that has nothing to say.
+// Not inlined: the line must not lie on the stack of a thread that prints nothing.
 [[gnu::noinline]] void say_some_are_left_out() noexcept {
   message(Line() << "some suppressions of the program are left out: more than " << kMaxSuppressions
                  << " lines, or a line of more than " << kMaxSuppressionBytes
@@ -134,7 +134,7 @@ std::string_view suppression_at(std::size_t index) noexcept {
 
 namespace {
 
-// In place of more, or of longer ones: no options that could be replayed.
+// Stands for more texts, or longer ones: it is no text of options that could be replayed.
 constexpr std::string_view kNotKept = "(too long, or too many, to be recorded)";
 constexpr std::size_t kMaxTexts = 32;
 

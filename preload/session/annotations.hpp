@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program and its framework report about themselves: steps, marks and ranges (through
-// gpumemtrace.h or NVTX), the names of tensors, suppressions, and the allocator's options.
+// The program's and its framework's own annotations: steps, marks and ranges (through gpumemtrace.h
+// or NVTX), the names of tensors, suppressions, and the allocator's options.
 #pragma once
 
 #include <cstddef>
@@ -29,21 +29,21 @@ struct NamedStorage {
   std::string_view layer;  // the classes of its layer, outermost first; empty = not known
 };
 
-// Longest text that is kept of a name; the rest is cut.
+// The longest name that is kept; the rest is cut.
 inline constexpr std::size_t kMaxNameBytes = 512;
 
-// Records the note on the calling thread. Does nothing where nothing is recorded: notes alone start
+// Records the note on the calling thread. Does nothing if there is no recording: notes alone start
 // no trace. Any thread; no lock, no allocation, no system call in the steady state.
 void annotate(const Annotation& annotation) noexcept;
 
-// The same for what a storage is.
+// The same for the name of a storage.
 void annotate(const NamedStorage& storage) noexcept;
 
-// Whether anything was said of a storage since the session began.
+// True if any storage was named since the session began.
 [[nodiscard]] bool storages_were_named() noexcept;
 
-// Forgets which names the trace has: a new trace needs every name again. Before the session's first
-// record. Without memory annotations have no names.
+// Forgets the names that the trace has: a new trace needs every name again. Before the session's
+// first record. Without memory annotations have no names.
 void reset_names() noexcept;
 
 // --- Suppressions: findings that the program wants left out, in the syntax of a suppressions file.
@@ -61,7 +61,7 @@ std::string_view suppression_at(std::size_t index) noexcept;
 // Keeps a copy for traces that begin later. Any thread; no lock, no allocation.
 void keep_allocator_options(std::string_view text) noexcept;
 
-// Without data() where PyTorch took none. Stays as it is.
+// Without data() if PyTorch took none. The text does not change.
 [[nodiscard]] std::string_view last_allocator_options() noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -29,15 +29,16 @@ constinit std::atomic<RequestedState> requested = RequestedState::kNone;
 void start() noexcept {
   has_started = true;
   tracking::reset_if_forked();
-  // Whoever requests something after this was read finds kStarting, waits, and acts on the session.
+  // A thread that requests something after this was read finds kStarting, waits, and acts on the
+  // session.
   const RequestedState wanted = requested.load();
   if (control_survives_fork) say_not_recording("the kernel is too old (MADV_WIPEONFORK)");
   if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
 }
 
 // A thread that wins and does not come to the end of start() would leave all others waiting: no
-// handler jumps out of here and nobody cancels the thread. What takes long is the background
-// thread's, and goes on without this one. True for the thread that started it.
+// handler jumps out of here and the thread is not cancelled. Slow work is the background thread's,
+// and goes on without this thread. True for the thread that started it.
 bool start_once() noexcept {
   const SignalsBlocked signals_blocked(~(kSignalsOfLibc | kSignalsOfFaults));
   const CancellationOff cancellation_off;
@@ -70,8 +71,8 @@ bool attach(bool may_start) noexcept {
   return true;
 }
 
-// Replaces the static page by one that the kernel empties in a forked child. Runs before any
-// thread could read it.
+// Replaces the static page by one that the kernel empties in a forked child. Runs before any thread
+// could read it.
 [[gnu::constructor]] void library_begins() {
   remember_standard_error();
   install_attach_thread(attach);

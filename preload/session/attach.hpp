@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a session begins: a thread comes to record (attach_thread() of preload/ring/control.hpp leads
-// here), or the program says what it wants.
+// Begins a session: when a thread comes to record (attach_thread() of preload/ring/control.hpp
+// leads here), or when the program asks for it.
 #pragma once
 
 namespace gpumemtrace::preload {

@@ -66,7 +66,7 @@ class BackgroundThread {
     }
     const CallGuard guard;
     activities_.end(guard);
-    // Whoever waits for a flush must not wait for a thread that is gone.
+    // A thread that waits for a flush must not wait for a thread that is gone.
     session_.pool.is_emptied.store(false);
   }
 
@@ -145,9 +145,9 @@ class BackgroundThread {
   RoundPause pause_;
 };
 
-// The driver allocates when it is asked something. A thread's first allocation takes locks that all
-// threads of the process share: now, while wait_for_background_thread() waits, and not at a moment
-// at which the program makes a child that would inherit them.
+// The driver allocates when it is asked for its numbers. A thread's first allocation takes locks
+// that all threads of the process share: it is made now, while wait_for_background_thread() waits,
+// and not at a time at which the program makes a child that would inherit them.
 void prepare_allocation() noexcept {
   void* volatile memory = malloc(1);
   free(memory);
@@ -174,7 +174,7 @@ bool start_background_thread(MakeSession* make) noexcept {
   return start_own_thread(thread_main);
 }
 
-// Not for ever: a lock of the program that is held here may be needed there.
+// The wait has a limit: the background thread may need a lock of the program that is held here.
 void wait_for_background_thread() noexcept {
   wait_until([] { return the_session().background_is_ready.load(); }, 2000, 50);
 }

@@ -26,12 +26,12 @@ class EventTable {
       if (known <= kGone && slot.compare_exchange_strong(known, event)) return;
     }
   }
-  // Another's event has the number of one that is gone.
+  // The event of another owner reuses the number of one that is gone.
   void remove(std::uint64_t event) noexcept {
     if (std::atomic<std::uint64_t>* const slot = find(event); slot != nullptr) slot->store(kGone);
   }
   [[nodiscard]] bool contains(std::uint64_t event) noexcept { return find(event) != nullptr; }
-  // Whether that changes something.
+  // True if that changes something.
   [[nodiscard]] bool set_waits(std::uint64_t event, bool waits) noexcept {
     std::atomic<std::uint64_t>* const slot = find(event);
     if (slot == nullptr) return false;
@@ -93,7 +93,7 @@ void event_was_over(std::uint64_t event) noexcept {
   if (allocator_events.set_waits(event, false)) write_wait(0, event);
 }
 
-// Where there were too many, the replay finds a difference.
+// If there were too many events, the replay finds a difference.
 [[gnu::noinline, gnu::cold]] void record_waits(std::uint64_t address) noexcept {
   Recorded& own = recorded;
   for (std::uint32_t i = 0; i < own.count && i < Recorded::kMost; ++i) {

@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::preload::block_waits {
 
-// The calls of the driver, where they succeeded. Events that others than the allocator created are
-// not looked at again.
+// Calls of the driver that succeeded. Events that the allocator did not create are
+// ignored.
 void event_created(std::uint64_t event) noexcept;
 void event_recorded(std::uint64_t event) noexcept;
 void event_was_over(std::uint64_t event) noexcept;
@@ -24,7 +24,8 @@ struct Recorded {
 };
 extern constinit thread_local Recorded recorded [[gnu::tls_model("initial-exec")]];
 
-// What the block at this address waits for, which is about to be reported as taken back.
+// Records the events that the block at this address waits for, before the block is reported as
+// taken back.
 void record_waits(std::uint64_t address) noexcept;
 [[gnu::always_inline]] inline void block_taken_back(const void* address) noexcept {
   if (recorded.count != 0) [[unlikely]]

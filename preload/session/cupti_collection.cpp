@@ -48,8 +48,8 @@ struct Copies {
 };
 constinit Copies copies;
 
-// The entry of a loaded file, made where there is none yet; nullptr where the file is no libcupti
-// or there are too many.
+// The entry of a loaded file, made if there is none yet; nullptr if the file is no libcupti or
+// there are too many.
 Copy* entry_of(const dl_phdr_info& info) noexcept {
   if (info.dlpi_name == nullptr || !has_prefix(file_name_of(info.dlpi_name), kFilePrefix)) {
     return nullptr;
@@ -170,7 +170,7 @@ enum class LateStart { kNone, kMayCome, kGoesOn };
 constinit std::atomic<LateStart> late_start = LateStart::kNone;
 constinit std::atomic<pid_t> started_in = 0;
 
-// What the user wants.
+// The user's request.
 struct Request {
   Plan plan;
   const char* why_off = nullptr;
@@ -194,7 +194,7 @@ Request read_request() noexcept {
   return request;
 }
 
-// The libcupti that the user names is opened where the process has none.
+// The libcupti that the user names is opened if the process has none.
 void open_named_library() noexcept {
   const std::string_view path = environment("GPUMEMTRACE_CUPTI_LIBRARY");
   if (path.empty()) return;
@@ -210,7 +210,7 @@ void open_named_library() noexcept {
 
 std::uint64_t read_ticks() { return ticks(); }
 
-// Takes nothing of the ring's reserve: where the ring is short these records are dropped first.
+// Takes nothing of the ring's reserve: if the ring is short these records are dropped first.
 bool write_activity(const void* record, std::size_t bytes, const char* tail,
                     std::size_t tail_bytes) {
   const ThreadState& state = thread_state;
@@ -263,8 +263,9 @@ void start_collection() noexcept {
 }
 
 // A profiler of the program's has loaded a libcupti and calls it for the first time. Its other
-// threads wait a while, so that none registers callbacks of its own behind our back; not for ever,
-// because they may hold what CUPTI waits for. The thread that starts may be called back by CUPTI.
+// threads wait a while, so that none registers callbacks of its own meanwhile; the wait has a
+// limit, because they may hold a lock that CUPTI waits for. CUPTI may call back the thread that
+// starts.
 void start_late(Library& library) noexcept {
   static constinit std::atomic<pthread_t> starting_thread = 0;
   const ErrnoKeeper errno_keeper;

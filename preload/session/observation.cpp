@@ -53,7 +53,7 @@ void ProcessFacts::write_driver_version() noexcept {
   write_text(trace::TextKey::kDriverVersion, text.text());
 }
 
-// Which interpreter runs here, and why its stacks are not recorded where they are not.
+// Writes which interpreter runs here, and the reason if its stacks are not recorded.
 void ProcessFacts::write_python_state() noexcept {
   const python::State state = python::state();
   if (state == python_state_written_) return;
@@ -140,8 +140,8 @@ void write_clock(const CallGuard& guard) noexcept {
 
 }  // namespace
 
-// The first time follows the start at once: until it has written the devices, nobody can say that
-// two processes share one.
+// The first time follows the start at once: until it has written the devices, it is not known
+// whether two processes share one.
 Observation::Due Observation::due() noexcept {
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (session_.driver_memory_changed.exchange(false)) schedule_.change_seen(now_ns);
@@ -174,7 +174,7 @@ void Observation::observe(const CallGuard& guard) noexcept {
   sample(guard);
 }
 
-// Not once the exit handlers run: the driver's own is one of them.
+// Not once the exit handlers run: one of them shuts the driver down.
 void Observation::sample(const CallGuard& guard) noexcept {
   const bool is_over = session_.ring.header().exit_seen.load() != 0;
   const Sampled sampled = is_over ? Sampled::kNothingToAsk : record_samples(guard);
@@ -205,7 +205,7 @@ void Observation::write_losses(const CallGuard& guard) noexcept {
   losses_since_ticks_ = ticks();
 }
 
-// One rank of a node speaks for all.
+// One rank of a node prints for all.
 void Observation::observe_end(const CallGuard& guard) noexcept {
   look_around(guard);
   record_last_samples(guard);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the background thread records once a second and on request: clocks, the driver's numbers,
-// loaded files, losses, and what has become known about the process.
+// The background thread's records once a second and on request: clocks, the driver's numbers,
+// loaded files, losses, and new facts about the process.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ class CallGuard;
 class LoaderList;
 struct Session;
 
-// Writes what becomes known about a process while it runs as texts of the trace: versions, why
-// stacks are not recorded, suppressions, and what the wrappers may miss. Only the background thread
-// may use it; it must be recording.
+// Writes facts about a process that become known while it runs as texts of the trace: versions, the
+// reasons why stacks are not recorded, suppressions, and calls that the wrappers may miss. Only the
+// background thread may use it; it must be recording.
 class ProcessFacts {
  public:
-  // Writes what is new since the last time.
+  // Writes the facts that are new since the last time.
   void write_new(const CallGuard& guard, const LoaderList& modules) noexcept;
-  // The process ends. Names of tensors were asked for: says so where PyTorch ran and none came, in
-  // the trace, and on stderr as far as that is `loud`.
+  // The process ends. If names of tensors were asked for, PyTorch ran and none came, says so in the
+  // trace, and on stderr as far as that is `loud`.
   void write_missing_names(bool loud) noexcept;
 
  private:
@@ -53,13 +53,13 @@ class Observation {
   Observation(Session& session, ActivityReader& activities) noexcept
       : session_(session), activities_(activities) {}
 
-  // Looks at what is due: everything once a second and where somebody has asked for it, the
-  // driver's numbers alone where it may have taken memory by itself.
+  // The samples that are due: all of them once a second and on request, the driver's numbers alone
+  // if it may have taken memory by itself.
   enum class Due : std::uint8_t { kNothing, kSamples, kEverything };
   [[nodiscard]] Due due() noexcept;
   void observe(const CallGuard& guard) noexcept;
   void sample(const CallGuard& guard) noexcept;
-  // How long nothing is due, `most_ns` at most.
+  // The time until something is due, `most_ns` at most.
   [[nodiscard]] std::uint64_t pause_ns(std::uint64_t most_ns) const noexcept;
   // The process is about to end, or to become another program.
   void observe_end(const CallGuard& guard) noexcept;
@@ -76,7 +76,7 @@ class Observation {
   SampleSchedule schedule_;
   bool devices_written_ = false;
   ProcessFacts facts_;
-  // Of what is counted for all threads together, what was written and when.
+  // The written values of counters for all threads together, and their times.
   std::uint64_t stacks_written_ = 0;
   std::uint64_t parts_written_ = 0;
   std::uint64_t losses_since_ticks_ = ticks();

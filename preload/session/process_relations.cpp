@@ -15,7 +15,7 @@ namespace {
 
 using trace::ProcessRelation;
 
-// 0 where there is no such process.
+// 0 if there is no such process.
 std::uint32_t parent_of(std::uint32_t process_id) noexcept {
   Line path;
   path << "/proc/" << std::uint64_t{process_id} << "/stat";

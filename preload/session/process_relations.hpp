@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other processes are to this one.
+// The relations of other processes to this one.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace gpumemtrace::preload {
 
-// Background thread only. An answer is read from /proc once and kept while the process is asked
-// about in every round of questions, so that its number is not another process's by then.
+// Background thread only. An answer is read from /proc once and kept while the process is in every
+// round of samples, so that its number is not another process's by then.
 class ProcessRelations {
  public:
   void round_begins() noexcept { ++round_; }
-  // Number 0 stands for nobody.
+  // Number 0 stands for no process.
   [[nodiscard]] trace::ProcessRelation relation_of(std::uint32_t process_id) noexcept;
 
  private:

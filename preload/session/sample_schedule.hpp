@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the driver's numbers are asked for beside once a second: soon after the program did what
-// makes the driver take memory by itself, and some times more, because the driver often takes it
-// later than in that call.
+// The times of the driver's samples beside those of each second: soon after a call that makes the
+// driver take memory by itself, and some times more, because the driver often takes it later than
+// in that call.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace gpumemtrace::preload {
 
 // Samples are kClosestNs apart at least, so there are at most twenty a second. After the last
-// change they follow each other in doubled distances until those are a second, when the sample of
-// each second is as near:
+// change the distance doubles until it is a second, when the sample of each second is as
+// near:
 //
 //   change     sample at once, then after 50, 100, 200, 400, 800 ms
 class SampleSchedule {
@@ -31,14 +31,14 @@ class SampleSchedule {
     last_ns_ = now_ns;
     follow_up(now_ns);
   }
-  // There was nothing to ask about.
+  // There was nothing to sample.
   void passed_over(std::uint64_t now_ns) noexcept { follow_up(now_ns); }
   // A context was being torn down.
   void postponed(std::uint64_t now_ns) noexcept {
     constexpr std::uint64_t kPauseNs = 1'000'000;
     if (next_ns_ != 0) next_ns_ = now_ns + kPauseNs;
   }
-  // How long there is nothing to do for, `most_ns` at most.
+  // The time without work, `most_ns` at most.
   [[nodiscard]] std::uint64_t pause_ns(std::uint64_t now_ns, std::uint64_t most_ns) const noexcept {
     if (next_ns_ == 0) return most_ns;
     return next_ns_ <= now_ns ? 0 : std::min(next_ns_ - now_ns, most_ns);

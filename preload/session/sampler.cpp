@@ -23,7 +23,7 @@ using namespace cuda_abi;
 
 constexpr int kMaxDevices = 64;
 
-// How long a round waits for NVML, and the end of the process.
+// The longest waits for NVML, in a round and at the end of the process.
 constexpr std::uint64_t kLimitMs = 100;
 constexpr std::uint64_t kLastLimitMs = 20;
 
@@ -60,7 +60,7 @@ struct Limits {
   std::uint64_t heap_bytes = 0;
   friend bool operator==(const Limits&, const Limits&) = default;
 };
-// By id of the context, from 1; those that were written last.
+// The limits written last, by id of the context, from 1.
 constinit Limits known_limits[tracking::kMaxContexts + 1] = {};
 
 constinit ProcessRelations relations;
@@ -70,11 +70,11 @@ void load(Function*& function, const char* name) noexcept {
   function = reinterpret_cast<Function*>(driver::query(name));
 }
 
-// True where the driver can be asked, in the mode in which this thread asks.
+// True if the driver can be asked, in this thread's capture mode.
 bool prepare() noexcept {
   if (ready) return true;
   if (functions.device_count == nullptr) return false;
-  // Questions of this thread must not invalidate another thread's stream capture.
+  // Calls of this thread must not invalidate another thread's stream capture.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (functions.exchange_mode != nullptr) functions.exchange_mode(&mode);
   ready = true;
@@ -89,8 +89,8 @@ bool is_debugged() noexcept {
   return tracer != nullptr && tracer[strlen("TracerPid:\t")] != '0';
 }
 
-// compute-sanitizer and cuda-gdb show a question about a context that ended past us as an error of
-// the program, so under them none is asked.
+// compute-sanitizer and cuda-gdb report a call about a context that ended as an error of the
+// program, so under them none is made.
 bool shows_errors_of_questions() noexcept {
   const auto is_sanitizer = [](const dl_phdr_info& info) noexcept {
     return strstr(info.dlpi_name, "/libsanitizer-collection.so") != nullptr;
@@ -98,7 +98,7 @@ bool shows_errors_of_questions() noexcept {
   return find_loaded(is_sanitizer) || is_debugged();
 }
 
-// Makes the context current as long as it lives; false where that cannot be.
+// Makes the context current as long as it lives; false if that fails.
 class CurrentContext {
  public:
   explicit CurrentContext(std::uint64_t handle) noexcept
@@ -116,7 +116,7 @@ class CurrentContext {
   bool is_current_;
 };
 
-// The context that is current.
+// For the context that is current.
 void record_free_memory(const CallGuard& guard, int device) noexcept {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
@@ -132,7 +132,7 @@ void record_free_memory(const CallGuard& guard, int device) noexcept {
   });
 }
 
-// The context that is current.
+// For the context that is current.
 void record_limits(const CallGuard& guard, trace::ContextId id, int device) noexcept {
   if (functions.limit == nullptr) return;
   const auto limit = [](CUlimit name) noexcept {
@@ -154,8 +154,7 @@ void record_limits(const CallGuard& guard, trace::ContextId id, int device) noex
   if (is_written) known = limits;
 }
 
-// What NVML's list says of this process and of all others together; false where it does not say it
-// of both.
+// NVML's sums for this process and for all others together; false if its list does not have both.
 bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noexcept {
   if (!answer.has_processes || answer.process_count == 0) return false;
   if (relations.relation_of(answer.processes[0].id) != trace::ProcessRelation::kThis) return false;
@@ -169,7 +168,7 @@ bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noex
 
 void record_processes(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
   if (!answer.has_processes) return;
-  // Where this process is not among them, the numbers are those of another namespace.
+  // If this process is not among them, the numbers are those of another namespace.
   const bool are_ours =
       answer.process_count != 0 &&
       relations.relation_of(answer.processes[0].id) == trace::ProcessRelation::kThis;
@@ -186,12 +185,12 @@ void record_processes(const CallGuard& guard, const nvml::Answer& answer, int de
   }
 }
 
-// An instance of a device (MIG) is a part of what NVML knows by the bus id.
+// An instance of a device (MIG) is a part of the device that NVML knows by the bus id.
 bool is_of_whole_device(const nvml::Answer& answer, std::uint64_t total_bytes) noexcept {
   return total_bytes == 0 || answer.total_bytes - answer.total_bytes / 4 <= total_bytes;
 }
 
-// True where NVML told the device's memory.
+// True if NVML gave the device's memory.
 bool record_answer(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
   const bool has_memory =
       answer.has_memory && is_of_whole_device(answer, known_devices[device].total_bytes);
@@ -317,7 +316,7 @@ UsedDevices used_devices() noexcept {
   return used;
 }
 
-// Within the gate. The first context of each device tells the device's memory.
+// Within the gate. The first context of each device gives the device's memory.
 void ask_contexts(const CallGuard& guard) noexcept {
   bool is_told[kMaxDevices] = {};
   const std::uint32_t contexts = tracking::context_count();
@@ -340,7 +339,7 @@ std::uint64_t in_ms(std::uint64_t ms) noexcept {
   return clock_ns(CLOCK_MONOTONIC) + ms * 1'000'000;
 }
 
-// True where NVML told the memory of all.
+// True if NVML gave the memory of all.
 bool ask_nvml(const CallGuard& guard, const UsedDevices& used, std::uint64_t limit_ms) noexcept {
   const std::uint64_t deadline_ns = in_ms(limit_ms);
   relations.round_begins();
@@ -396,7 +395,7 @@ void record_devices(const CallGuard&) noexcept {
     know_device(device);
     record_device(device, {});
   }
-  // Again with their links: NVML takes its time, and the devices must be known at once.
+  // The devices again with their links: NVML takes its time, and the devices must be known at once.
   for (int device = 0; device < count; ++device) {
     const char* const bus_id = known_devices[device].bus_id;
     if (bus_id[0] == '\0') continue;

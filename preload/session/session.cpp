@@ -98,7 +98,7 @@ bool resume_recording(const CallGuard&) noexcept {
 
 void disable(const CallGuard&, const char* reason) noexcept {
   if (control.session.load() == kOff) return;
-  // Where the trace file cannot be written any more, readers find this in the ring.
+  // If the trace file cannot be written any more, readers find this in the ring.
   (void)write_mark(trace::MarkKind::kDisabled, reason);
   control.session.store(kOff);
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
@@ -168,8 +168,8 @@ namespace {
 constinit pthread_key_t thread_end_key = 0;
 constinit bool thread_end_key_made = false;
 
-// Destructor of the thread-specific key: runs after the thread's C++ thread-local objects. What a
-// later destructor records takes a writer again, and the key's next round returns that one.
+// Destructor of the thread-specific key: runs after the thread's C++ thread-local objects. A record
+// of a later destructor takes a writer again, and the key's next round returns that one.
 void thread_ends(void* value) noexcept {
   if (!session_exists() || thread_state.session != the_session().id()) return;
   if (thread_state.writer == static_cast<Writer*>(value)) return_writer(the_session().pool);
@@ -179,7 +179,7 @@ void thread_ends(void* value) noexcept {
 
 bool make_thread_end_key() noexcept {
   if (thread_end_key_made) return true;
-  // Both are looked for now, and not by a thread that others may wait for.
+  // Both functions are looked up now, and not by a thread that others may wait for.
   thread_end_key_made = libc_pthread_key_create && libc_pthread_setspecific &&
                         libc_pthread_key_create(&thread_end_key, thread_ends) == 0;
   return thread_end_key_made;

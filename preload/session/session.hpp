@@ -34,16 +34,16 @@ struct Session {
   Line ring_path;
   LoaderList modules;  // the starting thread's, then the background thread's
 
-  // Requests to the background thread. Who asks for a flush raises `flush_requested` and waits for
-  // the answer.
+  // Requests to the background thread. A thread that asks for a flush raises `flush_requested` and
+  // waits for the answer.
   std::atomic<std::uint32_t> flush_requested = 0;
   std::atomic<std::uint32_t> flush_answered = 0;
   std::atomic<bool> sample_wanted = false;
   std::atomic<bool> driver_memory_changed = false;
   std::atomic<bool> ending = false;               // the next flush is the last
-  std::atomic<bool> background_is_ready = false;  // what it does from now on waits for no lock
+  std::atomic<bool> background_is_ready = false;  // it waits for no lock from now on
 
-  // What control.session is while it records.
+  // The value of control.session while it records.
   std::uint32_t id() const noexcept { return pool.session_id; }
   // False before the start has ended, while paused, and after the end.
   [[nodiscard]] bool is_recording() const noexcept { return control.session.load() == id(); }
@@ -62,33 +62,34 @@ inline Session& the_session() noexcept {
 // Writes a mark for the calling thread, which must be attached; false if dropped.
 [[nodiscard]] bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
 
-// What the session's word is once no start is under way. All together wait for one at most two
-// seconds; after that it is kStarting, at once.
+// The value of control.session once no start is going on. All callers together wait for one at most
+// two seconds; after that it is kStarting, at once.
 std::uint32_t settled_session() noexcept;
 
-// A session was made, or there is none: whoever waits for the start goes on. The background thread.
+// A session was made, or there is none: threads that wait for the start go on. The background
+// thread.
 void start_ends(bool has_session) noexcept;
-// Counts calls that were not recorded; of which class is not known here.
+// Counts calls that were not recorded; their class is not known here.
 void count_unrecorded(std::uint32_t calls) noexcept;
 
-// Pauses the recording or goes on with it; false where that changes nothing.
+// Pauses or resumes the recording; false if that changes nothing.
 [[nodiscard]] bool pause_recording(const CallGuard& guard) noexcept;
 [[nodiscard]] bool resume_recording(const CallGuard& guard) noexcept;
 
 // Asks for a sample of the driver's numbers soon, for example after an allocation failed. Any
-// thread that records; a store, and a system call where the background thread sleeps long.
+// thread that records; a store, and a system call if the background thread sleeps long.
 void request_sample() noexcept;
 
-// The driver may have taken memory by itself, or given some back: contexts, limits, graphs,
-// streams, modules. Samples follow soon, at most twenty a second. Any thread, recording or not; a
-// load where samples are due already.
+// The driver may have taken or returned memory by itself: contexts, limits, graphs, streams,
+// modules. Samples follow soon, at most twenty a second. Any thread, recording or not; a load if
+// samples are due already.
 void driver_memory_changed() noexcept;
 
 // Gives the background thread its writer; the thread calls this itself.
 [[nodiscard]] bool attach_background_thread() noexcept;
 
-// Recording is over for good; the job goes on. Says why once, on stderr and in the trace. For the
-// background thread.
+// Recording is over for good; the job goes on. Prints the reason once, on stderr and in the trace.
+// For the background thread.
 void disable(const CallGuard& guard, const char* reason) noexcept;
 
 // The process is about to end (kExit), or to become another program (kExec) unless that fails: mark
@@ -98,7 +99,7 @@ void disable(const CallGuard& guard, const char* reason) noexcept;
 void process_ends(trace::MarkKind mark) noexcept;
 // From now on exit() comes here, too; once in a process.
 void watch_exit() noexcept;
-// The library's own end, after most destructors: pack what came since.
+// The library's own end, after most destructors: packs the last records.
 void library_ends() noexcept;
 
 // Makes the key by which a thread that ends returns its writer. Once in a process, before threads
@@ -109,8 +110,8 @@ void library_ends() noexcept;
 // handlers must not call this: libc may allocate memory.
 void return_writer_at_end() noexcept;
 
-// Carries out what flushes ask for, of which there were `requested`: everything that was committed
-// before is packed, then the askers are told. The background thread.
+// Answers flushes, of which `requested` were asked for: packs all that was committed before, then
+// tells the askers. The background thread.
 template <class PackAll>
 void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all) noexcept {
   if (requested == session.flush_answered.load()) return;
@@ -118,8 +119,9 @@ void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all)
   session.flush_answered.store(requested);
 }
 
-// What goes on while a checkpoint is made: packing, and answers. False where recording ends. The
-// library's end gets no answer here: with it the process may be gone, and a file left half made.
+// The work that goes on while a checkpoint is made: packing, and answers. False if recording ends.
+// The library's end gets no answer here: with it the process may be gone, and a file left half
+// made.
 template <class Pack, class PackAll>
 [[nodiscard]] bool keep_up(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
   const std::uint32_t requested = session.flush_requested.load();

@@ -35,7 +35,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// --- What stands at the start of every trace.
+// --- The start of every trace.
 
 constexpr std::size_t kMaxTailBytes = 1600;
 
@@ -86,7 +86,7 @@ void add_number(RecordBuffer& buffer, trace::TextKey key, std::uint64_t number) 
   buffer.add_text(key, {digits, static_cast<std::size_t>(end - digits)});
 }
 
-// The allocator backend that PyTorch's settings name; empty where they name none.
+// The allocator backend that PyTorch's settings name; empty if they name none.
 std::string_view torch_backend() noexcept {
   constexpr std::string_view kKey = "backend:";
   for (const std::string_view name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
@@ -206,7 +206,7 @@ trace::TraceId random_id() noexcept {
   return id;
 }
 
-// What a checkpoint was written to when the process was killed.
+// Removes the file of a checkpoint that was being written when the process was killed.
 void unlink_replacement(Line& path) noexcept {
   const std::size_t size = path.size();
   path << ".tmp";
@@ -241,7 +241,7 @@ int create_files(Session& session) noexcept {
       continue;
     }
     if (error != 0) return error;
-    // Left of a trace that somebody deleted.
+    // The rest of a trace that was deleted.
     unlink(ring_path.c_str());
     unlink_replacement(path);
     error = session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
@@ -280,8 +280,8 @@ void say_no_thread() noexcept {
 
 // --- The session.
 
-// The loader's locks, the program's environment and its memory functions are the calling thread's
-// affair: it may hold locks that another one would wait for.
+// For the calling thread, because it may hold locks that another thread would wait for: the
+// loader's, and those of the program's environment and memory functions.
 bool prepare_session(Session& session, RequestedState requested) noexcept {
   writer_pool = &session.pool;
   session.config = read_config();
@@ -292,7 +292,7 @@ bool prepare_session(Session& session, RequestedState requested) noexcept {
   session.job = read_job_facts();
   expand_output_path(session.config.output_pattern, session.job, session.path);
   session.modules.find_list();
-  choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
+  choose_module_lookup();  // hooks use it also without native stacks
   load_sampler();
   if (!make_thread_end_key()) {
     say_not_recording("the process has no thread-specific key left");

@@ -4,7 +4,7 @@
 
 namespace gpumemtrace::preload {
 
-// What the program has asked for.
+// The program's request.
 enum class RequestedState { kNone, kRecord, kPause };
 
 // Called on the one thread of the program that won the start. It does the parts that only this
@@ -12,7 +12,7 @@ enum class RequestedState { kNone, kRecord, kPause };
 // False: there will be no session, and this function has printed why.
 [[nodiscard]] bool start_session(RequestedState requested) noexcept;
 
-// Says why nothing is recorded.
+// Prints the reason why nothing is recorded.
 void say_not_recording(const char* reason) noexcept;
 
 }  // namespace gpumemtrace::preload

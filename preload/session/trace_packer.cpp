@@ -25,8 +25,8 @@ void TracePacker::pack_active(const CallGuard& guard) noexcept {
   pack_there(guard, [&](auto append) noexcept { preload::pack_active(session_.ring, append); });
 }
 
-// On the file thread, all chunks in one step: each step is two switches of threads. What ends the
-// recording, and says so, is left to this thread.
+// On the file thread, all chunks in one step: each step is two switches of threads. This thread
+// ends the recording if it must, and prints why.
 template <class Pack>
 void TracePacker::pack_there(const CallGuard& guard, Pack&& pack) noexcept {
   Refusal refusal = Refusal::kNone;
@@ -61,8 +61,8 @@ TracePacker::Refusal TracePacker::append(const Span& span, int& error) noexcept 
   return error == 0 ? Refusal::kNone : Refusal::kError;
 }
 
-// What is live may need more room than the bound, and a call that does not return keeps all that
-// came after it out of checkpoints. There is an end to that.
+// Live memory may need more room than the bound, and a call that does not return keeps all later
+// records out of checkpoints. This is the limit for that.
 std::uint64_t TracePacker::most_bytes() const noexcept {
   const std::uint64_t bound = session_.config.max_trace_bytes;
   return bound + (bound > kLeastSlackBytes ? bound : kLeastSlackBytes);
@@ -74,7 +74,7 @@ void TracePacker::stop_for_file(const CallGuard& guard, std::string_view what, i
   disable(guard, reason.c_str());
 }
 
-// The pause until the next checkpoint grows with the file, so that the cost an event stays the
+// The pause until the next checkpoint grows with the file, so that the cost of an event stays the
 // same.
 void TraceBound::keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noexcept {
   const std::uint64_t bound = session_.config.max_trace_bytes;
@@ -112,7 +112,7 @@ void ActivityReader::flush(const CallGuard&) noexcept {
   if (!is_over_) cupti::the_collection().flush(false, kCuptiRecorder);
 }
 
-// Once the process exits, libcupti's destructors may run at any moment, and it is not called again.
+// Once the process exits, libcupti's destructors may run at any time, and it is not called again.
 void ActivityReader::read_all(const CallGuard& guard) noexcept {
   if (is_over_) return;
   if (session_.is_recording()) cupti::the_collection().flush(true, kCuptiRecorder);

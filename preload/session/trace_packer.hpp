@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the background thread does for the ring and the trace file: it packs chunks of the ring into
-// the file, keeps free chunks ready, keeps the file below its bound, and writes CUPTI's completed
+// The background thread's work on the ring and the trace file: it packs chunks of the ring into the
+// file, keeps free chunks ready, keeps the file below its bound, and writes CUPTI's completed
 // buffers. No other thread may use these classes.
 #pragma once
 
@@ -19,9 +19,9 @@ class TracePacker {
  public:
   explicit TracePacker(Session& session) noexcept : session_(session) {}
 
-  // Sealed chunks to the file and back to the ring.
+  // Packs sealed chunks into the file and returns them to the ring.
   void pack_sealed(const CallGuard& guard) noexcept;
-  // What is committed in chunks that are still being written.
+  // Packs the committed records of chunks that are still being written.
   void pack_active(const CallGuard& guard) noexcept;
   // Keeps free chunks ready.
   void replenish_ring(const CallGuard& guard) noexcept;
@@ -42,7 +42,7 @@ class TracePacker {
 // Keeps the trace file below --max-trace-bytes by checkpoints.
 class TraceBound {
  public:
-  // What goes on while a checkpoint is made. False where there is no time for one any more.
+  // The work that goes on while a checkpoint is made. False if there is no time for one any more.
   using KeepUp = bool(void* owner) noexcept;
 
   TraceBound(Session& session, TracePacker& packer) noexcept : session_(session), packer_(packer) {}
@@ -62,13 +62,14 @@ class ActivityReader {
   ActivityReader(Session& session, TracePacker& packer) noexcept
       : session_(session), packer_(packer) {}
 
-  // What CUPTI has completed.
+  // Writes the buffers that CUPTI has completed.
   void read(const CallGuard& guard) noexcept;
-  // Asks CUPTI for what it has; the next read() finds it.
+  // Makes CUPTI complete its buffers; the next read() finds them.
   void flush(const CallGuard& guard) noexcept;
-  // Before an end that may come: all that CUPTI has, also of activities that are not complete.
+  // Before an end that may come: reads all that CUPTI has, also for activities that are not
+  // complete.
   void read_all(const CallGuard& guard) noexcept;
-  // No buffer stays filled: CUPTI, and with it a profiler of the program's, would lack it.
+  // Returns all filled buffers: CUPTI, and with it a profiler of the program's, would lack them.
   void end(const CallGuard& guard) noexcept;
 
  private:
