@@ -160,10 +160,24 @@ TEST_CASE("a peak that fails names who held most of it", "[unit]") {
   CHECK(tests::contains(verdict_junit(verdict), "pytorch at project/model.py:41"));
   CHECK(tests::contains(verdict_github(verdict, "/home/me"),
                         "::error file=project/model.py,line=41,title=gpumemtrace max-peak"));
-  CHECK(tests::contains(verdict_markdown(verdict), "Peak of the job on d0: **68.6 GiB**"));
   const Json json = verdict_json(verdict);
-  CHECK(json.at("checks").at(0).at("holders").size() == 5);
+  const Json& first = json.at("checks").at(0);
+  CHECK(first.at("holders").size() == 5);
+  CHECK(first.at("low_bytes") == 73641492480);
+  CHECK(first.at("high_bytes") == 73643589632);
+  CHECK(first.at("allowed_bytes") == 1);
   CHECK(verdict.checks.at(1).holders.at(0).name == "pytorch");
+}
+
+TEST_CASE("a line holds no more of a peak than its part of it", "[unit]") {
+  rows::Report report = example_report();
+  rows::CardPart& blocks = report.card_peaks.at(1).parts.at(0);
+  REQUIRE(blocks.what == rows::CardPartKind::kFrameworkAllocated);
+  blocks.bytes = 1000;  // at the card's peak, which was before the peak of PyTorch
+  for (const HeldBytes& holder : judge(report, "max-peak = 1").checks.at(0).holders) {
+    INFO(holder.name);
+    if (holder.name.starts_with("pytorch at")) CHECK(holder.bytes <= 1000);
+  }
 }
 
 TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]") {
@@ -195,6 +209,14 @@ TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]")
   CHECK(tests::contains(check.holders[0].name, "train.py:31 in train"));
   CHECK(check.holders[0].base_bytes == 4294967296);
 
+  // The range of a peak that nobody sampled hides no growth of what was asked for.
+  report.card_peaks.at(1).low_bytes = 0;
+  report.card_peaks.at(1).high_bytes = baseline.find(report)->peak_bytes.at("job");
+  report.devices.at(0).physical_peak->bytes *= 2;
+  CHECK(judge(report, Policy{}, Suppressions(), &baseline).outcome == Outcome::kViolated);
+  report.devices.at(0).physical_peak->bytes /= 2;
+  report.card_peaks.at(1).high_bytes += 10'000'000'000;
+
   // One of an older version: the old number is compared, and the verdict says so.
   BaselineEntry entry = baseline_of(report);
   entry.peak_bytes.erase("job");
@@ -207,6 +229,100 @@ TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]")
   CHECK(compared.subject == "physical peak");
   CHECK(tests::contains(compared.message, "as an older version wrote the baseline"));
   CHECK(tests::contains(compared.holders_title, "the baseline has no lines"));
+}
+
+TEST_CASE("copies that a limit or a baseline does not allow name the lines that copy", "[unit]") {
+  const tests::TemporaryFolder folder;
+  rows::Report report = example_report();
+  rows::CopySite copies;
+  copies.direction = analyzer::Direction::kHostToDevice;
+  copies.bytes = 1000;
+  copies.origin = {"program", rows::Site(), std::nullopt};
+  copies.origin.site->file = "/home/me/train.py";
+  copies.origin.site->line = 12;
+  rows::CopySite on_device = copies;
+  on_device.direction = analyzer::Direction::kDeviceToDevice;
+  on_device.origin.site->line = 13;
+  rows::CopySite others;  // the remainder, which has no line
+  others.bytes = 1'000'000;
+  report.transfers.sites = {copies, on_device, others};
+  const PolicyCheck limit = judge(report, "max-transfer = 1").checks.at(0);
+  CHECK(limit.holders_title == "Copied most:");
+  REQUIRE(limit.holders.size() == 1);
+  CHECK(limit.holders[0].name == "program at me/train.py:12");
+
+  Baseline written;
+  written.put(baseline_of(report));
+  const auto path = folder.path() / "baseline.json";
+  std::ofstream(path) << written.text();
+  report.transfers.by_kind.at(0).bytes += 2'000'000'000'000;
+  report.transfers.sites.at(0).bytes += 2'000'000'000'000;
+  const auto check_of = [&](const Baseline& base) {
+    const Verdict verdict = judge(report, Policy{}, Suppressions(), &base);
+    const auto found =
+        std::ranges::find(verdict.checks, std::string("transfers"), &PolicyCheck::subject);
+    return found == verdict.checks.end() ? PolicyCheck() : *found;
+  };
+  const PolicyCheck grew = check_of(Baseline::read(path));
+  CHECK_FALSE(grew.holds);
+  CHECK(tests::contains(grew.message, " allowed"));
+  CHECK(grew.holders_title == "Grew most:");
+  REQUIRE(grew.holders.size() == 1);
+  CHECK(grew.holders[0].base_bytes == 1000);
+
+  BaselineEntry entry = baseline_of(example_report());
+  entry.holders.clear();
+  Baseline old;
+  old.put(entry);
+  CHECK(check_of(old).holders_title.starts_with("Copied most (the baseline has no lines"));
+}
+
+TEST_CASE("a baseline of another driver compares all but what the driver takes", "[unit]") {
+  rows::Report report = leaking_report();
+  report.findings[0].rule = analyzer::Rule::kIdleContexts;
+  Baseline baseline;
+  baseline.put(baseline_of(report));
+  report.processes[0].cuda.driver_version = 12040;
+  report.card_peaks.at(1).low_bytes *= 2;  // contexts
+  report.card_peaks.at(1).high_bytes *= 2;
+  *report.findings[0].bytes *= 1'000'000;
+  const auto verdict_of = [&] { return judge(report, Policy{}, Suppressions(), &baseline); };
+  const Verdict verdict = verdict_of();
+  CHECK(verdict.outcome == Outcome::kPassed);
+  CHECK(tests::contains(verdict.checks.at(0).message, "another driver"));
+  CHECK_FALSE(verdict.base_peak_bytes);
+  const auto subjects = [&] {
+    std::vector<std::string> names;
+    for (const PolicyCheck& check : verdict.checks) names.push_back(check.subject);
+    return names;
+  }();
+  CHECK(std::ranges::count(subjects, "job peak") == 0);
+  CHECK(std::ranges::count(subjects, "physical peak") == 1);
+
+  report.peak[2].bytes *= 2;  // of PyTorch
+  CHECK(verdict_of().outcome == Outcome::kViolated);
+  // Its own entry is preferred, once there is one.
+  baseline.put(baseline_of(report));
+  CHECK(verdict_of().outcome == Outcome::kPassed);
+  CHECK(verdict_of().base_peak_bytes == report.card_peaks.at(1).high_bytes);
+}
+
+TEST_CASE("GitHub's step summary has both peaks, the change and the page", "[unit]") {
+  rows::Report report = example_report();
+  Baseline baseline;
+  baseline.put(baseline_of(report));
+  report.card_peaks.at(1).high_bytes += 10 << 20;
+  Verdict verdict = judge(report, Policy{}, Suppressions(), &baseline);
+  verdict.page_url = "https://ci.example/page.html";
+  verdict.notes = {"left out a.gmt: an earlier run"};
+  CHECK(tests::contains(verdict_junit(verdict), "<system-out>left out a.gmt: an earlier run<"));
+  const std::string text = verdict_markdown(verdict);
+  CHECK(tests::contains(text,
+                        "Peak of the job on d0: **68.6 GiB** of 79.6 GiB, 10.0 MiB more than the "
+                        "baseline's 68.6 GiB. Peak of the card, with all other processes: "
+                        "**74.6 GiB** of 79.6 GiB.\n"));
+  CHECK(tests::contains(text, "\nNote: left out a.gmt: an earlier run\n"));
+  CHECK(tests::contains(text, "\n[The page of this run](<https://ci.example/page.html>)\n"));
 }
 
 TEST_CASE("what accepts a verdict names the baseline that was given", "[unit]") {

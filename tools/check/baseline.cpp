@@ -15,11 +15,9 @@ namespace {
 
 constexpr const char* kFormat = "gpumemtrace-baseline";
 constexpr int kVersion = 1;
-constexpr std::size_t kMaxHoldersKept = 10;  // of a peak
+constexpr std::size_t kMaxHoldersKept = 10;  // of a peak, and of copies
 
 namespace rows = analyzer::rows;
-using analyzer::Direction;
-
 Environment environment_of(const rows::Report& report) {
   Environment environment;
   for (const rows::Device& device : report.devices) {
@@ -126,6 +124,10 @@ std::optional<std::uint64_t> leak_count_of(const rows::Finding& finding) {
   return is_leak && count != nullptr ? std::optional(*count) : std::nullopt;
 }
 
+bool is_of_same_driver(const rows::Report& report, const BaselineEntry& entry) {
+  return environment_of(report).driver_version == entry.environment.driver_version;
+}
+
 std::map<std::string, std::uint64_t> peaks_of(const rows::Report& report) {
   std::map<std::string, std::uint64_t> peaks;
   const auto raise = [&peaks](std::string_view level, std::uint64_t bytes) {
@@ -142,9 +144,7 @@ std::map<std::string, std::uint64_t> peaks_of(const rows::Report& report) {
 std::uint64_t transfer_bytes_of(const rows::Report& report) {
   std::uint64_t bytes = 0;
   for (const rows::Copies& row : report.transfers.by_kind) {
-    const bool is_between_host_and_device =
-        row.direction == Direction::kHostToDevice || row.direction == Direction::kDeviceToHost;
-    if (is_between_host_and_device) bytes += row.bytes;
+    if (is_between_host_and_device(row.direction)) bytes += row.bytes;
   }
   return bytes;
 }
@@ -156,11 +156,13 @@ BaselineEntry baseline_of(const rows::Report& report) {
   if (const rows::CardPeak* const job = highest_card_peak(report, rows::PeakOf::kJob)) {
     entry.peak_bytes[kPeakOfJob] = job->high_bytes;
   }
-  for (const auto& [level, bytes] : entry.peak_bytes) {
+  const auto keep_holders = [&](const std::string& level) {
     std::vector<HeldBytes> holders = holders_of_level(report, level);
     if (holders.size() > kMaxHoldersKept) holders.resize(kMaxHoldersKept);
     entry.holders[level] = std::move(holders);
-  }
+  };
+  for (const auto& [level, bytes] : entry.peak_bytes) keep_holders(level);
+  keep_holders(kTransfers);
   entry.transfer_bytes = transfer_bytes_of(report);
   for (const rows::Finding& finding : report.findings) {
     if (finding.severity == analyzer::Severity::kInfo) continue;
@@ -199,9 +201,18 @@ Baseline Baseline::read(const std::filesystem::path& path) {
 }
 
 const BaselineEntry* Baseline::find(const rows::Report& report) const {
-  const Environment environment = environment_of(report);
-  const auto found = std::ranges::find(entries_, environment, &BaselineEntry::environment);
-  return found == entries_.end() ? nullptr : &*found;
+  Environment environment = environment_of(report);
+  const auto same = std::ranges::find(entries_, environment, &BaselineEntry::environment);
+  if (same != entries_.end()) return &*same;
+  const BaselineEntry* newest = nullptr;
+  for (const BaselineEntry& entry : entries_) {
+    environment.driver_version = entry.environment.driver_version;
+    if (entry.environment != environment) continue;
+    const bool is_newer =
+        newest == nullptr || newest->environment.driver_version < entry.environment.driver_version;
+    if (is_newer) newest = &entry;
+  }
+  return newest;
 }
 
 void Baseline::put(BaselineEntry entry) {

@@ -26,7 +26,8 @@ struct KnownFinding {
   std::optional<std::uint64_t> count;  // of allocations or handles; empty if they were not counted
 };
 
-// Facts that decide how much memory the same program takes.
+// Facts that decide how much memory the same program takes. The driver decides only what it takes
+// by itself, such as contexts.
 struct Environment {
   std::vector<std::string> devices;  // their names, sorted
   std::optional<std::uint64_t> driver_version;
@@ -36,13 +37,14 @@ struct Environment {
   friend auto operator<=>(const Environment&, const Environment&) = default;
 };
 
-// The numbers of one environment; numbers of another one cannot be compared with them.
+// The numbers of one environment. Under another driver those of what the program and PyTorch asked
+// for can be compared; of other environments none.
 struct BaselineEntry {
   Environment environment;
   std::map<std::string, KnownFinding> findings;
   // By level; physical: what the processes asked for, together; job: all that they had in use.
   std::map<std::string, std::uint64_t> peak_bytes;
-  std::map<std::string, std::vector<HeldBytes>> holders;  // the largest, by level
+  std::map<std::string, std::vector<HeldBytes>> holders;  // the largest, by level and of copies
   std::uint64_t transfer_bytes = 0;
 };
 
@@ -52,6 +54,10 @@ struct BaselineEntry {
 // The entry that the report would make. Findings that say what the trace could not see are no part
 // of it.
 [[nodiscard]] BaselineEntry baseline_of(const analyzer::rows::Report& report);
+
+// The entry's driver is the report's.
+[[nodiscard]] bool is_of_same_driver(const analyzer::rows::Report& report,
+                                     const BaselineEntry& entry);
 
 // Highest peak of each level, and the highest physical one of a device under "physical".
 [[nodiscard]] std::map<std::string, std::uint64_t> peaks_of(const analyzer::rows::Report& report);
@@ -63,7 +69,8 @@ class Baseline {
   // Throws Failure for a file that is not there or no baseline.
   static Baseline read(const std::filesystem::path& path);
 
-  // nullptr if the report's environment is not in the file.
+  // The entry of the report's environment, else the one of the newest driver whose environment is
+  // the same but for the driver; nullptr if there is none.
   [[nodiscard]] const BaselineEntry* find(const analyzer::rows::Report& report) const;
   // Puts the entry in the place of the one of its environment.
   void put(BaselineEntry entry);

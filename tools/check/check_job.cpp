@@ -124,6 +124,9 @@ void refuse_verdict_of_baseline(const CheckRequest& request) {
 
 void require_sense(const CheckRequest& request) {
   const Policy& policy = request.policy;
+  if (!request.files.page_url.empty() && !request.files.github) {
+    throw Failure("--page-url needs --github, which writes the step summary", ExitCode::kUsage);
+  }
   if (request.write_baseline && policy.baseline.empty()) {
     throw Failure("--write-baseline needs --baseline FILE, which it writes", ExitCode::kUsage);
   }
@@ -149,11 +152,14 @@ void VerdictOptions::add_options(CommandLine& line) {
   line.option("--sarif", files.sarif, "Write the findings as SARIF 2.1.0.").value_name("FILE");
   line.flag("--github", files.github,
             "Print annotations for GitHub Actions and add the step summary.");
+  line.option("--page-url", files.page_url,
+              "Link from the step summary to the page that `report` made of the run.")
+      .value_name("URL");
 }
 
 bool VerdictOptions::given() const {
-  return json || write_baseline || files.github || !files.json.empty() || !files.junit.empty() ||
-         !files.sarif.empty();
+  return json || write_baseline || files.github || !files.page_url.empty() || !files.json.empty() ||
+         !files.junit.empty() || !files.sarif.empty();
 }
 
 int check_job(const CheckRequest& request) {
@@ -178,6 +184,7 @@ int check_job(const CheckRequest& request) {
       judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
   verdict.notes = std::move(notes);
   verdict.baseline = request.policy.baseline;
+  verdict.page_url = request.files.page_url;
   publish(verdict, request);
   return to_int(describe(verdict.outcome).exit_code);
 }

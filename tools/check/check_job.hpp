@@ -17,7 +17,8 @@ struct VerdictFiles {
   std::filesystem::path json;
   std::filesystem::path junit;
   std::filesystem::path sarif;
-  bool github = false;  // annotations on stdout, and the step summary if GitHub asks for one
+  bool github = false;   // annotations on stdout, and the step summary if GitHub asks for one
+  std::string page_url;  // a link for the step summary
 };
 
 enum class VerdictPrint { kText, kTextToStderr, kJson };

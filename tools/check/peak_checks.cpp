@@ -38,6 +38,7 @@ PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
                         const std::string& allowed) {
   PolicyCheck check;
   check.holds = row.high_bytes <= allowed_bytes;
+  check.limited = LimitedBytes{row.low_bytes, row.high_bytes, allowed_bytes};
   if (check.holds) {
     check.message = format_text("{} at the peak, {}", size_text(row.high_bytes), allowed);
   } else if (row.low_bytes > allowed_bytes) {
@@ -54,6 +55,15 @@ PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
 
 std::string allowed_text(std::uint64_t bytes) { return size_text(bytes) + " allowed"; }
 
+// A number that is known.
+PolicyCheck judge_bytes(std::uint64_t bytes, std::uint64_t allowed_bytes, std::string message) {
+  PolicyCheck check;
+  check.message = std::move(message);
+  check.holds = bytes <= allowed_bytes;
+  check.limited = LimitedBytes{bytes, bytes, allowed_bytes};
+  return check;
+}
+
 PolicyCheck check_card_peak(const rows::Report& report, const rows::CardPeak& row,
                             const PeakLimit& limit) {
   PolicyCheck check = judge_range(row, limit.bytes, allowed_text(limit.bytes));
@@ -68,9 +78,11 @@ PolicyCheck check_card_peak(const rows::Report& report, const rows::CardPeak& ro
 PolicyCheck check_asked_for(const rows::Report& report, const rows::Device& device,
                             const PeakLimit& limit) {
   const std::uint64_t bytes = device.physical_peak ? device.physical_peak->bytes : 0;
-  PolicyCheck check{"max-peak", "physical on " + device.id,
-                    format_text("{} at the peak, {}", size_text(bytes), allowed_text(limit.bytes)),
-                    bytes <= limit.bytes};
+  PolicyCheck check =
+      judge_bytes(bytes, limit.bytes,
+                  format_text("{} at the peak, {}", size_text(bytes), allowed_text(limit.bytes)));
+  check.name = "max-peak";
+  check.subject = "physical on " + device.id;
   if (limit.level.empty()) {
     check.message +=
         "; only what the processes asked for counts, as this report has no peak of the job";
@@ -80,10 +92,11 @@ PolicyCheck check_asked_for(const rows::Report& report, const rows::Device& devi
 }
 
 PolicyCheck check_level(const rows::Report& report, const rows::Peak& row, const PeakLimit& limit) {
-  PolicyCheck check{
-      "max-peak", limit.level,
-      format_text("{} at the peak, {}", size_text(row.bytes), allowed_text(limit.bytes)),
-      row.bytes <= limit.bytes};
+  PolicyCheck check = judge_bytes(
+      row.bytes, limit.bytes,
+      format_text("{} at the peak, {}", size_text(row.bytes), allowed_text(limit.bytes)));
+  check.name = "max-peak";
+  check.subject = limit.level;
   if (row.device) check.subject += " on " + *row.device;
   if (report.processes.size() > 1) check.subject += " in " + process_name(report, row.process);
   name_largest(check, holders_at(report, {{}, row.level, row.device, row.process}), "Held most:");
@@ -94,24 +107,38 @@ bool has_peak_of_job(const rows::Report& report) {
   return highest_card_peak(report, PeakOf::kJob) != nullptr;
 }
 
-// The title of the report's holders at a peak that a baseline names.
-std::string growth_title(bool knows_lines) {
-  return knows_lines ? "Grew most:"
-                     : "Held most (the baseline has no lines to tell who grew; write it again):";
-}
-
 void name_grown(PolicyCheck& check, const rows::Report& report, const std::string& level,
                 const BaselineEntry& known) {
   const auto lines = known.holders.find(level);
   std::vector<HeldBytes> now = holders_of_level(report, level);
   const bool knows_lines = lines != known.holders.end();
   if (knows_lines) now = grown(std::move(now), lines->second);
-  name_largest(check, std::move(now), growth_title(knows_lines));
+  name_largest(check, std::move(now),
+               knows_lines ? "Grew most:"
+                           : format_text("{} most (the baseline has no lines to tell who grew; "
+                                         "write it again):",
+                                         level == kTransfers ? "Copied" : "Held"));
 }
 
-// "108.0 MiB allowed, 100.0 MiB in the baseline".
+// Why the job's peak cannot be compared, so that what the processes asked for is compared instead.
+std::string without_contexts_text(const rows::Report& report, const BaselineEntry& known) {
+  if (highest_card_peak(report, PeakOf::kJob) == nullptr) {
+    return "this report has no peak of the job";
+  }
+  if (!known.peak_bytes.contains(kPeakOfJob)) return "an older version wrote the baseline";
+  return "another driver takes another amount for contexts";
+}
+
+// "100.0 MiB in the baseline, 108.0 MiB allowed".
 std::string limit_text(std::uint64_t allowed_bytes, std::uint64_t base_bytes) {
   return format_text("{} in the baseline, {}", size_text(base_bytes), allowed_text(allowed_bytes));
+}
+
+PolicyCheck judge_growth(std::uint64_t bytes, std::uint64_t base_bytes,
+                         const RegressionLimit& limit) {
+  const std::uint64_t allowed = limit.allowed_bytes(base_bytes);
+  return judge_bytes(bytes, allowed,
+                     format_text("{}, {}", size_text(bytes), limit_text(allowed, base_bytes)));
 }
 
 }  // namespace
@@ -157,6 +184,13 @@ std::string names_of_peaks(const rows::Report& report) {
   return names.empty() ? "none" : joined(names);
 }
 
+std::optional<std::uint64_t> base_peak_of_job(const rows::Report& report,
+                                              const BaselineEntry& known) {
+  const auto found = known.peak_bytes.find(kPeakOfJob);
+  const bool is_known = found != known.peak_bytes.end() && is_of_same_driver(report, known);
+  return is_known ? std::optional(found->second) : std::nullopt;
+}
+
 std::vector<PolicyCheck> checks_of_growth(const rows::Report& report, const BaselineEntry& known,
                                           const RegressionLimit& limit) {
   std::vector<PolicyCheck> checks;
@@ -167,32 +201,44 @@ std::vector<PolicyCheck> checks_of_growth(const rows::Report& report, const Base
     name_grown(check, report, level, known);
     checks.push_back(std::move(check));
   };
-  const auto base_of = [&](const std::string& level) -> std::optional<std::uint64_t> {
-    const auto found = known.peak_bytes.find(level);
-    return found == known.peak_bytes.end() ? std::nullopt : std::optional(found->second);
-  };
   const rows::CardPeak* const job = highest_card_peak(report, PeakOf::kJob);
-  const std::optional<std::uint64_t> base_of_job = base_of(kPeakOfJob);
-  const bool is_new = job != nullptr && base_of_job;
-  if (is_new) {
+  const std::optional<std::uint64_t> base_of_job = base_peak_of_job(report, known);
+  const bool compares_job = job != nullptr && base_of_job;
+  if (compares_job) {
     const std::uint64_t allowed = limit.allowed_bytes(*base_of_job);
     add(judge_range(*job, allowed, limit_text(allowed, *base_of_job)), kPeakOfJob);
   }
   for (const auto& [level, bytes] : peaks_of(report)) {
-    if (is_new && level == kPhysical) continue;  // a part of the job's
-    const std::uint64_t base = base_of(level).value_or(0);
-    const std::uint64_t allowed = limit.allowed_bytes(base);
-    PolicyCheck check;
-    check.holds = bytes <= allowed;
-    check.message = format_text("{}, {}", size_text(bytes), limit_text(allowed, base));
-    if (level == kPhysical && (job != nullptr || base_of_job)) {
-      check.message += job != nullptr
-                           ? "; compared without contexts, as an older version wrote the baseline"
-                           : "; compared without contexts, as this report has no peak of the job";
+    const auto base = known.peak_bytes.find(level);
+    PolicyCheck check =
+        judge_growth(bytes, base == known.peak_bytes.end() ? 0 : base->second, limit);
+    const bool is_of_new = job != nullptr || known.peak_bytes.contains(kPeakOfJob);
+    if (level == kPhysical && is_of_new && !compares_job) {
+      check.message += "; compared without contexts, as " + without_contexts_text(report, known);
     }
     add(std::move(check), level);
   }
   return checks;
+}
+
+PolicyCheck check_of_copies(const rows::Report& report, std::uint64_t allowed_bytes) {
+  const std::uint64_t bytes = transfer_bytes_of(report);
+  PolicyCheck check = judge_bytes(bytes, allowed_bytes,
+                                  format_text("{} copied between host and devices, {}",
+                                              size_text(bytes), allowed_text(allowed_bytes)));
+  check.name = "max-transfer";
+  name_largest(check, holders_of_level(report, kTransfers), "Copied most:");
+  return check;
+}
+
+PolicyCheck check_of_grown_copies(const rows::Report& report, const BaselineEntry& known,
+                                  const RegressionLimit& limit) {
+  PolicyCheck check = judge_growth(transfer_bytes_of(report), known.transfer_bytes, limit);
+  check.name = "max-regression";
+  check.subject = kTransfers;
+  check.baseline_can_accept = true;
+  name_grown(check, report, kTransfers, known);
+  return check;
 }
 
 }  // namespace gpumemtrace::tools

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The questions of a policy and of a baseline that are about peaks, with who held them where the
-// answer is no. Pure functions.
+// The questions of a policy and of a baseline that are about peaks and copies, with who held or
+// copied most if the answer is no. Pure functions.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +22,22 @@ namespace gpumemtrace::tools {
 // The peaks that a limit can name: "job on d0, card on d0, driver on d0".
 [[nodiscard]] std::string names_of_peaks(const analyzer::rows::Report& report);
 
+// What the job's peak is compared with; empty if the baseline is of another driver or of a version
+// that did not know it.
+[[nodiscard]] std::optional<std::uint64_t> base_peak_of_job(const analyzer::rows::Report& report,
+                                                            const BaselineEntry& known);
+
 // A check for every peak that the baseline or the job has.
 [[nodiscard]] std::vector<PolicyCheck> checks_of_growth(const analyzer::rows::Report& report,
                                                         const BaselineEntry& known,
                                                         const RegressionLimit& limit);
+
+// Whether what was copied between host and devices is within a limit, or within what a baseline
+// allows.
+[[nodiscard]] PolicyCheck check_of_copies(const analyzer::rows::Report& report,
+                                          std::uint64_t allowed_bytes);
+[[nodiscard]] PolicyCheck check_of_grown_copies(const analyzer::rows::Report& report,
+                                                const BaselineEntry& known,
+                                                const RegressionLimit& limit);
 
 }  // namespace gpumemtrace::tools

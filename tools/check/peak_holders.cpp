@@ -60,10 +60,13 @@ bool is_of(const rows::Peak& row, const PeakOfJob& peak) {
          (!peak.process || row.process == *peak.process);
 }
 
-// The holders of a level in one process on one device, all or those of one owner. False if the
-// report has none.
+constexpr std::uint64_t kAllBytes = ~std::uint64_t{0};
+
+// The holders of a level in one process on one device, all or those of one owner, each with at most
+// `most_bytes`. False if the report has none.
 bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
-               const std::optional<rows::OptionalText>& owner, Holders& holders) {
+               const std::optional<rows::OptionalText>& owner, Holders& holders,
+               std::uint64_t most_bytes = kAllBytes) {
   bool found = false;
   for (const rows::Peak& row : report.peak) {
     if (row.level != level || !is_of(row, peak)) continue;
@@ -71,7 +74,7 @@ bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
       const bool is_rest = holder.origin.owner == "other" && !holder.origin.site;
       if (holder.bytes == 0 || is_rest) continue;
       if (owner && holder.origin.owner != *owner) continue;
-      holders.add(holder.origin, holder.bytes);
+      holders.add(holder.origin, std::min(holder.bytes, most_bytes));
       found = true;
     }
   }
@@ -94,6 +97,7 @@ std::optional<Level> level_of(CardPartKind what) {
   }
 }
 
+// The level's peak can be at another time, when a line held more than the whole part.
 void add_part(const rows::Report& report, const rows::CardPeak& row, const rows::CardPart& part,
               Holders& holders) {
   const std::optional<Level> level = level_of(part.what);
@@ -101,7 +105,7 @@ void add_part(const rows::Report& report, const rows::CardPeak& row, const rows:
   std::optional<rows::OptionalText> owner;
   if (level == Level::kDriver) owner.emplace(part.owner);
   const bool has_lines =
-      level && part.process && add_level(report, of_part, *level, owner, holders);
+      level && part.process && add_level(report, of_part, *level, owner, holders, part.bytes);
   if (!has_lines) holders.add(part_name(part), part.bytes);
 }
 
@@ -118,7 +122,23 @@ void add_asked_for(const rows::Report& report, const PeakOfJob& peak, Holders& h
   }
 }
 
+// The remainder of a process, which has no line, is left out.
+std::vector<HeldBytes> copying_lines(const rows::Report& report) {
+  Holders lines;
+  for (const rows::CopySite& row : report.transfers.sites) {
+    if (row.direction && is_between_host_and_device(*row.direction)) {
+      lines.add(row.origin, row.bytes);
+    }
+  }
+  return lines.largest_first();
+}
+
 }  // namespace
+
+bool is_between_host_and_device(analyzer::Direction direction) {
+  return direction == analyzer::Direction::kHostToDevice ||
+         direction == analyzer::Direction::kDeviceToHost;
+}
 
 std::vector<HeldBytes> holders_at(const rows::Report& report, const PeakOfJob& peak) {
   Holders holders;
@@ -141,6 +161,7 @@ std::vector<HeldBytes> holders_of_level(const rows::Report& report, const std::s
     if (job == nullptr) return {};
     return holders_at(report, {rows::PeakOf::kJob, {}, job->device, {}});
   }
+  if (level == kTransfers) return copying_lines(report);
   const rows::Device* highest_device = nullptr;
   for (const rows::Device& row : report.devices) {
     if (level != "physical" || !row.physical_peak) continue;

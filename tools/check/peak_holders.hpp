@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who held the memory of a peak, line by line: what a failed limit names and a baseline keeps.
+// Who held the memory of a peak, or copied, line by line: what a failed limit names and a baseline
+// keeps.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace gpumemtrace::tools {
 
-// The bytes of one call site, or a part of the memory that has no call site.
+// The bytes that one call site held or copied, or a part of the memory that has no call site.
 struct HeldBytes {
   std::string call_site;  // without its line, which moves when code above it changes
   std::string name;       // for people: with the line that held most
@@ -38,7 +39,11 @@ struct PeakOfJob {
 // The peak of the whole job in maps by level.
 inline constexpr const char* kPeakOfJob = "job";
 
-// The same of the highest peak of a level by its name, of "physical" or of "job".
+// What was copied between host and devices, in maps by level.
+inline constexpr const char* kTransfers = "transfers";
+
+// The same of the highest peak of a level by its name, of "physical" or of "job"; of "transfers"
+// the lines that copied.
 [[nodiscard]] std::vector<HeldBytes> holders_of_level(const analyzer::rows::Report& report,
                                                       const std::string& level);
 
@@ -46,6 +51,9 @@ inline constexpr const char* kPeakOfJob = "job";
 // have, because it keeps only the largest, may have held less than those.
 [[nodiscard]] std::vector<HeldBytes> grown(std::vector<HeldBytes> holders,
                                            const std::vector<HeldBytes>& known);
+
+// Copies that `transfers` counts.
+[[nodiscard]] bool is_between_host_and_device(analyzer::Direction direction);
 
 // The highest row of card_peaks[], over the devices; nullptr if the report has none.
 [[nodiscard]] const analyzer::rows::CardPeak* highest_card_peak(

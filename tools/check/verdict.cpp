@@ -49,6 +49,11 @@ bool needs_cupti(std::string_view rule) {
   return rule == name_of(Rule::kLowBandwidth) || rule == name_of(Rule::kCopiesNotHidden);
 }
 
+// The bytes of its findings are the driver's own, mostly contexts.
+bool is_about_driver(Rule rule) {
+  return rule == Rule::kIdleContexts || rule == Rule::kGraphsPileUp || rule == Rule::kWrongDevice;
+}
+
 bool asks_for_leaks(const Policy& policy) {
   return policy.is_default() || policy.max_leak_bytes ||
          std::ranges::any_of(policy.fail_on, [](const FailOn& row) {
@@ -83,12 +88,20 @@ class JobJudge {
     return std::move(verdict_);
   }
 
-  void check_comparable(bool comparable) {
-    add({"baseline", "",
-         comparable ? "the baseline is of the same devices, driver, framework and world size"
-                    : "not comparable: the baseline has no numbers of these devices, this driver, "
-                      "framework and world size; add them with --write-baseline",
-         comparable, kBaselineCanAccept},
+  void check_comparable() {
+    std::string message;
+    if (known_ == nullptr) {
+      message =
+          "not comparable: the baseline has no numbers of these devices, this framework and world "
+          "size; add them with --write-baseline";
+    } else if (is_of_same_driver(report_, *known_)) {
+      message = "the baseline is of the same devices, driver, framework and world size";
+    } else {
+      message =
+          "the baseline is of another driver: what the program and PyTorch asked for is compared, "
+          "what the driver takes by itself is not";
+    }
+    add({"baseline", "", std::move(message), known_ != nullptr, kBaselineCanAccept},
         Outcome::kNotComparable);
   }
 
@@ -136,6 +149,7 @@ class JobJudge {
     const auto found = known_->findings.find(row.fingerprint);
     if (found == known_->findings.end()) return false;
     const KnownFinding& known = found->second;
+    if (is_about_driver(row.rule) && !is_of_same_driver(report_, *known_)) return true;
     if (describe(row.rule).family != "leak") return now.bytes <= allowed_bytes(known.bytes);
     return now.bytes <= known.bytes && (!known.count || now.count <= *known.count);
   }
@@ -209,9 +223,12 @@ class JobJudge {
     if (!holds) {
       (void)mark("max-leak", [](const rows::Finding& row) { return row.rule == Rule::kLeak; });
     }
-    add({"max-leak", "",
-         format_text("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
-         holds, kBaselineCanAccept});
+    PolicyCheck check{
+        "max-leak", "",
+        format_text("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
+        holds, kBaselineCanAccept};
+    check.limited = LimitedBytes{bytes, bytes, *policy_.max_leak_bytes};
+    add(std::move(check));
   }
 
   void check_growth() {
@@ -221,11 +238,9 @@ class JobJudge {
       if (row.rule != Rule::kGrowth) return false;
       return growth_of(row) > limit;
     });
+    const std::string who = sum.first == 0 ? "nothing" : count_of(sum.first, "line", "lines");
     add({"max-growth", "",
-         format_text(
-             "{} more than {}",
-             sum.first == 1 ? "1 place grew by" : format_count(sum.first) + " places grew by",
-             size_text(*policy_.max_growth_bytes)),
+         format_text("{} grew by more than {}", who, size_text(*policy_.max_growth_bytes)),
          sum.first == 0, kBaselineCanAccept});
   }
 
@@ -264,11 +279,7 @@ class JobJudge {
 
   void check_transfers() {
     if (!policy_.max_transfer_bytes) return;
-    const std::uint64_t bytes = transfer_bytes_of(report_);
-    add({"max-transfer", "",
-         format_text("{} copied between host and devices, {} allowed", size_text(bytes),
-                     size_text(*policy_.max_transfer_bytes)),
-         bytes <= *policy_.max_transfer_bytes});
+    add(check_of_copies(report_, *policy_.max_transfer_bytes));
   }
 
   // A device on which memory was taken and of whose allocator nothing is known; empty: there is
@@ -344,12 +355,7 @@ class JobJudge {
     if (known_ == nullptr) return;
     const RegressionLimit limit = policy_.regression.value_or(RegressionLimit());
     for (PolicyCheck& check : checks_of_growth(report_, *known_, limit)) add(std::move(check));
-    const std::uint64_t copied = transfer_bytes_of(report_);
-    const std::uint64_t allowed = limit.allowed_bytes(known_->transfer_bytes);
-    add({"max-regression", "transfers",
-         format_text("{}, {} in the baseline, {} allowed", size_text(copied),
-                     size_text(known_->transfer_bytes), size_text(allowed)),
-         copied <= allowed, kBaselineCanAccept});
+    add(check_of_grown_copies(report_, *known_, limit));
   }
 
   [[nodiscard]] std::string text_of_whole() const {
@@ -406,9 +412,10 @@ Verdict judge(const rows::Report& report, const Policy& policy, Suppressions sup
               const Baseline* baseline) {
   const BaselineEntry* const known = baseline == nullptr ? nullptr : baseline->find(report);
   JobJudge judge(report, policy, known);
-  if (baseline != nullptr) judge.check_comparable(known != nullptr);
+  if (baseline != nullptr) judge.check_comparable();
   Verdict verdict = judge.judge(suppressions);
   verdict.report = &report;
+  if (known != nullptr) verdict.base_peak_bytes = base_peak_of_job(report, *known);
   return verdict;
 }
 

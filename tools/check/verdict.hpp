@@ -2,6 +2,9 @@
 // The judgement whether a job holds to a policy, with its evidence.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +63,9 @@ struct Verdict {
   std::vector<Suppression> suppressions;  // all, with what they hid
   std::vector<std::string> notes;         // on what was judged
   std::filesystem::path baseline;         // that was given; empty: none
+  // The job's peak in a baseline that can be compared.
+  std::optional<std::uint64_t> base_peak_bytes;
+  std::string page_url;  // of the job's page, for a link to it; empty: none
 };
 
 // The report must outlive the verdict. `baseline` is nullptr if none was given.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "analyzer/rows/find_card_peak.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/same_fault.hpp"
 #include "tools/check/verdict_output.hpp"
+#include "tools/report_view/card_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -50,24 +50,55 @@ std::string place_of(const PolicyCheck& check, const std::filesystem::path& root
 // A cell of a table in Markdown.
 std::string cell(const std::string& text) { return replaced(text, {{'|', "\\|"}, {'\n', " "}}); }
 
-// The memory that the job had in use at its peak, and the five largest holders.
-std::string peaks_markdown(const analyzer::rows::Report& report) {
+// "**810.0 MiB** of 79.2 GiB".
+std::string amount(const std::string& size, const analyzer::rows::Device& device) {
+  return format_text("**{}**{}", size,
+                     device.total_bytes ? " of " + size_text(*device.total_bytes) : "");
+}
+
+// ", 10.0 MiB more than the baseline's 800.0 MiB".
+std::string change_text(std::uint64_t bytes, std::uint64_t base_bytes) {
+  if (bytes == base_bytes) return ", as in the baseline";
+  const bool is_more = bytes > base_bytes;
+  return format_text(", {} {} than the baseline's {}",
+                     size_text(is_more ? bytes - base_bytes : base_bytes - bytes),
+                     is_more ? "more" : "less", size_text(base_bytes));
+}
+
+std::string holders_markdown(const std::vector<HeldBytes>& holders) {
   constexpr std::size_t kMostHolders = 5;
+  std::string text = "\n| held most | |\n| --- | --- |\n";
+  for (std::size_t i = 0; i < std::min(holders.size(), kMostHolders); ++i) {
+    text += format_text("| {} | {} |\n", cell(holders[i].name), size_text(holders[i].bytes));
+  }
+  return text;
+}
+
+// The memory in use at the two peaks of each card, and the five largest holders of the job's.
+std::string peaks_markdown(const Verdict& verdict) {
+  const analyzer::rows::Report& report = *verdict.report;
+  const auto* const highest = highest_card_peak(report, PeakOf::kJob);
   std::string text;
   for (const analyzer::rows::Device& device : report.devices) {
     PeakOfJob peak{{}, {}, device.id, {}};
-    std::uint64_t bytes = device.physical_peak ? device.physical_peak->bytes : 0;
-    const auto* const row = find_card_peak(report.card_peaks, device.id, PeakOf::kJob);
-    if (row != nullptr) peak.of = PeakOf::kJob;
-    if (row != nullptr) bytes = row->bytes;
-    if (bytes == 0) continue;
-    text += format_text("\nPeak of the job on {}: **{}**{}\n\n| held most | |\n| --- | --- |\n",
-                        device.id, size_text(bytes),
-                        device.total_bytes ? " of " + size_text(*device.total_bytes) : "");
-    const std::vector<HeldBytes> holders = holders_at(report, peak);
-    for (std::size_t i = 0; i < std::min(holders.size(), kMostHolders); ++i) {
-      text += format_text("| {} | {} |\n", cell(holders[i].name), size_text(holders[i].bytes));
+    const DevicePeaks of_device = peaks_of(report, device);
+    const auto* const job = of_device.job;
+    if (job != nullptr) {
+      peak.of = PeakOf::kJob;
+    } else if (!device.physical_peak || device.physical_peak->bytes == 0) {
+      continue;
     }
+    text += format_text(
+        "\nPeak of the job on {}: {}", device.id,
+        amount(job != nullptr ? peak_text(*job) : size_text(device.physical_peak->bytes), device));
+    if (job != nullptr && job == highest && verdict.base_peak_bytes) {
+      text += change_text(job->high_bytes, *verdict.base_peak_bytes);
+    }
+    if (of_device.card != nullptr) {
+      text += format_text(". Peak of the card, with all other processes: {}",
+                          amount(peak_text(*of_device.card), device));
+    }
+    text += ".\n" + holders_markdown(holders_at(report, peak));
   }
   return text;
 }
@@ -104,7 +135,12 @@ std::string verdict_markdown(const Verdict& verdict) {
     text += format_text("| {} | {} | {} |\n", cell(title_of(check)),
                         check.holds ? "ok" : "**FAIL**", cell(check.message));
   }
-  if (verdict.report != nullptr) text += peaks_markdown(*verdict.report);
+  for (const std::string& note : verdict.notes) text += format_text("\nNote: {}\n", cell(note));
+  if (verdict.report != nullptr) text += peaks_markdown(verdict);
+  if (!verdict.page_url.empty()) {
+    text += format_text("\n[The page of this run](<{}>)\n",
+                        replaced(verdict.page_url, {{'<', "%3C"}, {'>', "%3E"}, {'\n', "%0A"}}));
+  }
   if (verdict.findings.empty()) return text;
   text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
   for (const JudgedFinding& finding : verdict.findings) {

@@ -14,10 +14,16 @@ Json verdict_json(const Verdict& verdict) {
                          {"bytes", holder.bytes},
                          {"base_bytes", json_or_null(holder.base_bytes)}});
     }
+    const auto bytes = [&](std::uint64_t LimitedBytes::*number) {
+      return check.limited ? Json((*check.limited).*number) : Json(nullptr);
+    };
     checks.push_back({{"name", check.name},
                       {"subject", check.subject},
                       {"holds", check.holds},
                       {"message", check.message},
+                      {"low_bytes", bytes(&LimitedBytes::low_bytes)},
+                      {"high_bytes", bytes(&LimitedBytes::high_bytes)},
+                      {"allowed_bytes", bytes(&LimitedBytes::allowed_bytes)},
                       {"holders", std::move(holders)}});
   }
   Json findings = Json::array();
@@ -28,6 +34,8 @@ Json verdict_json(const Verdict& verdict) {
     const std::string calls =
         short_stack(*verdict.report, finding.row->origin.stack, kMaxFramesOfFinding);
     row["calls"] = calls.empty() ? Json(nullptr) : Json(calls);
+    const std::vector<std::string> frames = stack_lines(*verdict.report, finding.row->origin.stack);
+    row["frames"] = std::vector<Json>(frames.begin(), frames.end());
     findings.push_back(std::move(row));
   }
   Json suppressions = Json::array();

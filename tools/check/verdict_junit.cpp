@@ -67,6 +67,9 @@ std::string verdict_junit(const Verdict& verdict) {
     text += format_text(">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
                         xml(check.message), xml(reasons_of(verdict, check)));
   }
+  if (!verdict.notes.empty()) {
+    text += format_text("    <system-out>{}</system-out>\n", xml(joined(verdict.notes, "\n")));
+  }
   return text + "  </testsuite>\n</testsuites>\n";
 }
 

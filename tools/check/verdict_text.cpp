@@ -22,11 +22,11 @@ std::size_t count_with(const Verdict& verdict, FindingStatus status) {
 }
 
 std::string headline(const Verdict& verdict) {
-  std::string text(describe(verdict.outcome).headline);
-  text += format_text(": {}", count_of(verdict.checks.size(), "check", "checks"));
   const auto broken =
       std::ranges::count_if(verdict.checks, [](const PolicyCheck& check) { return !check.holds; });
-  if (broken != 0) text += format_text(", {} not held", broken);
+  const std::string checks = count_of(verdict.checks.size(), "check", "checks");
+  std::string text = format_text("{}: ", describe(verdict.outcome).headline);
+  text += broken == 0 ? checks : format_text("{} of {}", broken, checks);
   if (const std::size_t known = count_with(verdict, FindingStatus::kKnown); known != 0) {
     text += format_text(", {} in the baseline", count_of(known, "finding", "findings"));
   }
