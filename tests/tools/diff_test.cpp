@@ -66,11 +66,14 @@ TEST_CASE("what grew is named by allocator layer, owner and call site, and lines
   rows::Holder& holder = peak.holders[1];
   holder.bytes += 1000;
   holder.origin.site->line = 77;
+  holder.origin.stack.reset();
   const auto sections = compare_jobs(base, next);
   CHECK(section_of(sections, "peak").rows[0].name == "driver");
   CHECK(section_of(sections, "owners").rows[0].name == "driver: python_extension");
   const DifferenceRow& place = section_of(sections, "places").rows[0];
   CHECK(place.new_bytes == place.base_bytes + 1000);
+  CHECK(tests::contains(place.title, ":77 in "));
+  CHECK_FALSE(tests::contains(place.name, ":77"));
   const auto regressions = regressions_of(sections, {0, 500});
   REQUIRE(regressions.size() == 1);
   CHECK(regressions[0].name == "peak, driver");
@@ -107,6 +110,58 @@ TEST_CASE("the text shows ten changes of a section and counts the others", "[uni
   CHECK(tests::contains(text, "+8.0 KiB"));
   section.rows.erase(section.rows.begin(), section.rows.begin() + 3);
   CHECK_FALSE(tests::contains(text_of(section), "more; --json"));
+}
+
+TEST_CASE("a peak between two samples is a range, also in the headline", "[unit]") {
+  rows::Report base = example_report();
+  rows::CardPeak& job = base.card_peaks.at(1);
+  job.bytes = job.low_bytes = job.high_bytes = std::uint64_t{4} << 30;
+  rows::Report next = base;
+  CHECK(difference_in_short(base, next) == "The job peaks at 4.0 GiB, as BASE.");
+  next.card_peaks.at(1).high_bytes = std::uint64_t{6} << 30;
+  CHECK(difference_in_short(base, next) ==
+        "The job peaks at 4.0 GiB to 6.0 GiB, and BASE at 4.0 GiB.");
+  CHECK(difference_in_short(next, next) == "The job peaks at 4.0 GiB to 6.0 GiB, as BASE.");
+}
+
+TEST_CASE("layers are listed apart, with what is summed in the title", "[unit]") {
+  const rows::Report base = example_report();
+  rows::Report next = example_report();
+  next.peak[0].holders[1].bytes += 1000;  // of the driver
+  next.peak[1].holders[0].bytes += 2000;  // of PyTorch
+  const std::string text = text_of(section_of(compare_jobs(base, next), "owners"));
+  const std::size_t of_pytorch = text.find("At the peak by owner, PyTorch allocated\n");
+  const std::size_t of_driver = text.find("At the peak by owner, asked of the CUDA driver\n");
+  REQUIRE(of_pytorch == 0);
+  REQUIRE(of_driver != std::string::npos);
+  CHECK_FALSE(tests::contains(text, "driver: "));
+  next.processes.push_back(next.processes[0]);
+  const auto of_two = compare_jobs(base, next);
+  CHECK(section_of(of_two, "owners").title == "At the peaks of all processes by owner");
+  CHECK(section_of(of_two, "peak").title == "Highest peak of one process by allocator layer");
+}
+
+TEST_CASE("new findings and those that are gone are named once", "[unit]") {
+  rows::Report base = example_report();
+  base.findings.resize(1);
+  base.findings[0].severity = analyzer::Severity::kWarning;
+  rows::Report next = base;
+  next.findings.resize(3, base.findings[0]);
+  next.findings[0].fingerprint = "new";
+  next.findings[0].title = "It grew";
+  next.findings[1] = next.findings[0];  // of another rank
+  next.findings[2].fingerprint = "hint";
+  next.findings[2].severity = analyzer::Severity::kInfo;
+  Difference difference;
+  difference.new_findings = findings_only_in(next, base);
+  difference.mended_findings = findings_only_in(base, next);
+  REQUIRE(difference.new_findings.size() == 1);
+  REQUIRE(difference.mended_findings.size() == 1);
+  const std::string rule(name_of(base.findings[0].rule));
+  const std::string text = difference_text(difference);
+  CHECK(tests::contains(text, "New findings\n  " + rule + ": It grew\n"));
+  CHECK(tests::contains(text, "Findings that are gone\n  " + rule + ": "));
+  CHECK(difference_json(difference).at("new_findings").at(0).at("fingerprint") == "new");
 }
 
 TEST_CASE("what is lost may not become more, whatever else may", "[unit]") {

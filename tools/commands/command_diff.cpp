@@ -105,6 +105,10 @@ Difference compare(const DiffOptions& options, const DiffInput& base_input,
   difference.in_short = base_input.step
                             ? difference_in_short(base, *base_input.step, next, *next_input.step)
                             : difference_in_short(base, next);
+  if (!base_input.step) {
+    difference.new_findings = findings_only_in(next, base);
+    difference.mended_findings = findings_only_in(base, next);
+  }
   const bool sees_leaks = difference.has_limit && !base_input.step;
   difference.base_missing = missing_in(base, sees_leaks);
   difference.next_missing = missing_in(next, sees_leaks);

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 
+#include "analyzer/rows/words.hpp"
 #include "tools/base/failure.hpp"
-#include "tools/base/named_bytes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/diff/common_names.hpp"
@@ -16,96 +18,41 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-using Collect = BytesByName (*)(const rows::Report& report);
+// One number of a job.
+struct Number {
+  std::uint64_t bytes = 0;
+  std::string title{};           // for people; empty: the name
+  std::string group{};           // the listing of its section in which it stands
+  std::uint64_t most_bytes = 0;  // of one line, whose title it has
+};
+using Numbers = std::map<std::string, Number>;  // by name
+using Collect = Numbers (*)(const rows::Report& report);
 
 std::int64_t change_of(const DifferenceRow& row) {
   return static_cast<std::int64_t>(row.new_bytes) - static_cast<std::int64_t>(row.base_bytes);
 }
 
-DifferenceSection compare(std::string name, std::string title, const BytesByName& base,
-                          const BytesByName& next) {
-  BytesByName names = base;
-  names.insert(next.begin(), next.end());
-  const auto in = [](const BytesByName& values, const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? 0 : found->second;
+DifferenceSection compare(std::string name, std::string title, const Numbers& base,
+                          const Numbers& next) {
+  Numbers names = next;  // its titles are of the code as it is now
+  names.insert(base.begin(), base.end());
+  const auto in = [](const Numbers& numbers, const std::string& key) {
+    const auto found = numbers.find(key);
+    return found == numbers.end() ? 0 : found->second.bytes;
   };
   DifferenceSection section{std::move(name), std::move(title), {}};
-  for (const auto& [key, ignored] : names) {
-    section.rows.push_back({key, in(base, key), in(next, key)});
+  for (const auto& [key, number] : names) {
+    section.rows.push_back({key, in(base, key), in(next, key), number.title, number.group});
   }
   std::ranges::stable_sort(section.rows, std::ranges::greater(), change_of);
   return section;
-}
-
-// A line moves when code above it changes, so it is no part of the name.
-std::string call_site_of(rows::Origin origin) {
-  if (origin.site) origin.site->line.reset();
-  return name_holder(origin);
-}
-
-// Each level for itself: framework memory lies inside the driver's.
-template <class Name>
-BytesByName holders_by(const rows::Report& report, Name&& name) {
-  BytesByName bytes;
-  for (const rows::Peak& peak : report.peak) {
-    const std::string level(name_of(peak.level));
-    for (const rows::Holder& holder : peak.holders) {
-      if (holder.bytes != 0) bytes[level + ": " + name(holder)] += holder.bytes;
-    }
-  }
-  return bytes;
-}
-
-BytesByName by_category(const rows::Report& report) {
-  return holders_by(report, [](const rows::Holder& holder) {
-    const std::string_view category = name_of(holder.category);
-    return std::string(category.empty() ? "not told" : category);
-  });
-}
-
-BytesByName by_owner(const rows::Report& report) {
-  return holders_by(
-      report, [](const rows::Holder& holder) { return holder.origin.owner.value_or("not known"); });
-}
-
-BytesByName by_call_site(const rows::Report& report) {
-  return holders_by(report, [](const rows::Holder& holder) { return call_site_of(holder.origin); });
-}
-
-BytesByName leaked(const rows::Report& report) {
-  BytesByName bytes;
-  for (const rows::ExitLeak& row : report.leaks.exit) {
-    if (row.leak_class != rows::LeakClass::kLost || row.inside) continue;
-    bytes[call_site_of(row.origin)] += row.bytes;
-  }
-  return bytes;
-}
-
-BytesByName transferred(const rows::Report& report) {
-  BytesByName bytes;
-  for (const rows::Copies& row : report.transfers.by_kind) {
-    bytes[format_text("{}, {} to {}", name_of(row.direction), name_of(row.source_memory),
-                      name_of(row.destination_memory))] += row.bytes;
-  }
-  return bytes;
-}
-
-// "job peak on d0".
-BytesByName in_use(const rows::Report& report) {
-  BytesByName bytes;
-  for (const rows::CardPeak& row : report.card_peaks) {
-    const std::string name = format_text("{} peak", name_of(row.of));
-    bytes[row.device ? format_text("{} on {}", name, *row.device) : name] = row.bytes;
-  }
-  return bytes;
 }
 
 // The title of a level.
 std::string title_of_level(const std::string& level) {
   constexpr std::pair<std::string_view, std::string_view> kTitles[] = {
       {"physical", "asked for by all processes of the job"},
-      {"driver", "asked of the CUDA driver by one process"},
+      {"driver", "asked of the CUDA driver"},
       {"framework", "PyTorch allocated"},
       {"pool", "allocated from the driver's memory pools"},
       {"managed", "managed memory"},
@@ -118,34 +65,146 @@ std::string title_of_level(const std::string& level) {
   return level;
 }
 
+// Sums what one call site has. A line moves when code above it changes, so the title alone has it.
+void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Origin& origin,
+                   std::uint64_t bytes, const std::string& group = {}) {
+  rows::Origin without_line = origin;
+  if (without_line.site) without_line.site->line.reset();
+  Number& number = numbers[prefix + name_holder(without_line)];
+  number.bytes += bytes;
+  number.group = group;
+  if (bytes < number.most_bytes) return;
+  number.most_bytes = bytes;
+  number.title = name_holder(origin);
+}
+
+// Calls add(numbers, level, holder) for each holder of each peak. Each level is counted for itself:
+// framework memory lies inside the driver's.
+template <class Add>
+Numbers of_holders(const rows::Report& report, Add&& add) {
+  Numbers numbers;
+  for (const rows::Peak& peak : report.peak) {
+    for (const rows::Holder& holder : peak.holders) {
+      if (holder.bytes != 0) add(numbers, std::string(name_of(peak.level)), holder);
+    }
+  }
+  return numbers;
+}
+
+void add_named(Numbers& numbers, const std::string& level, const std::string& name,
+               std::uint64_t bytes) {
+  Number& number = numbers[level + ": " + name];
+  number.bytes += bytes;
+  number.title = name;
+  number.group = title_of_level(level);
+}
+
+Numbers by_category(const rows::Report& report) {
+  return of_holders(report, [](Numbers& numbers, const std::string& level,
+                               const rows::Holder& holder) {
+    const std::string_view category = name_of(holder.category);
+    add_named(numbers, level, std::string(category.empty() ? "not told" : category), holder.bytes);
+  });
+}
+
+Numbers by_owner(const rows::Report& report) {
+  return of_holders(
+      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
+        add_named(numbers, level, holder.origin.owner.value_or("not known"), holder.bytes);
+      });
+}
+
+Numbers by_call_site(const rows::Report& report) {
+  return of_holders(
+      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
+        add_call_site(numbers, level + ": ", holder.origin, holder.bytes, title_of_level(level));
+      });
+}
+
+Numbers leaked(const rows::Report& report) {
+  Numbers numbers;
+  for (const rows::ExitLeak& row : report.leaks.exit) {
+    if (row.leak_class != rows::LeakClass::kLost || row.inside) continue;
+    add_call_site(numbers, {}, row.origin, row.bytes);
+  }
+  return numbers;
+}
+
+Numbers transferred(const rows::Report& report) {
+  Numbers numbers;
+  for (const rows::Copies& row : report.transfers.by_kind) {
+    const std::string name =
+        format_text("{}, {} to {}", name_of(row.direction), name_of(row.source_memory),
+                    name_of(row.destination_memory));
+    Number& number = numbers[name];
+    number.bytes += row.bytes;
+    number.title = analyzer::in_words(name);
+  }
+  return numbers;
+}
+
+// The remainder of a process, which has no line, is left out.
+Numbers copied_by_line(const rows::Report& report) {
+  Numbers numbers;
+  for (const rows::CopySite& row : report.transfers.sites) {
+    if (!row.direction) continue;
+    const std::string direction(name_of(*row.direction));
+    add_call_site(numbers, direction + ": ", row.origin, row.bytes, analyzer::in_words(direction));
+  }
+  return numbers;
+}
+
+// "job peak on d0".
+Numbers in_use(const rows::Report& report) {
+  Numbers numbers;
+  for (const rows::CardPeak& row : report.card_peaks) {
+    const std::string name = format_text("{} peak", name_of(row.of));
+    numbers[row.device ? format_text("{} on {}", name, *row.device) : name].bytes = row.bytes;
+  }
+  return numbers;
+}
+
+Numbers by_level(const rows::Report& report) {
+  Numbers numbers;
+  for (const auto& [level, bytes] : peaks_of(report)) {
+    numbers[level] = {bytes, title_of_level(level), {}, 0};
+  }
+  return numbers;
+}
+
 constexpr const char* kLeakSection = "leaks";
 constexpr const char* kCardSection = "card_peaks";
-constexpr const char* kLevelSection = "peak";
 
 struct SectionInfo {
   const char* name;
   const char* title;
+  const char* title_of_many;  // of several processes
   Collect collect;
   bool is_limited;  // its rows count as regressions
 };
 constexpr SectionInfo kSections[] = {
-    {kCardSection, "In use at the peak", in_use, true},
-    {kLevelSection, "Peak by allocator layer", peaks_of, true},
-    {"categories", "At the peak by category", by_category, false},
-    {"owners", "At the peak by owner", by_owner, false},
-    {"places", "At the peak by call site", by_call_site, false},
-    {kLeakSection, "Lost at exit", leaked, true},
-    {"transfers", "Copied", transferred, true},
+    {kCardSection, "In use at the peak", "In use at the peak", in_use, true},
+    {"peak", "Peak by allocator layer", "Highest peak of one process by allocator layer", by_level,
+     true},
+    {"categories", "At the peak by category", "At the peaks of all processes by category",
+     by_category, false},
+    {"owners", "At the peak by owner", "At the peaks of all processes by owner", by_owner, false},
+    {"places", "At the peak by line", "At the peaks of all processes by line", by_call_site, false},
+    {kLeakSection, "Lost at exit", "Lost at exit", leaked, true},
+    {"transfers", "Copied", "Copied", transferred, true},
+    {"copy_sites", "Copied by line", "Copied by line", copied_by_line, false},
 };
 constexpr const char* kStepSection = "step";
 
 // Sums over several ranks.
-BytesByName step_numbers(const rows::Report& report, std::uint64_t step) {
-  BytesByName numbers;
+Numbers step_numbers(const rows::Report& report, std::uint64_t step) {
+  Numbers numbers = {{"peak_bytes", {0, "live at its peak", {}, 0}},
+                     {"live_bytes_at_end", {0, "live at its end", {}, 0}},
+                     {"transfers_bytes", {0, "copied in it", {}, 0}}};
   for (const rows::Step& row : find_step(report, step)) {
-    numbers["peak_bytes"] += row.peak_bytes;
-    numbers["live_bytes_at_end"] += row.live_bytes_at_end;
-    numbers["transfers_bytes"] += row.transfers_bytes;
+    numbers["peak_bytes"].bytes += row.peak_bytes;
+    numbers["live_bytes_at_end"].bytes += row.live_bytes_at_end;
+    numbers["transfers_bytes"].bytes += row.transfers_bytes;
   }
   return numbers;
 }
@@ -159,13 +218,12 @@ std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows
   const rows::Report named_base = names.apply_to(base);
   const rows::Report named_next = names.apply_to(next);
   std::vector<DifferenceSection> sections;
+  const bool is_of_many = base.processes.size() > 1 || next.processes.size() > 1;
   const bool has_card_peaks = !base.card_peaks.empty() && !next.card_peaks.empty();
   for (const SectionInfo& info : kSections) {
     if (info.collect == in_use && !has_card_peaks) continue;  // an older report
-    sections.push_back(
-        compare(info.name, info.title, info.collect(named_base), info.collect(named_next)));
-    if (info.collect != peaks_of) continue;
-    for (DifferenceRow& row : sections.back().rows) row.title = title_of_level(row.name);
+    sections.push_back(compare(info.name, is_of_many ? info.title_of_many : info.title,
+                               info.collect(named_base), info.collect(named_next)));
   }
   return sections;
 }
@@ -174,6 +232,17 @@ std::vector<DifferenceSection> compare_steps(const rows::Report& base, std::uint
                                              const rows::Report& next, std::uint64_t next_step) {
   return {compare(kStepSection, format_text("Step {} and step {}", base_step, next_step),
                   step_numbers(base, base_step), step_numbers(next, next_step))};
+}
+
+std::vector<NamedFinding> findings_only_in(const rows::Report& one, const rows::Report& other) {
+  std::set<std::string> told;
+  for (const rows::Finding& row : other.findings) told.insert(row.fingerprint);
+  std::vector<NamedFinding> findings;
+  for (const rows::Finding& row : one.findings) {
+    if (row.severity == analyzer::Severity::kInfo || !told.insert(row.fingerprint).second) continue;
+    findings.push_back({std::string(name_of(row.rule)), row.fingerprint, row.title});
+  }
+  return findings;
 }
 
 std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& sections,
@@ -192,8 +261,11 @@ std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& 
           section.name == kLeakSection ? row.base_bytes : limit.allowed_bytes(row.base_bytes);
       if (!is_limited || row.new_bytes <= allowed) continue;
       const std::string title = row.title.empty() ? row.name : row.title;
-      regressions.push_back({section.name + ", " + row.name, row.base_bytes, row.new_bytes,
-                             format_text("{}, {}", section.title, title)});
+      regressions.push_back({section.name + ", " + row.name,
+                             row.base_bytes,
+                             row.new_bytes,
+                             format_text("{}, {}", section.title, title),
+                             {}});
     }
   }
   return regressions;

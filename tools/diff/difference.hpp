@@ -18,7 +18,8 @@ struct DifferenceRow {
   std::string name;
   std::uint64_t base_bytes = 0;
   std::uint64_t new_bytes = 0;
-  std::string title{};  // for people; empty: the name
+  std::string title{};  // for people, with the line; empty: the name
+  std::string group{};  // rows of one section that are listed together, in words; may be empty
 
   [[nodiscard]] bool changed() const { return base_bytes != new_bytes; }
 };
@@ -60,9 +61,22 @@ struct DifferenceSection {
                                               const analyzer::rows::Report& next,
                                               std::uint64_t next_step);
 
+// A finding as it is named in a difference.
+struct NamedFinding {
+  std::string rule;
+  std::string fingerprint;
+  std::string title;
+};
+
+// The errors and warnings of one report that the other has not, each fault once.
+[[nodiscard]] std::vector<NamedFinding> findings_only_in(const analyzer::rows::Report& one,
+                                                         const analyzer::rows::Report& other);
+
 // All that `diff` says.
 struct Difference {
   std::string in_short;
+  std::vector<NamedFinding> new_findings;     // of NEW alone
+  std::vector<NamedFinding> mended_findings;  // of BASE alone
   std::vector<DifferenceSection> sections;
   std::vector<DifferenceRow> regressions;
   bool has_limit = false;

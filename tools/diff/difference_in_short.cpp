@@ -5,6 +5,7 @@
 #include "tools/base/text.hpp"
 #include "tools/check/peak_holders.hpp"
 #include "tools/diff/difference.hpp"
+#include "tools/report_view/card_text.hpp"
 #include "tools/report_view/step_moment.hpp"
 
 namespace gpumemtrace::tools {
@@ -21,6 +22,17 @@ std::string change_text(std::uint64_t base_bytes, std::uint64_t next_bytes,
   const bool is_more = next_bytes > base_bytes;
   const std::uint64_t change = is_more ? next_bytes - base_bytes : base_bytes - next_bytes;
   return format_text("{}, {} {} than {}", now, size_text(change), is_more ? "more" : "less", base);
+}
+
+// The same of two peaks; between two samples of the driver a peak is a range.
+std::string change_text(const rows::CardPeak& base, const rows::CardPeak& next) {
+  const std::string before = peak_text(base);
+  const std::string now = peak_text(next);
+  const auto is_range = [](const rows::CardPeak& peak) {
+    return size_text(peak.low_bytes) != size_text(peak.high_bytes);
+  };
+  if (!is_range(base) && !is_range(next)) return change_text(base.bytes, next.bytes, "BASE");
+  return now == before ? now + ", as BASE" : format_text("{}, and BASE at {}", now, before);
 }
 
 std::uint64_t highest_asked_for(const rows::Report& report) {
@@ -64,8 +76,8 @@ std::string difference_in_short(const rows::Report& base, const rows::Report& ne
   const bool has_job = base_job != nullptr && next_job != nullptr;
   const std::uint64_t before = has_job ? base_job->bytes : highest_asked_for(base);
   const std::uint64_t now = has_job ? next_job->bytes : highest_asked_for(next);
-  std::string text = format_text("{} {}", has_job ? "The job peaks at" : "The job asked for",
-                                 change_text(before, now, "BASE"));
+  std::string text = has_job ? "The job peaks at " + change_text(*base_job, *next_job)
+                             : "The job asked for " + change_text(before, now, "BASE");
   if (now > before) text += cause_text(base, next, has_job ? kPeakOfJob : "physical");
   const std::uint64_t lost_before = lost_bytes(base);
   const std::uint64_t lost_now = lost_bytes(next);

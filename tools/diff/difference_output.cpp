@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/diff/difference.hpp"
@@ -7,6 +9,11 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMaxRowsShown = 10;
+
+std::string more_text(std::size_t count) {
+  if (count <= kMaxRowsShown) return {};
+  return format_text("  and {} more; --json has all\n", count - kMaxRowsShown);
+}
 
 std::string change_text(const DifferenceRow& row) {
   return row.new_bytes >= row.base_bytes ? "+" + size_text(row.new_bytes - row.base_bytes)
@@ -19,8 +26,48 @@ std::string row_text(const DifferenceRow& row) {
                      row.title.empty() ? row.name : row.title);
 }
 
+std::string findings_text(const char* title, const std::vector<NamedFinding>& findings) {
+  std::string text = findings.empty() ? "" : format_text("{}\n", title);
+  for (std::size_t i = 0; i < std::min(findings.size(), kMaxRowsShown); ++i) {
+    text += format_text("  {}: {}\n", findings[i].rule, findings[i].title);
+  }
+  return text + more_text(findings.size());
+}
+
+// The rows of a section that changed, in a listing for each group.
+std::string section_text(const DifferenceSection& section) {
+  std::vector<std::string> groups;
+  for (const DifferenceRow& row : section.rows) {
+    const bool is_new = std::ranges::find(groups, row.group) == groups.end();
+    if (row.changed() && is_new) groups.push_back(row.group);
+  }
+  if (groups.empty()) return section.title + ": no change\n";
+  std::string text;
+  for (const std::string& group : groups) {
+    text += section.title + (group.empty() ? "" : ", " + group) + "\n";
+    std::size_t changed = 0;
+    for (const DifferenceRow& row : section.rows) {
+      if (row.group != group || !row.changed()) continue;
+      if (++changed <= kMaxRowsShown) text += row_text(row);
+    }
+    text += more_text(changed);
+  }
+  return text;
+}
+
+Json findings_json(const std::vector<NamedFinding>& findings) {
+  Json rows = Json::array();
+  for (const NamedFinding& row : findings) {
+    rows.push_back({{"rule", row.rule}, {"fingerprint", row.fingerprint}, {"title", row.title}});
+  }
+  return rows;
+}
+
 Json row_json(const DifferenceRow& row) {
-  return {{"name", row.name}, {"base_bytes", row.base_bytes}, {"new_bytes", row.new_bytes}};
+  return {{"name", row.name},
+          {"title", row.title.empty() ? row.name : row.title},
+          {"base_bytes", row.base_bytes},
+          {"new_bytes", row.new_bytes}};
 }
 
 std::string missing_text(const char* input, const std::vector<std::string>& sentences) {
@@ -53,17 +100,9 @@ std::string difference_text(const Difference& difference) {
       headline(difference) + difference.in_short + (difference.in_short.empty() ? "" : "\n") +
       missing_text("BASE", difference.base_missing) + missing_text("NEW", difference.next_missing);
   for (const std::string& change : difference.changes) text += "Note: " + change + "\n";
-  for (const DifferenceSection& section : difference.sections) {
-    std::string rows;
-    std::size_t changed = 0;
-    for (const DifferenceRow& row : section.rows) {
-      if (row.changed() && ++changed <= kMaxRowsShown) rows += row_text(row);
-    }
-    if (changed > kMaxRowsShown) {
-      rows += format_text("  and {} more; --json has all\n", changed - kMaxRowsShown);
-    }
-    text += section.title + (changed == 0 ? ": no change\n" : "\n") + rows;
-  }
+  text += findings_text("New findings", difference.new_findings);
+  text += findings_text("Findings that are gone", difference.mended_findings);
+  for (const DifferenceSection& section : difference.sections) text += section_text(section);
   return text;
 }
 
@@ -78,6 +117,8 @@ Json difference_json(const Difference& difference) {
     json["sections"].push_back({{"name", section.name}, {"rows", std::move(rows)}});
   }
   json["in_short"] = difference.in_short;
+  json["new_findings"] = findings_json(difference.new_findings);
+  json["mended_findings"] = findings_json(difference.mended_findings);
   json["regressions"] = difference.has_limit ? Json::array() : Json(nullptr);
   if (difference.has_limit) {
     for (const DifferenceRow& row : difference.regressions) {
