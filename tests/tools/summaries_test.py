@@ -20,6 +20,7 @@ DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 SAVED = {path.name: path for source in ("gpu", "simulated") for path in (DATA / source).iterdir()}
 TIMEOUT_S = 300
 FIRST_LINES = 14
+VIOLATED = 23  # the exit code of a limit that does not hold
 
 # Each phrase stands in the first lines, which are joined where they were broken.
 EXPECTED = {
@@ -121,6 +122,9 @@ class Summaries(unittest.TestCase):
             report = json.loads(path.read_text())
             summary = self.call("summary", path, "--full").splitlines()
             page = re.search(r'id="head">(.*?)</script>', self.call("report", path, "-o", "-"))[1]
+            check = json.loads(self.call("check", path, "--json", "--max-peak", "0", "--max-peak",
+                                         "0,scope=card", "--allow-incomplete", code=VIOLATED))
+            diff = json.loads(self.call("diff", path, path, "--json"))
         found = []
         devices = {row["id"]: row for row in report["devices"]}
         shown = [row for row in report["card_peaks"] if row["of"] == "job" and row["high_bytes"]]
@@ -140,6 +144,22 @@ class Summaries(unittest.TestCase):
                 found.append(f"{row['of']}: parts")
         if json.loads(page)["card_peaks"] != report["card_peaks"]:
             found.append("page")
+        peaks = {(row["of"], row["device"]): row for row in report["card_peaks"]}
+        judged = {row["subject"]: (row["low_bytes"], row["high_bytes"])
+                  for row in check["checks"] if row["name"] == "max-peak"}
+        if judged != {f"{of} on {device}": (row["low_bytes"], row["high_bytes"])
+                      for (of, device), row in peaks.items()}:
+            found.append(f"check: {judged}")
+        sections = {section["name"]: {row["name"]: row["base_bytes"] for row in section["rows"]}
+                    for section in diff["sections"] if all(
+                        row["base_bytes"] == row["new_bytes"] for row in section["rows"])}
+        if sections["card_peaks"] != {f"{of} peak on {device}": row["bytes"]
+                                      for (of, device), row in peaks.items()}:
+            found.append(f"diff: {sections['card_peaks']}")
+        highest = max(shown, key=lambda row: row["high_bytes"])
+        amount = between(highest["low_bytes"], highest["high_bytes"])
+        if diff["in_short"] != f"The job peaks at {amount}, as BASE.":
+            found.append(diff["in_short"])
         for line in summary:
             share = re.search(r"^  LARGEST .* (\d+) % of", line)
             if share and int(share[1]) > 100:
@@ -157,10 +177,10 @@ class Summaries(unittest.TestCase):
         names.write_bytes(gzip.decompress(symbols.read_bytes()))
         return [folder, "--symbols", names]
 
-    def call(self, *words):
+    def call(self, *words, code=0):
         result = subprocess.run([PROGRAM, *words], capture_output=True, text=True,
                                 timeout=TIMEOUT_S, check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.returncode, code, result.stderr)
         return result.stdout
 
     def summary(self, name):
