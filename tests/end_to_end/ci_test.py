@@ -90,7 +90,7 @@ class Recipes(Ci, support.EndToEnd):
         self.expect(0, "gpumemtrace run -o before.gmt -- ./my_test")
         self.expect(0, "gpumemtrace run -o after.gmt -- ./my_test", FAULTY="1")
         plain, limited = next(commands for commands in recipes() if "diff" in commands[0])
-        self.assertIn("leak.py in load", self.expect(0, plain).stdout)
+        self.assertIn("leak.py:12 in load", self.expect(0, plain).stdout)
         self.assertIn("FAILED: ", self.expect(23, limited).stdout)
         self.expect(0, limited.replace("after", "before"))
 
@@ -281,7 +281,8 @@ class Pytest(Ci, support.EndToEnd):
                                     "test_is_not_marked": "PASSED"}, result.stdout)
         self.assertIn("1 skipped", result.stdout)
         self.assertIn("gpumemtrace: max-leak: 1.0 MiB lost, 0 bytes allowed", result.stdout)
-        self.assertRegex(result.stdout, r"FAILED test_memory.py::test_leaks - 1.0 MiB leaked\n")
+        self.assertRegex(result.stdout,
+                         r"FAILED test_memory.py::test_leaks - 1.0 MiB leaked at test_memory.py:7\n")
         self.assertRegex(result.stdout, r"\n    test_leaks \(test_memory.py:7\)\n")
         self.assertIn("test_memory.py:7", result.stdout)
 

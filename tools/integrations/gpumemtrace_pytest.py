@@ -118,7 +118,7 @@ class Recorded:
     """A marked test that ran in a process of its own: its reports and what gpumemtrace found."""
 
     def __init__(self, item, program, policy, folder):
-        self.traces = folder
+        self.test_file = item.path.name
         report_file, verdict_file = folder / "reports.json", folder / "verdict.json"
         test = f"{item.path}::{item.nodeid.split('::', 1)[1]}"
         command = [program, "run", "--quiet", "-o", f"{folder}/", "--verdict-file", verdict_file,
@@ -150,10 +150,16 @@ class Recorded:
             if finding["status"] != "fails":
                 continue
             lines += [f"  {finding['title']}", f"    {finding['detail']}"]
-            if finding["calls"]:
-                lines.append("    " + finding["calls"])
+            if calls := self.calls_of(finding):
+                lines.append("    " + calls)
             lines.append(f"    {finding['fix']}")
         return "\n".join(lines)
+
+    def calls_of(self, finding):
+        """The innermost calls, and the test's own line if those end before it."""
+        own = [frame for frame in finding["frames"] if f"({self.test_file}:" in frame]
+        calls = finding["calls"] or ""
+        return f"{calls} < ... < {own[-1]}" if own and own[-1] not in calls else calls
 
     def broken(self):
         return [check for check in self.verdict["checks"] if not check["holds"]]
@@ -162,11 +168,22 @@ class Recorded:
         """The complaint in a few words, for the line `FAILED test - reason`."""
         if self.verdict is None:
             return "gpumemtrace gave no verdict"
-        leaks = [finding["bytes"] or 0 for finding in self.verdict["findings"]
+        leaks = [finding for finding in self.verdict["findings"]
                  if finding["status"] == "fails" and finding["rule"] == "leak"]
         if leaks:
-            return f"{size_text(sum(leaks))} leaked"
+            most = max(leaks, key=lambda finding: finding["bytes"] or 0)
+            lost = size_text(sum(finding["bytes"] or 0 for finding in leaks))
+            return f"{lost} leaked{', most' if len(leaks) > 1 else ''}{place_of(most)}"
         return "; ".join(f"{check['name']}: {check['message']}" for check in self.broken())
+
+
+def place_of(finding):
+    """The text " at train.py:12", or nothing."""
+    site = finding["site"] or {}
+    if not site.get("file"):
+        return ""
+    line = f":{site['line']}" if site.get("line") else ""
+    return f" at {pathlib.Path(site['file']).name}{line}"
 
 
 def size_text(size):
