@@ -34,11 +34,11 @@ SKIPPED = 77  # a program's exit code where the machine cannot run it
 
 
 def base_environment(**variables):
-    """The caller's environment without anything of ours, then `variables`; None removes one."""
+    """The caller's environment without anything that we read, then `variables`; None removes one."""
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("GPUMEMTRACE_") and name != "LD_PRELOAD"
+        if not name.startswith("GPUMEMTRACE_") and name not in ("LD_PRELOAD", "CI")
     }
     for name, value in variables.items():
         if value is None:

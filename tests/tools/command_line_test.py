@@ -60,7 +60,7 @@ class CommandLine(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def call(self, *arguments, variables=None, stdin=""):
-        environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+        environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "CI")}
         environment.update(variables or {})
         return subprocess.run(
             [PROGRAM, *map(str, arguments)],
@@ -527,6 +527,12 @@ class Run(CommandLine):
         self.assertEqual(result.stdout, "")
         self.assertIn(f"wrote out/a.1.gmt (56 bytes, process ", result.stderr)
         self.assertIn(f"next: gpumemtrace summary out/a.1.gmt", result.stderr)
+
+    def test_no_command_is_proposed_to_a_build_server(self):
+        result = self.run_python(WRITE_TRACE, "-o", "out/%e.%p.gmt", arguments=["out/a.1.gmt"],
+                                 variables={"CI": "true"})
+        self.assertIn("wrote out/a.1.gmt", result.stderr)
+        self.assertNotIn("next:", result.stderr)
 
     def test_a_percent_sign_in_the_folder_is_no_field(self):
         odd = self.folder / "100%p"

@@ -224,7 +224,10 @@ int report_run(const RunOptions& options, const CheckRequest& request,
   } else if (!quiet) {
     print_written_traces(traces);
     if (end.exit_code != 0 && !options.checks()) print_failure_facts(traces);
-    say(format_text("next: gpumemtrace summary {}", next_input(traces)));
+    // Build servers set CI; nobody types there, and the line would only fill the log.
+    if (!is_on(environment, "CI")) {
+      say(format_text("next: gpumemtrace summary {}", next_input(traces)));
+    }
   }
   return options.checks() ? check_traces(request, traces) : to_int(ExitCode::kSuccess);
 }
