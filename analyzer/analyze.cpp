@@ -77,15 +77,15 @@ std::size_t default_timeline_points(std::size_t traces) {
   return points;
 }
 
-Looks looks_of(const Options& options, std::size_t traces) {
-  Looks looks;
-  looks.detail = {options.timeline_points.value_or(default_timeline_points(traces)),
-                  options.logged_allocations};
+JobView view_of(const Options& options, std::size_t traces) {
+  JobView view;
+  view.detail = {options.timeline_points.value_or(default_timeline_points(traces)),
+                 options.logged_allocations};
   if (const auto& window = options.window) {
-    looks.window = {window->from_ns, window->to_ns.value_or(JobWindow().to_ns)};
+    view.window = {window->from_ns, window->to_ns.value_or(JobWindow().to_ns)};
   }
-  looks.at_ns = options.blocks_at_ns;
-  return looks;
+  view.at_ns = options.blocks_at_ns;
+  return view;
 }
 
 // Single allocations before a checkpoint are not known.
@@ -111,7 +111,7 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
   if (inputs.empty()) throw InputError("No trace was given.");
   try {
     const std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
-    open_job(traces, looks_of(options, traces.size()), job);
+    open_job(traces, view_of(options, traces.size()), job);
     run_job(job, options.progress);
     if (options.blocks_at_ns) require_detail_at(*options.blocks_at_ns, job);
   } catch (const trace::TraceError& error) {

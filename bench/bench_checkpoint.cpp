@@ -73,7 +73,7 @@ void compact_older_half(const std::filesystem::path& path, preload::TraceWriter&
   request.path = path.c_str();
   request.keep_bytes = writer.bytes() / 2;
   request.limit_ticks = ~std::uint64_t{0};
-  request.keep_up = [](void*) { return true; };
+  request.service_requests = [](void*) { return true; };
   int error = 0;
   if (preload::make_checkpoint(writer, request, error) != preload::CheckpointResult::kDone) {
     throw std::runtime_error("the checkpoint was not made");

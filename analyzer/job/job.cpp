@@ -83,14 +83,14 @@ SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-                 const Looks& looks)
+                 const JobView& view)
     : file_(std::make_unique<trace::TraceFile>(path)),
       preview_(preview_of(preview_reader_, *file_)),
-      merge_(std::in_place, *file_, limit_of(looks.until)),
+      merge_(std::in_place, *file_, limit_of(view.until)),
       model_(index, *merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
-             looks.detail, preview_.clock.ns_per_tick()),
-      is_replay_(looks.until && looks.until->is_replay) {
+             view.detail, preview_.clock.ns_per_tick()),
+      is_replay_(view.until && view.until->is_replay) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id,
                       file_->header().process_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
@@ -140,12 +140,12 @@ std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
   return next != 0 && clock().to_job_ns(next) > job_ns ? next - 1 : next;
 }
 
-void Process::look_at(const Looks& looks) {
-  if (looks.window) {
-    const auto [from_ns, to_ns] = *looks.window;
+void Process::set_view(const JobView& view) {
+  if (view.window) {
+    const auto [from_ns, to_ns] = *view.window;
     model_.set_window({from_ns == 0 ? 0 : last_tick_of(from_ns - 1) + 1, last_tick_of(to_ns)});
   }
-  if (looks.at_ns) model_.keep_moment(last_tick_of(*looks.at_ns));
+  if (view.at_ns) model_.keep_moment(last_tick_of(*view.at_ns));
 }
 
 void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
@@ -161,11 +161,11 @@ std::uint64_t Process::shortest_period() const {
   return kShortestPeriodNs * kTicks / duration_ns;
 }
 
-void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job) {
+void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job) {
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());
     try {
-      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, looks));
+      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, view));
     } catch (const trace::TraceError& error) {
       job.unreadable.push_back({path, error.what()});
     }
@@ -174,7 +174,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, const Looks& loo
     throw trace::TraceError(job.unreadable.front().reason);
   }
   join_clocks(job.processes);
-  for (const auto& process : job.processes) process->look_at(looks);
+  for (const auto& process : job.processes) process->set_view(view);
 }
 
 namespace {
@@ -231,9 +231,9 @@ const Job& FollowedJob::look(const Until& until) {
     ++beginnings_;
     job_ = std::make_unique<Job>();
     traces_ = traces;
-    Looks looks;
-    looks.until = until;
-    open_job(traces, looks, *job_);
+    JobView view;
+    view.until = until;
+    open_job(traces, view, *job_);
   }
   take_records(*job_, {});
   for (const auto& process : job_->processes) process->pause();

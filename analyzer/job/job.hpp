@@ -33,7 +33,7 @@ struct Until {
   // The same for processes that have ended, as if they were running, wherever they ran.
   bool is_replay = false;
 };
-struct Looks {
+struct JobView {
   ModelDetail detail;
   // If it is set, only calls that have returned are taken: no later record belongs before a taken
   // one.
@@ -68,7 +68,7 @@ class JobDevices final : public DeviceRegistry {
 class Process {
  public:
   Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-          const Looks& looks);
+          const JobView& view);
 
   [[nodiscard]] const trace::TraceFile& file() const { return *file_; }
   [[nodiscard]] const Preview& preview() const { return preview_; }
@@ -78,14 +78,14 @@ class Process {
   [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
 
   // Opens the trace again, to go on with records that came since then, or could not be taken yet;
-  // as in Looks. False if new records cannot be told apart from taken ones, or would have changed
+  // as in JobView. False if new records cannot be told apart from taken ones, or would have changed
   // them: another file has its name, records are gone, or came late. The process is of no use then.
   // Throws trace::TraceError.
   [[nodiscard]] bool go_on(const Until& until);
 
   void set_origin(std::int64_t origin_ns) { preview_.clock.set_origin(origin_ns); }
   // Before the first record, with the origin set.
-  void look_at(const Looks& looks);
+  void set_view(const JobView& view);
   [[nodiscard]] bool done() const { return merge_->next_key() == ProcessMerge::kNoMore; }
   // Job time of the next record; only while not done.
   [[nodiscard]] std::uint64_t next_time_ns() const {
@@ -138,7 +138,7 @@ struct Job {
 
 // Opens the traces and joins their clocks. One that cannot be read is listed, so that it does not
 // hide the others. Throws trace::TraceError if none can be read.
-void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job);
+void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
 // Takes all records of all processes in the order of time.
 void run_job(Job& job, const std::function<void(double)>& progress);
 

@@ -309,7 +309,7 @@ ClassId RecordedAllocator::first_class_that(const Suits& suits, Stream stream) {
   return add_class(stream);
 }
 
-void RecordedAllocator::turn_to_stream(Thread& thread, Stream stream) {
+void RecordedAllocator::switch_stream(Thread& thread, Stream stream) {
   if (is_of_stream(thread.last_class, stream)) return;
   const auto [known, is_new_here] = thread.last_of_stream.try_emplace(stream, 0);
   if (is_new_here) {
@@ -424,7 +424,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
   peak_.begin_event(++proof_.events);
   const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
-  turn_to_stream(threads_[writer], has_stream ? Stream(block.stream) : std::nullopt);
+  switch_stream(threads_[writer], has_stream ? Stream(block.stream) : std::nullopt);
   const AllocatorSettings& settings = allocator_.settings();
   const bool is_told = block.requested != 0 && settings.round_request(block.requested) <= bytes;
   const std::uint64_t likely = is_told ? block.requested : settings.largest_within(bytes);

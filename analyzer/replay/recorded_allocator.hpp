@@ -184,7 +184,7 @@ class RecordedAllocator final : private SegmentSource {
     return of < stream_of_class_.size() && stream_of_class_[of] == stream;
   }
   // The class is the thread's present one until the request shows otherwise.
-  void turn_to_stream(Thread& thread, Stream stream);
+  void switch_stream(Thread& thread, Stream stream);
   [[nodiscard]] std::uint32_t inferred_classes() const;
   [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes);

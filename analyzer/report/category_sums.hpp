@@ -33,7 +33,7 @@ class CategorySums {
 // The categories of the blocks that were live at the peak.
 [[nodiscard]] inline CategorySums categories_of(const Holders& holders) {
   CategorySums sums;
-  for (const auto& [holder, tally] : holders) sums.add(holder.verdict.category, tally.bytes);
+  for (const auto& [holder, tally] : holders) sums.add(holder.guess.category, tally.bytes);
   return sums;
 }
 
@@ -45,7 +45,7 @@ class CategorySums {
   for (const Category category : kTold) {
     std::uint64_t bytes = 0;
     for (const auto& [holder, tally] : holders) {
-      if (holder.verdict == Verdict{category, Confidence::kExact}) bytes += tally.bytes;
+      if (holder.guess == CategoryGuess{category, Confidence::kExact}) bytes += tally.bytes;
     }
     sums.emplace_back(name_of(category), bytes);
   }

@@ -190,7 +190,7 @@ TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders
     const auto& [holder, tally] = *entry;
     Identity identity = identity_of(process, holder);
     identity.phase = name_of(process.model().accounts().group(holder.group).key.phase);
-    identity.verdict = holder.verdict;
+    identity.guess = holder.guess;
     result[std::move(identity)].merge(tally);
   }
   return result;
@@ -262,8 +262,8 @@ std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint6
       continue;
     }
     rest.bytes -= std::min(rest.bytes, tally.bytes);
-    list.push_back({tally.bytes, tally.count, share_of(tally.bytes), identity.verdict.category,
-                    identity.verdict.confidence, rows::text_or_none(identity.phase),
+    list.push_back({tally.bytes, tally.count, share_of(tally.bytes), identity.guess.category,
+                    identity.guess.confidence, rows::text_or_none(identity.phase),
                     rows::text_or_none(identity.layers), origin_of(identity)});
   }
   rest.share = share_of(rest.bytes);

@@ -36,11 +36,11 @@ struct Identity {
   std::string stack;         // id of a row of stacks[], empty = none recorded
   std::string layers;        // of a model, of that stack; not compared
   std::string phase;         // of the program, blocks only; empty = not known
-  Verdict verdict;           // the use of the memory, blocks only
+  CategoryGuess guess;       // the use of the memory, blocks only
 
   [[nodiscard]] auto words() const {
     return std::tie(owner, has_site, is_python, function, file, line, module, offset, api, node,
-                    phase, verdict);
+                    phase, guess);
   }
   friend bool operator==(const Identity& a, const Identity& b) { return a.words() == b.words(); }
   friend auto operator<=>(const Identity& a, const Identity& b) { return a.words() <=> b.words(); }

@@ -38,11 +38,11 @@ SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& pr
       }
       const Steps& texts = model.program().steps();
       sums[{texts.name_of(first.layer), layer_of_tensor(texts.name_of(first.name))}].add(
-          key.verdict.category, tally);
+          key.guess.category, tally);
     }
   }
   for (const auto& [identity, tally] : context.tally(process, by_stack)) {
-    sums[{identity.layers, {}}].add(identity.verdict.category, tally);
+    sums[{identity.layers, {}}].add(identity.guess.category, tally);
   }
   return sums;
 }

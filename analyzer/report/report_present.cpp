@@ -19,8 +19,8 @@ std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {
         row.level = account.level;
         row.bytes = tally.bytes;
         row.start_ns = process.known_time_ns(tally.first_time);
-        row.category = holder.verdict.category;
-        row.category_confidence = holder.verdict.confidence;
+        row.category = holder.guess.category;
+        row.category_confidence = holder.guess.confidence;
         row.layers = rows::text_or_none(identity.layers);
         row.origin = origin_of(identity);
         row.at = rows::BlocksAt::kTime;

@@ -129,7 +129,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context);
 struct BlocksWanted {
   bool at_peak = false;                // of each account, at its own
-  std::optional<std::uint64_t> at_ns;  // that Looks had
+  std::optional<std::uint64_t> at_ns;  // that JobView had
 };
 [[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
                                                        const BlocksWanted& wanted);

@@ -45,18 +45,18 @@ class CheckpointMaker {
   }
 
  private:
-  // True while there is no error and keep_up agrees.
-  bool going_on() noexcept {
-    if (error_ == 0 && !abandoned_ && !request_.keep_up(request_.owner)) abandoned_ = true;
+  // True while there is no error and service_requests agrees.
+  bool may_go_on() noexcept {
+    if (error_ == 0 && !abandoned_ && !request_.service_requests(request_.owner)) abandoned_ = true;
     return error_ == 0 && !abandoned_;
   }
 
-  // Makes the file thread repeat `step` until it returns false; keep_up is called in between, on
-  // this thread. One request for each step would cost more than the step.
+  // Makes the file thread repeat `step` until it returns false; service_requests is called in
+  // between, on this thread. One request for each step would cost more than the step.
   template <class Step>
   void repeat(Step step) noexcept {
     bool has_more = true;
-    while (has_more && going_on()) {
+    while (has_more && may_go_on()) {
       file_thread::run([&]() noexcept {
         const std::uint64_t due_ns = clock_ns(CLOCK_MONOTONIC) + kKeepUpEveryNs;
         do {
@@ -167,7 +167,7 @@ class CheckpointMaker {
                                            checkpoint_blocks_++, 0,
                                            std::span<const std::byte>(image_, image_bytes_));
     image_bytes_ = 0;
-    return going_on();
+    return may_go_on();
   }
 
   // Chunks of the ring that were packed, and are compacted now, may still stand in it: one mark for
@@ -234,7 +234,7 @@ class CheckpointMaker {
     });
   }
 
-  // Copies the blocks that keep_up has appended since the index was made.
+  // Copies the blocks that service_requests has appended since the index was made.
   void copy_newest_blocks() noexcept {
     std::uint64_t copied = index_.end();
     repeat([&]() noexcept {

@@ -18,7 +18,7 @@ namespace gpumemtrace::preload {
 enum class CheckpointResult {
   kDone,
   kNothingToCompact,  // whatever could be compacted already is
-  kAbandoned,         // `keep_up` said so
+  kAbandoned,         // `service_requests` said so
   kFailed,            // `error` says why; the trace is as it was
 };
 
@@ -28,7 +28,7 @@ struct CheckpointRequest {
   // Records that are not in the file yet took effect later than this.
   std::uint64_t limit_ticks = 0;
   // Called about every millisecond: may append to the trace; false ends the work.
-  bool (*keep_up)(void* owner) = nullptr;
+  bool (*service_requests)(void* owner) = nullptr;
   void* owner = nullptr;
 };
 

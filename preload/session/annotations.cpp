@@ -107,7 +107,7 @@ bool keep(std::string_view line) noexcept {
 }
 
 // Not inlined: the line must not lie on the stack of a thread that prints nothing.
-[[gnu::noinline]] void say_some_are_left_out() noexcept {
+[[gnu::noinline]] void warn_left_out() noexcept {
   message(Line() << "some suppressions of the program are left out: more than " << kMaxSuppressions
                  << " lines, or a line of more than " << kMaxSuppressionBytes
                  << " bytes; put them into a file for --suppressions");
@@ -124,7 +124,7 @@ void keep_suppressions(std::string_view text) noexcept {
     text = slice(text, end == std::string_view::npos ? text.size() : end + 1);
   }
   static constinit std::atomic<bool> said = false;
-  if (!all && !said.exchange(true)) say_some_are_left_out();
+  if (!all && !said.exchange(true)) warn_left_out();
 }
 
 std::size_t suppression_count() noexcept { return suppressions.count(); }

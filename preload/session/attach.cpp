@@ -32,7 +32,7 @@ void start() noexcept {
   // A thread that requests something after this was read finds kStarting, waits, and acts on the
   // session.
   const RequestedState wanted = requested.load();
-  if (control_survives_fork) say_not_recording("the kernel is too old (MADV_WIPEONFORK)");
+  if (control_survives_fork) warn_not_recording("the kernel is too old (MADV_WIPEONFORK)");
   if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
 }
 

@@ -108,19 +108,19 @@ class BackgroundThread {
 
   void bound_trace(const CallGuard& guard) noexcept {
     guard_ = &guard;
-    const auto keep_up = [](void* owner) noexcept {
-      return static_cast<BackgroundThread*>(owner)->keep_up();
+    const auto service_requests = [](void* owner) noexcept {
+      return static_cast<BackgroundThread*>(owner)->service_requests();
     };
-    bound_.keep(guard, keep_up, this);
+    bound_.keep(guard, service_requests, this);
   }
 
   // The work that goes on while a checkpoint is made.
-  bool keep_up() noexcept {
+  bool service_requests() noexcept {
     const auto pack = [this]() noexcept {
       packer_.pack_sealed(*guard_);
       packer_.replenish_ring(*guard_);
     };
-    return preload::keep_up(session_, pack, [this]() noexcept { pack_all(*guard_); });
+    return preload::service_requests(session_, pack, [this]() noexcept { pack_all(*guard_); });
   }
 
   void pack_all(const CallGuard& guard) noexcept {

@@ -156,7 +156,7 @@ std::uint64_t Observation::pause_ns(std::uint64_t most_ns) const noexcept {
   return schedule_.pause_ns(clock_ns(CLOCK_MONOTONIC), most_ns);
 }
 
-void Observation::look_around(const CallGuard& guard) noexcept {
+void Observation::observe_all(const CallGuard& guard) noexcept {
   write_clock(guard);
   activities_.flush(guard);
   if (!devices_written_) {
@@ -170,7 +170,7 @@ void Observation::look_around(const CallGuard& guard) noexcept {
 }
 
 void Observation::observe(const CallGuard& guard) noexcept {
-  look_around(guard);
+  observe_all(guard);
   sample(guard);
 }
 
@@ -207,7 +207,7 @@ void Observation::write_losses(const CallGuard& guard) noexcept {
 
 // One rank of a node prints for all.
 void Observation::observe_end(const CallGuard& guard) noexcept {
-  look_around(guard);
+  observe_all(guard);
   record_last_samples(guard);
   const std::string_view local_rank = session_.job.local_rank;
   if (session_.config.torch_names) {

@@ -67,7 +67,7 @@ class Observation {
   void observe_last(const CallGuard& guard) noexcept;
 
  private:
-  void look_around(const CallGuard& guard) noexcept;
+  void observe_all(const CallGuard& guard) noexcept;
   void write_losses(const CallGuard& guard) noexcept;
 
   Session& session_;

@@ -39,7 +39,7 @@ void driver_memory_changed() noexcept {
 namespace {
 
 // Not inlined: the line must not lie on the stack of every thread that records.
-[[gnu::noinline]] void say_start_is_slow() noexcept {
+[[gnu::noinline]] void warn_slow_start() noexcept {
   message(Line() << "the trace's folder does not answer. The program goes on; it is recorded from "
                     "when the folder answers.");
 }
@@ -52,7 +52,7 @@ std::uint32_t settled_session() noexcept {
   };
   wait_until(is_settled, 12'000, 100);
   const std::uint32_t session = control.session.load();
-  if (session == kStarting && !control.start_is_slow.exchange(true)) say_start_is_slow();
+  if (session == kStarting && !control.start_is_slow.exchange(true)) warn_slow_start();
   return session;
 }
 

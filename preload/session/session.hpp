@@ -123,7 +123,7 @@ void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all)
 // The library's end gets no answer here: with it the process may be gone, and a file left half
 // made.
 template <class Pack, class PackAll>
-[[nodiscard]] bool keep_up(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
+[[nodiscard]] bool service_requests(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
   const std::uint32_t requested = session.flush_requested.load();
   // After that: the library's end sets it before it requests its flush.
   if (session.ending.load() || control.session.load() == kOff) return false;

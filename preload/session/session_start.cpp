@@ -266,7 +266,7 @@ int begin_trace(Session& session) noexcept {
 }
 
 // Not inlined: the message buffers must not lie on the starting thread's stack.
-[[gnu::noinline]] void say_trace_cannot_be_written(const Session& session, int error) noexcept {
+[[gnu::noinline]] void warn_unwritable_trace(const Session& session, int error) noexcept {
   message(Line() << "cannot write the trace " << session.path.text() << ": " << errno_text(error)
                  << " (errno " << static_cast<std::uint64_t>(error) << "). "
                  << (error == ENOMEM
@@ -275,7 +275,7 @@ int begin_trace(Session& session) noexcept {
 }
 
 void say_no_thread() noexcept {
-  say_not_recording("the system allows no further thread, or has no memory for one");
+  warn_not_recording("the system allows no further thread, or has no memory for one");
 }
 
 // --- The session.
@@ -295,7 +295,7 @@ bool prepare_session(Session& session, RequestedState requested) noexcept {
   choose_module_lookup();  // hooks use it also without native stacks
   load_sampler();
   if (!make_thread_end_key()) {
-    say_not_recording("the process has no thread-specific key left");
+    warn_not_recording("the process has no thread-specific key left");
     return false;
   }
   return true;
@@ -309,11 +309,11 @@ bool make_session(Session& session) noexcept {
   python::refresh(session.modules);
   reset_names();
   if (!session.pool.map_writers()) {
-    say_not_recording("there is no memory for the recorder");
+    warn_not_recording("there is no memory for the recorder");
     return false;
   }
   if (const int error = begin_trace(session); error != 0) {
-    say_trace_cannot_be_written(session, error);
+    warn_unwritable_trace(session, error);
     return false;
   }
   session.pool.session_id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
@@ -338,7 +338,7 @@ bool finish_session() noexcept {
 }  // namespace
 
 // Not inlined: the line must not lie on the stack of a thread of the program.
-[[gnu::noinline]] void say_not_recording(const char* reason) noexcept {
+[[gnu::noinline]] void warn_not_recording(const char* reason) noexcept {
   message(Line() << "not recording: " << reason << ".");
 }
 

@@ -13,6 +13,6 @@ enum class RequestedState { kNone, kRecord, kPause };
 [[nodiscard]] bool start_session(RequestedState requested) noexcept;
 
 // Prints the reason why nothing is recorded.
-void say_not_recording(const char* reason) noexcept;
+void warn_not_recording(const char* reason) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -76,7 +76,8 @@ void TracePacker::stop_for_file(const CallGuard& guard, std::string_view what, i
 
 // The pause until the next checkpoint grows with the file, so that the cost of an event stays the
 // same.
-void TraceBound::keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noexcept {
+void TraceBound::keep(const CallGuard& guard, ServiceRequests* service_requests,
+                      void* owner) noexcept {
   const std::uint64_t bound = session_.config.max_trace_bytes;
   if (next_checkpoint_bytes_ == 0) next_checkpoint_bytes_ = bound - bound / 8;
   if (session_.writer.bytes() < next_checkpoint_bytes_ || session_.ending.load()) return;
@@ -88,7 +89,7 @@ void TraceBound::keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noex
   packer_.pack_active(guard);
   request.limit_ticks = first_unpacked_ticks(session_.ring, request.limit_ticks);
   request.owner = owner;
-  request.keep_up = keep_up;
+  request.service_requests = service_requests;
   int error = 0;
   if (make_checkpoint(session_.writer, request, error) == CheckpointResult::kFailed) {
     packer_.stop_for_file(guard, "a checkpoint of the trace could not be made", error);

@@ -43,12 +43,12 @@ class TracePacker {
 class TraceBound {
  public:
   // The work that goes on while a checkpoint is made. False if there is no time for one any more.
-  using KeepUp = bool(void* owner) noexcept;
+  using ServiceRequests = bool(void* owner) noexcept;
 
   TraceBound(Session& session, TracePacker& packer) noexcept : session_(session), packer_(packer) {}
 
   // Replaces the oldest part of the trace by a checkpoint before the file reaches its bound.
-  void keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noexcept;
+  void keep(const CallGuard& guard, ServiceRequests* service_requests, void* owner) noexcept;
 
  private:
   Session& session_;

@@ -117,7 +117,7 @@ Outcome end_during_checkpoint() {
                                  [&] {
                                    is_half_made = true;
                                    for (int step = 0; step < 2; ++step) {
-                                     if (!keep_up(world.session(), pack, pack)) break;
+                                     if (!service_requests(world.session(), pack, pack)) break;
                                    }
                                    is_half_made = false;
                                    answer(world, 1);

@@ -55,7 +55,7 @@ bool start_session(RequestedState requested) noexcept {
   return true;
 }
 void wait_for_background_thread() noexcept {}
-void say_not_recording(const char*) noexcept {}
+void warn_not_recording(const char*) noexcept {}
 void record_context(std::uint32_t) noexcept {}
 namespace tracking {
 std::uint32_t context_count() noexcept { return 0; }

@@ -56,7 +56,7 @@ class PackedTrace {
     request.path = path_.c_str();
     request.keep_bytes = keep_bytes;
     request.limit_ticks = limit;
-    request.keep_up = [](void*) { return true; };
+    request.service_requests = [](void*) { return true; };
     int error = 0;
     const auto result = preload::make_checkpoint(*writer_, request, error);
     CHECK(error == 0);

@@ -129,19 +129,19 @@ TEST_CASE("the innermost frame that has a role decides", "[unit]") {
   // Who gathers parameters works for the phase around it.
   const StackRole gathers = role_of_frames({FrameRole::kGathering, FrameRole::kForward});
   CHECK(gathers.phase == Phase::kForward);
-  CHECK(gathers.placed == Placed::kAsGathered);
+  CHECK(gathers.placed == SiteRole::kAsGathered);
 }
 
 TEST_CASE("what ranks exchange is gathered, and the reduced gradient is a gradient", "[unit]") {
   Lifetime freed;
   freed.freed = true;
   BlockFacts block = block_of(Phase::kForward, freed);
-  block.placed = Placed::kAsGathered;
-  CHECK(categorize(block) == Verdict{Category::kGathered, Confidence::kInferred});
+  block.placed = SiteRole::kAsGathered;
+  CHECK(categorize(block) == CategoryGuess{Category::kGathered, Confidence::kInferred});
   block.life = outlived(true, true, false);
   CHECK(categorize(block).category == Category::kGathered);
   block = block_of(Phase::kBackward, freed);
-  block.placed = Placed::kAsGradient;
+  block.placed = SiteRole::kAsGradient;
   CHECK(categorize(block).category == Category::kGathered);
   block.life = outlived(true, false, true);
   CHECK(categorize(block).category == Category::kGradient);
@@ -184,16 +184,16 @@ TEST_CASE("a block is what its birth and its life say", "[unit]") {
 
   BlockFacts gradient = block_of(Phase::kBackward, outlived(true, false, true));
   gradient.parameter_sized = true;
-  CHECK(categorize(gradient) == Verdict{Category::kGradient, Confidence::kInferred});
+  CHECK(categorize(gradient) == CategoryGuess{Category::kGradient, Confidence::kInferred});
   gradient.parameter_sized = false;
-  CHECK(categorize(gradient) == Verdict{Category::kOther, Confidence::kHeuristic});
+  CHECK(categorize(gradient) == CategoryGuess{Category::kOther, Confidence::kHeuristic});
   gradient.life.freed_by_zero_grad = true;
   CHECK(categorize(gradient).category == Category::kGradient);
 
   BlockFacts placed = block_of(Phase::kNone, outlived(true, true, false));
-  placed.placed = Placed::kAsParameter;
+  placed.placed = SiteRole::kAsParameter;
   CHECK(categorize(placed).category == Category::kParameter);
-  placed.placed = Placed::kAsBuffer;
+  placed.placed = SiteRole::kAsBuffer;
   CHECK(categorize(placed).category == Category::kBuffer);
 }
 
@@ -203,12 +203,12 @@ TEST_CASE("what was read from a file, copied and kept is loaded", "[unit]") {
   CHECK(role_of_frames({FrameRole::kNone, FrameRole::kLoading}).loads);
   const StackRole model = role_of_frames({FrameRole::kLoading, FrameRole::kPlacement});
   CHECK_FALSE(model.loads);  // of a model that loads itself
-  CHECK(model.placed == Placed::kAsParameter);
+  CHECK(model.placed == SiteRole::kAsParameter);
 
   BlockFacts block = block_of(Phase::kNone, outlived(true, false, false));
   CHECK(categorize(block).category == Category::kUnknown);
   block.is_loaded_copy = true;
-  CHECK(categorize(block) == Verdict{Category::kLoaded, Confidence::kInferred});
+  CHECK(categorize(block) == CategoryGuess{Category::kLoaded, Confidence::kInferred});
   block.life = outlived(false, false, true);  // gone before the first step
   CHECK(categorize(block).category == Category::kUnknown);
 }

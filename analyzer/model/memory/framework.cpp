@@ -128,7 +128,7 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
 }
 
 // Called when a block comes: memory that comes for a block counts with it.
-void Framework::note_peaks(FrameworkDevice& device) {
+void Framework::update_peaks(FrameworkDevice& device) {
   const PoolBytes& in_private = device.in_private_pools;
   const std::uint64_t reserved = device.reserved_bytes();
   const std::uint64_t allocated = device.blocks->bytes;
@@ -227,7 +227,7 @@ bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
   FrameworkDevice& owner = device(record.device);
   owner.report(record.reserved_bytes, now);
   accounts_.set_reserved(*owner.blocks, record.reserved_bytes);
-  note_peaks(owner);
+  update_peaks(owner);
   const auto difference = static_cast<std::int64_t>(record.allocated - owner.blocks->bytes);
   const bool went_apart = difference != owner.difference;
   owner.difference = difference;

@@ -128,7 +128,7 @@ class Framework {
   void unindex_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes);
   void change_stranded(FrameworkDevice& device, std::uint64_t before, std::uint64_t after,
                        std::uint64_t now);
-  void note_peaks(FrameworkDevice& device);
+  void update_peaks(FrameworkDevice& device);
 
   Accounts& accounts_;
   LiveMap blocks_;

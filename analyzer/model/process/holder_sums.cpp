@@ -5,9 +5,9 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 HolderKey holder_of(const LiveAllocation& block, const BlockUse& use) {
-  const Verdict verdict{static_cast<Category>(use.category),
-                        static_cast<Confidence>(use.confidence)};
-  return {block.group, block.link != 0, verdict};
+  const CategoryGuess guess{static_cast<Category>(use.category),
+                            static_cast<Confidence>(use.confidence)};
+  return {block.group, block.link != 0, guess};
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Holders HolderSums::gradients_left_at_peak(const Account& account) const {
   for (const auto& [block, use, end] : lives_at(account.peak, Level::kFramework, account.device)) {
     if (block.born >= clock.optimizer_began) continue;
     const HolderKey holder = holder_of(block, use);
-    if (holder.verdict.category != Category::kGradient) continue;
+    if (holder.guess.category != Category::kGradient) continue;
     holders[holder].add(block.bytes, block.born);
   }
   return holders;

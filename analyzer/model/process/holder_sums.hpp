@@ -19,7 +19,7 @@ namespace gpumemtrace::analyzer {
 struct HolderKey {
   std::uint32_t group = 0;
   bool segment = false;
-  Verdict verdict{};
+  CategoryGuess guess{};
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
 using Holders = std::map<HolderKey, Tally>;

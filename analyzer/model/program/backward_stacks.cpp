@@ -105,7 +105,7 @@ trace::StackId BackwardStacks::find_stack(std::uint32_t writer, trace::StackId s
     // Stack 0 shows nothing: frees have none.
     const bool strange = root == Root::kNone && stack != trace::StackId::kNone && is_block;
     if (!strange || !turns_out_engine(thread, time)) {
-      note_own(thread, root == Root::kNone ? trace::StackId::kNone : stack, time, is_block);
+      record_own_event(thread, root == Root::kNone ? trace::StackId::kNone : stack, time, is_block);
       return stack;
     }
   }
@@ -115,8 +115,8 @@ trace::StackId BackwardStacks::find_stack(std::uint32_t writer, trace::StackId s
   return join(stack);
 }
 
-void BackwardStacks::note_own(Thread& thread, trace::StackId stack, std::uint64_t time,
-                              bool is_block) {
+void BackwardStacks::record_own_event(Thread& thread, trace::StackId stack, std::uint64_t time,
+                                      bool is_block) {
   thread.last_own = time;
   waiting_until_ = 0;
   if (stack == trace::StackId::kNone || !is_block) return;

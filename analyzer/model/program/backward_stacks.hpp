@@ -97,7 +97,7 @@ class BackwardStacks {
                                           std::uint64_t time, bool is_block);
   [[nodiscard]] Thread& thread_of(std::uint32_t writer);
   [[nodiscard]] Root root_of(trace::StackId stack);
-  void note_own(Thread& thread, trace::StackId stack, std::uint64_t time, bool is_block);
+  void record_own_event(Thread& thread, trace::StackId stack, std::uint64_t time, bool is_block);
   // For a Python thread that has a block without Python frames: true if it is the engine's.
   [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
   // The thread that waits for the engine's threads at the time.

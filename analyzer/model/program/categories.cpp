@@ -4,8 +4,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr Verdict inferred(Category category) { return {category, Confidence::kInferred}; }
-constexpr Verdict heuristic(Category category) { return {category, Confidence::kHeuristic}; }
+constexpr CategoryGuess inferred(Category category) { return {category, Confidence::kInferred}; }
+constexpr CategoryGuess heuristic(Category category) { return {category, Confidence::kHeuristic}; }
 
 // A block that is a workspace only by its size and its neighbour must live as one does.
 bool may_be_workspace(const BlockFacts& block) {
@@ -20,7 +20,7 @@ bool is_freed_as_gradient(const BlockFacts& block) {
 
 // A gradient is born in backward and waits for the optimizer. Workspaces of libraries are born
 // there, too, and live on; no parameter has their size.
-Verdict born_in_backward(const BlockFacts& block) {
+CategoryGuess born_in_backward(const BlockFacts& block) {
   if (block.life.outlived_step && may_be_workspace(block)) {
     return heuristic(Category::kWorkspace);
   }
@@ -31,12 +31,12 @@ Verdict born_in_backward(const BlockFacts& block) {
     return block.parameter_sized ? inferred(Category::kGradient) : heuristic(Category::kOther);
   }
   if (block.life.freed) return heuristic(Category::kTemporary);
-  return block.parameter_sized ? heuristic(Category::kGradient) : Verdict{};
+  return block.parameter_sized ? heuristic(Category::kGradient) : CategoryGuess{};
 }
 
 // A block that a forward pass leaves is for backward, or is the result that the next forward
 // replaces.
-Verdict born_in_forward(const BlockFacts& block) {
+CategoryGuess born_in_forward(const BlockFacts& block) {
   const bool follows = block.workspace == WorkspaceSign::kFollows && !block.life.freed;
   const bool has_sign = block.workspace != WorkspaceSign::kNone;
   if (follows || (block.life.outlived_next_step && has_sign)) {
@@ -47,18 +47,18 @@ Verdict born_in_forward(const BlockFacts& block) {
   return inferred(Category::kActivation);
 }
 
-Verdict placed(const BlockFacts& block) {
+CategoryGuess placed(const BlockFacts& block) {
   switch (block.placed) {
-    case Placed::kAsBuffer:
+    case SiteRole::kAsBuffer:
       return inferred(Category::kBuffer);
-    case Placed::kInModule:
+    case SiteRole::kInModule:
       // Parameters that are trained have gradients.
       return heuristic(block.backward_sized ? Category::kParameter : Category::kBuffer);
-    case Placed::kAsOptimizerState:
+    case SiteRole::kAsOptimizerState:
       return inferred(Category::kOptimizerState);
-    case Placed::kAsGradient:
+    case SiteRole::kAsGradient:
       return inferred(Category::kGradient);
-    case Placed::kAsGathered:
+    case SiteRole::kAsGathered:
       return inferred(Category::kGathered);
     default:
       return inferred(Category::kParameter);
@@ -67,24 +67,24 @@ Verdict placed(const BlockFacts& block) {
 
 // Freed in the phase that it was born in. A block that outlives a forward pass waited for a
 // backward pass; without autograd the program kept it, for an unknown reason.
-Verdict freed_in_its_phase(const BlockFacts& block) {
+CategoryGuess freed_in_its_phase(const BlockFacts& block) {
   // The block was sent to the other ranks. The gradient comes back.
-  if (block.placed == Placed::kAsGradient || block.placed == Placed::kAsGathered) {
+  if (block.placed == SiteRole::kAsGradient || block.placed == SiteRole::kAsGathered) {
     return inferred(Category::kGathered);
   }
-  if (block.born_in == Phase::kForward && block.placed == Placed::kNowhere) {
+  if (block.born_in == Phase::kForward && block.placed == SiteRole::kNone) {
     if (block.life.outlived_pass && block.under_autograd) return heuristic(Category::kActivation);
     if (block.life.outlived_next_pass) return {};
   }
   const bool has_use =
-      block.placed != Placed::kNowhere || block.receives_input || block.born_in != Phase::kNone;
-  return has_use ? inferred(Category::kTemporary) : Verdict{};
+      block.placed != SiteRole::kNone || block.receives_input || block.born_in != Phase::kNone;
+  return has_use ? inferred(Category::kTemporary) : CategoryGuess{};
 }
 
 }  // namespace
 
-Verdict categorize(const BlockFacts& block) {
-  const bool is_placed = block.placed != Placed::kNowhere;
+CategoryGuess categorize(const BlockFacts& block) {
+  const bool is_placed = block.placed != SiteRole::kNone;
   const bool is_gradient = block.born_in == Phase::kBackward && is_freed_as_gradient(block);
   if (block.life.freed && !block.life.outlived_phase && !is_gradient) {
     return freed_in_its_phase(block);

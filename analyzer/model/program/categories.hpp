@@ -42,15 +42,15 @@ constexpr auto names(Confidence) {
   return std::to_array<std::string_view>({"", "heuristic", "inferred", "exact"});
 }
 
-struct Verdict {
+struct CategoryGuess {
   Category category = Category::kUnknown;
   Confidence confidence = Confidence::kNone;
-  friend auto operator<=>(const Verdict&, const Verdict&) = default;
+  friend auto operator<=>(const CategoryGuess&, const CategoryGuess&) = default;
 };
 
 // The code that builds modules and optimizers, moves them to a device or copies them.
-enum class Placed : std::uint8_t {
-  kNowhere,
+enum class SiteRole : std::uint8_t {
+  kNone,
   kAsParameter,
   kAsBuffer,
   kInModule,  // by the constructor of a module of the program's own: a parameter or a buffer
@@ -61,7 +61,7 @@ enum class Placed : std::uint8_t {
 
 struct BlockFacts {
   Phase born_in = Phase::kNone;
-  Placed placed = Placed::kNowhere;
+  SiteRole placed = SiteRole::kNone;
   bool receives_input = false;   // copies from the host go to blocks of its call site
   bool gradient_place = false;   // the program named a gradient of its size and call site
   bool parameter_sized = false;  // there is a parameter of its size, or none is known at all
@@ -74,6 +74,6 @@ struct BlockFacts {
   bool is_loaded_copy = false;  // read from a file, and then copied to another block
   Lifetime life;
 };
-[[nodiscard]] Verdict categorize(const BlockFacts& block);
+[[nodiscard]] CategoryGuess categorize(const BlockFacts& block);
 
 }  // namespace gpumemtrace::analyzer

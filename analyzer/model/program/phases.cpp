@@ -7,7 +7,7 @@ namespace gpumemtrace::analyzer {
 
 Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   if (clock_.phase == Phase::kOptimizer && phase != Phase::kOptimizer && worked_) end_seen_step();
-  if (role.zero_grad) note_zero_grad(now);
+  if (role.zero_grad) record_zero_grad(now);
   if (phase == Phase::kForward && clock_.phase == Phase::kBackward) {
     if (grads_were_freed_) {
       end_invisible_step(now);
@@ -20,7 +20,7 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
     return phase;
   }
   const bool belongs_to_forward =
-      clock_.phase == Phase::kForward && role.placed == Placed::kNowhere && !role.zero_grad;
+      clock_.phase == Phase::kForward && role.placed == SiteRole::kNone && !role.zero_grad;
   if (clock_.phase != Phase::kForward) left_ = true;
   if (belongs_to_forward && !between_passes_) {
     between_passes_ = true;
@@ -29,7 +29,7 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   return belongs_to_forward ? Phase::kForward : Phase::kNone;
 }
 
-void Phases::note_zero_grad(std::uint64_t now) {
+void Phases::record_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
   if (clock_.phase == Phase::kBackward) return end_invisible_step(now);

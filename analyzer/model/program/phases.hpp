@@ -33,22 +33,22 @@ class Phases {
   // A Python thread released a block that the backward phase made, as zero_grad does. Recorders
   // leave out the stacks of frees, so this stands for zero_grad's frames. Only with the gradient of
   // a parameter can a step have ended.
-  void note_gradient_release(bool of_parameter, std::uint64_t now) {
+  void record_gradient_release(bool of_parameter, std::uint64_t now) {
     clock_.in_zero_grad = true;
-    if (of_parameter) note_zero_grad(now);
+    if (of_parameter) record_zero_grad(now);
   }
-  void note_other_release() { clock_.in_zero_grad = false; }
+  void record_other_release() { clock_.in_zero_grad = false; }
   // The phase of an event outside the order, by its stack alone.
   [[nodiscard]] const StackRole& role_of(trace::StackId stack) const {
     return roles_.role_of(stack);
   }
 
-  [[nodiscard]] Placed placed_by(trace::StackId stack) const {
+  [[nodiscard]] SiteRole placed_by(trace::StackId stack) const {
     return roles_.placed_by(roles_.role_of(stack));
   }
   // True if the stack makes a parameter, or a block that may turn out to be one.
   [[nodiscard]] bool may_place_parameter(trace::StackId stack) const {
-    return !roles_.role_of(stack).built.empty() || placed_by(stack) == Placed::kAsParameter;
+    return !roles_.role_of(stack).built.empty() || placed_by(stack) == SiteRole::kAsParameter;
   }
 
   // True once after each step of an optimizer that followed forward or backward work. If the
@@ -72,7 +72,7 @@ class Phases {
   Phase change(const StackRole& role, Phase phase, std::uint64_t now);
   void begin(Phase phase, std::uint64_t now);
   void begin_pass(std::uint64_t now);
-  void note_zero_grad(std::uint64_t now);
+  void record_zero_grad(std::uint64_t now);
   // No event showed an optimizer for several times as many backward passes as a step ever had: it
   // works in place, and so does zero_grad. From then on each backward pass ends a step.
   [[nodiscard]] bool is_optimizer_hidden() const;

@@ -61,7 +61,7 @@ bool Program::may_be_gradient(const LiveAllocation& block) const {
 void Program::gradient_released(const LiveAllocation& block) {
   // The gradient of an input can be freed when backward() returns, too.
   const bool of_parameter = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
-  phases_.note_gradient_release(of_parameter, present_.time);
+  phases_.record_gradient_release(of_parameter, present_.time);
   if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);
 }
 
@@ -74,7 +74,7 @@ void Program::block_allocated(std::uint32_t group, const trace::Block& block) {
   }
   if (key.phase == Phase::kBackward) backward_sizes_.insert(bytes);
   if (present_.in_checkpoint) return;
-  workspaces_.note_block(block, present_.writer);
+  workspaces_.record_block(block, present_.writer);
   steps_.allocated(group, bytes, present_.time);
 }
 
@@ -101,7 +101,7 @@ void Program::name_tensor(const trace::Tensor& tensor, const LiveAllocation& blo
   if (tensor.role == trace::TensorRole::kParameter) parameter_sizes_.insert(block.bytes);
 }
 
-Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) const {
+CategoryGuess Program::guess_category(const LiveAllocation& block, const Lifetime& life) const {
   if (const std::uint32_t told = tensor_names_.find(block); told != 0) {
     return {category_of(tensor_names_.names(told).front().role), Confidence::kExact};
   }
@@ -127,9 +127,9 @@ Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) c
 }
 
 BlockUse Program::use_of(const LiveAllocation& block, const Lifetime& life) const {
-  const Verdict verdict = verdict_on(block, life);
-  return {static_cast<std::uint8_t>(verdict.category),
-          static_cast<std::uint8_t>(verdict.confidence), tensor_names_.find(block)};
+  const CategoryGuess guess = guess_category(block, life);
+  return {static_cast<std::uint8_t>(guess.category), static_cast<std::uint8_t>(guess.confidence),
+          tensor_names_.find(block)};
 }
 
 }  // namespace gpumemtrace::analyzer

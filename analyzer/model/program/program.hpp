@@ -57,13 +57,13 @@ class Program final : public BlockUses {
   Phase enter_phase(trace::StackId stack, bool is_block);
   // A call of the driver returned memory.
   void memory_allocated(const trace::Allocation& call) {
-    if (!present_.in_checkpoint) workspaces_.note_allocation(call, present_.writer);
+    if (!present_.in_checkpoint) workspaces_.record_allocation(call, present_.writer);
   }
   void block_allocated(std::uint32_t group, const trace::Block& block);
   // The framework refused a request of the program.
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
   // Called after the block's category was chosen.
-  void block_gone(std::uint64_t address) { workspaces_.note_release(address); }
+  void block_gone(std::uint64_t address) { workspaces_.record_release(address); }
   // `find` returns the block that is freed, nullptr if that is not known.
   template <class Find>
   void block_released(const trace::Block& block, Find&& find);
@@ -101,7 +101,8 @@ class Program final : public BlockUses {
 
   void gradient_released(const LiveAllocation& block);
   [[nodiscard]] bool may_be_gradient(const LiveAllocation& block) const;
-  [[nodiscard]] Verdict verdict_on(const LiveAllocation& block, const Lifetime& life) const;
+  [[nodiscard]] CategoryGuess guess_category(const LiveAllocation& block,
+                                             const Lifetime& life) const;
 
   const PresentRecord& present_;
   Accounts& accounts_;
@@ -130,7 +131,7 @@ void Program::block_released(const trace::Block& block, Find&& find) {
   if (present_.in_checkpoint) return;
   const LiveAllocation* const live =
       backward_stacks_.is_python_thread(present_.writer) ? find() : nullptr;
-  if (live == nullptr || !may_be_gradient(*live)) return phases_.note_other_release();
+  if (live == nullptr || !may_be_gradient(*live)) return phases_.record_other_release();
   gradient_released(*live);
 }
 

@@ -50,18 +50,18 @@ FrameRole role_in_fsdp(std::string_view name) {
              : FrameRole::kNone;
 }
 
-Placed placed_by(FrameRole role) {
+SiteRole placed_by(FrameRole role) {
   switch (role) {
     case FrameRole::kPlacement:
-      return Placed::kAsParameter;
+      return SiteRole::kAsParameter;
     case FrameRole::kState:
-      return Placed::kAsOptimizerState;
+      return SiteRole::kAsOptimizerState;
     case FrameRole::kReduction:
-      return Placed::kAsGradient;
+      return SiteRole::kAsGradient;
     case FrameRole::kGathering:
-      return Placed::kAsGathered;
+      return SiteRole::kAsGathered;
     default:
-      return Placed::kNowhere;
+      return SiteRole::kNone;
   }
 }
 
@@ -135,7 +135,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     if (result.loads) continue;
     // The caller shows in which phase that is.
     if (role == FrameRole::kGathering && result.phase == Phase::kNone) {
-      result.placed = Placed::kAsGathered;
+      result.placed = SiteRole::kAsGathered;
       continue;
     }
     if (result.phase == Phase::kForward) {
@@ -148,7 +148,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
       result.zero_grad = role == FrameRole::kZeroGrad;
       result.first_gradient = role == FrameRole::kFirstGradient;
       result.updates = role == FrameRole::kUpdate;
-      if (result.placed == Placed::kNowhere) result.placed = placed_by(role);
+      if (result.placed == SiteRole::kNone) result.placed = placed_by(role);
       result.phase = phase_of(role);
       return result;
     }
@@ -157,17 +157,17 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   return result;
 }
 
-Placed StackRoles::placed_by(const StackRole& role) const {
+SiteRole StackRoles::placed_by(const StackRole& role) const {
   // Module._apply moves the parameters of a module first, its buffers further down.
-  if (role.moved_at > first_moved_at_) return Placed::kAsBuffer;
-  if (role.placed != Placed::kNowhere) return role.placed;
-  if (role.phase != Phase::kNone) return Placed::kNowhere;
-  if (module_copies_.count(role.copied_at) != 0) return Placed::kAsBuffer;
+  if (role.moved_at > first_moved_at_) return SiteRole::kAsBuffer;
+  if (role.placed != SiteRole::kNone) return role.placed;
+  if (role.phase != Phase::kNone) return SiteRole::kNone;
+  if (module_copies_.count(role.copied_at) != 0) return SiteRole::kAsBuffer;
   for (const ClassKind* const kind : role.built) {
-    if (*kind == ClassKind::kOptimizer) return Placed::kAsOptimizerState;
-    if (*kind == ClassKind::kModule) return Placed::kInModule;
+    if (*kind == ClassKind::kOptimizer) return SiteRole::kAsOptimizerState;
+    if (*kind == ClassKind::kModule) return SiteRole::kInModule;
   }
-  return Placed::kNowhere;
+  return SiteRole::kNone;
 }
 
 StackRoles::CodeRole StackRoles::role_of_code(std::uint32_t code) {
@@ -220,8 +220,8 @@ void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
 
 // A copy of a module copies its parameters, and its other tensors at the same call of
 // copy.deepcopy().
-void StackRoles::note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
-                           StackRole& role) {
+void StackRoles::record_module_copy(const std::vector<CodeRole>& codes,
+                                    const std::vector<CodePlace>& places, StackRole& role) {
   const auto copy = std::ranges::find_if(codes, [](const CodeRole& code) {
     return code.method == Method::kParameterCopy || code.method == Method::kTensorCopy;
   });
@@ -254,7 +254,7 @@ const StackRole& StackRoles::find_role(trace::StackId stack) {
   role = role_of_frames(roles);
   if (codes.empty()) return role;
   learn_classes(codes);
-  note_copy(codes, places, role);
+  record_module_copy(codes, places, role);
   std::size_t i = 0;
   for (; i < codes.size() && codes[i].role == FrameRole::kNone; ++i) {
     if (codes[i].method == Method::kConstructor && codes[i].built_class != nullptr) {

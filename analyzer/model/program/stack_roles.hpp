@@ -44,12 +44,12 @@ struct StackRole {
   bool is_known = false;  // the trace has the stack
   bool has_python = false;
   bool zero_grad = false;
-  bool first_gradient = false;       // that of the loss, which belongs to no parameter
-  bool recomputes = false;           // forward, for backward
-  bool updates = false;              // kUpdate
-  bool loads = false;                // kLoading, and nothing around it has a role
-  Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
-  std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 if that moves nothing
+  bool first_gradient = false;        // that of the loss, which belongs to no parameter
+  bool recomputes = false;            // forward, for backward
+  bool updates = false;               // kUpdate
+  bool loads = false;                 // kLoading, and nothing around it has a role
+  SiteRole placed = SiteRole::kNone;  // by the innermost frame that has a role
+  std::uint32_t moved_at = 0;         // instruction of Module._apply; 0 if that moves nothing
   std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter
   // Classes whose constructors run; frames inside have no role.
   std::vector<const ClassKind*> built;
@@ -71,7 +71,7 @@ class StackRoles {
     return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
   // By the roles known now: later stacks may add some.
-  [[nodiscard]] Placed placed_by(const StackRole& role) const;
+  [[nodiscard]] SiteRole placed_by(const StackRole& role) const;
 
  private:
   // A function's part beside its role.
@@ -101,8 +101,8 @@ class StackRoles {
   // The class that a method belongs to; nullptr if its name has none, as before CPython 3.11.
   [[nodiscard]] ClassKind* class_of(std::string_view method, std::string_view file);
   static void learn_classes(const std::vector<CodeRole>& codes);
-  void note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
-                 StackRole& role);
+  void record_module_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
+                          StackRole& role);
 
   const PythonStacks& stacks_;
   std::vector<StackRole> known_;  // by stack

@@ -30,16 +30,16 @@ class Workspaces {
  public:
   explicit Workspaces(const Dictionary& dictionary) : dictionary_(dictionary) {}
 
-  void note_allocation(const trace::Allocation& call, std::uint32_t writer) {
+  void record_allocation(const trace::Allocation& call, std::uint32_t writer) {
     if (is_of_cublas(call.call.caller)) makers_[writer] = {call.call.stack, Next::kGiven};
   }
-  void note_block(const trace::Block& block, std::uint32_t writer) {
-    note_release(block.address);  // of one whose free is missing
+  void record_block(const trace::Block& block, std::uint32_t writer) {
+    record_release(block.address);  // of one whose free is missing
     if (!makers_.empty()) [[unlikely]]
       judge_block(block, writer);
   }
   // The block at the address is freed, and its category was chosen.
-  void note_release(std::uint64_t address) {
+  void record_release(std::uint64_t address) {
     if (!signs_.empty()) signs_.erase(address);
   }
 
