@@ -22,8 +22,8 @@ namespace gpumemtrace::tools {
 // The peaks that a limit can name: "job on d0, card on d0, driver on d0".
 [[nodiscard]] std::string names_of_peaks(const analyzer::rows::Report& report);
 
-// What the job's peak is compared with; empty if the baseline is of another driver or of a version
-// that did not know it.
+// The bytes that the job's peak is compared with; empty if the baseline is of another driver or of
+// a version that did not know it.
 [[nodiscard]] std::optional<std::uint64_t> base_peak_of_job(const analyzer::rows::Report& report,
                                                             const BaselineEntry& known);
 
@@ -32,8 +32,8 @@ namespace gpumemtrace::tools {
                                                         const BaselineEntry& known,
                                                         const RegressionLimit& limit);
 
-// Whether what was copied between host and devices is within a limit, or within what a baseline
-// allows.
+// The checks that the bytes copied between host and devices are within a limit, or within the
+// growth that a baseline allows.
 [[nodiscard]] PolicyCheck check_of_copies(const analyzer::rows::Report& report,
                                           std::uint64_t allowed_bytes);
 [[nodiscard]] PolicyCheck check_of_grown_copies(const analyzer::rows::Report& report,

@@ -39,11 +39,11 @@ struct PeakOfJob {
 // The peak of the whole job in maps by level.
 inline constexpr const char* kPeakOfJob = "job";
 
-// What was copied between host and devices, in maps by level.
+// The bytes copied between host and devices, in maps by level.
 inline constexpr const char* kTransfers = "transfers";
 
-// The same of the highest peak of a level by its name, of "physical" or of "job"; of "transfers"
-// the lines that copied.
+// The holders at the highest peak of a level by its name, or of "physical" or "job"; for
+// "transfers" the lines that copied.
 [[nodiscard]] std::vector<HeldBytes> holders_of_level(const analyzer::rows::Report& report,
                                                       const std::string& level);
 
