@@ -92,26 +92,28 @@ Numbers of_holders(const rows::Report& report, Add&& add) {
 }
 
 void add_named(Numbers& numbers, const std::string& level, const std::string& name,
-               std::uint64_t bytes) {
+               std::uint64_t bytes, const std::string& title) {
   Number& number = numbers[level + ": " + name];
   number.bytes += bytes;
-  number.title = name;
+  number.title = title;
   number.group = title_of_level(level);
 }
 
 Numbers by_category(const rows::Report& report) {
-  return of_holders(report, [](Numbers& numbers, const std::string& level,
-                               const rows::Holder& holder) {
-    const std::string_view category = name_of(holder.category);
-    add_named(numbers, level, std::string(category.empty() ? "not told" : category), holder.bytes);
-  });
+  return of_holders(
+      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
+        const std::string category(name_of(holder.category));
+        add_named(numbers, level, category.empty() ? "not told" : category, holder.bytes,
+                  category.empty() ? "unknown use" : analyzer::in_words(category));
+      });
 }
 
 Numbers by_owner(const rows::Report& report) {
-  return of_holders(
-      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
-        add_named(numbers, level, holder.origin.owner.value_or("not known"), holder.bytes);
-      });
+  return of_holders(report,
+                    [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
+                      const std::string owner = holder.origin.owner.value_or("not known");
+                      add_named(numbers, level, owner, holder.bytes, owner);
+                    });
 }
 
 Numbers by_call_site(const rows::Report& report) {

@@ -34,14 +34,13 @@ std::string findings_text(const char* title, const std::vector<NamedFinding>& fi
   return text + more_text(findings.size());
 }
 
-// The rows of a section that changed, in a listing for each group.
+// The rows of a section that changed, in a listing for each group; empty if none did.
 std::string section_text(const DifferenceSection& section) {
   std::vector<std::string> groups;
   for (const DifferenceRow& row : section.rows) {
     const bool is_new = std::ranges::find(groups, row.group) == groups.end();
     if (row.changed() && is_new) groups.push_back(row.group);
   }
-  if (groups.empty()) return section.title + ": no change\n";
   std::string text;
   for (const std::string& group : groups) {
     text += section.title + (group.empty() ? "" : ", " + group) + "\n";
@@ -102,7 +101,13 @@ std::string difference_text(const Difference& difference) {
   for (const std::string& change : difference.changes) text += "Note: " + change + "\n";
   text += findings_text("New findings", difference.new_findings);
   text += findings_text("Findings that are gone", difference.mended_findings);
-  for (const DifferenceSection& section : difference.sections) text += section_text(section);
+  std::vector<std::string> unchanged;
+  for (const DifferenceSection& section : difference.sections) {
+    const std::string changes = section_text(section);
+    if (changes.empty()) unchanged.push_back(section.title);
+    text += changes;
+  }
+  if (!unchanged.empty()) text += format_text("No change: {}\n", joined(unchanged, "; "));
   return text;
 }
 
