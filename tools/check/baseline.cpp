@@ -83,7 +83,7 @@ Json entry_json(const BaselineEntry& entry) {
           {"transfer_bytes", entry.transfer_bytes}};
 }
 
-// `where` names the file in the Failure for what is no number of bytes.
+// Throws Failure, with `where` as the name of the file, if a field is no number of bytes.
 BaselineEntry entry_of(const Json& json, const std::string& where) {
   const auto bytes_in = [&where](const Json& row, const std::string& key) {
     const auto bytes = number_in(row, key.c_str());

@@ -37,8 +37,8 @@ struct Environment {
   friend auto operator<=>(const Environment&, const Environment&) = default;
 };
 
-// The numbers of one environment. Under another driver those of what the program and PyTorch asked
-// for can be compared; of other environments none.
+// The numbers of one environment. Under another driver only those that the program and PyTorch
+// asked for can be compared, in other environments none.
 struct BaselineEntry {
   Environment environment;
   std::map<std::string, KnownFinding> findings;

@@ -83,7 +83,8 @@ void require_complete(const analyzer::rows::Report& report) {
   }
 }
 
-// Lets nobody accept what nobody saw.
+// Throws Failure for a job of which the trace has nothing or not all, so that nobody accepts what
+// nobody saw.
 void require_whole(const analyzer::rows::Report& report, const Policy& policy) {
   if (!policy.allow_incomplete) require_complete(report);
   std::uint64_t events = 0;

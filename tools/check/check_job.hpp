@@ -48,7 +48,7 @@ struct VerdictOptions {
   bool json = false;
   bool write_baseline = false;
 
-  // The options write into this object, which must stay where it is while the words are parsed.
+  // The options write into this object, which must stay where it is while the command is parsed.
   void add_options(CommandLine& line);
   [[nodiscard]] bool given() const;
 };

@@ -55,7 +55,7 @@ PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
 
 std::string allowed_text(std::uint64_t bytes) { return size_text(bytes) + " allowed"; }
 
-// A number that is known.
+// The answer for a peak that is one number, not a range.
 PolicyCheck judge_bytes(std::uint64_t bytes, std::uint64_t allowed_bytes, std::string message) {
   PolicyCheck check;
   check.message = std::move(message);

@@ -109,7 +109,7 @@ void add_part(const rows::Report& report, const rows::CardPeak& row, const rows:
   if (!has_lines) holders.add(part_name(part), part.bytes);
 }
 
-// The job's requests to the driver; of PyTorch's segments the blocks in them.
+// Adds the memory that the job asked the driver for; for PyTorch's segments the blocks in them.
 void add_asked_for(const rows::Report& report, const PeakOfJob& peak, Holders& holders) {
   for (const rows::Peak& row : report.peak) {
     if (row.level != Level::kDriver || !is_of(row, peak)) continue;

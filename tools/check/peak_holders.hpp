@@ -22,7 +22,7 @@ struct HeldBytes {
   std::optional<std::uint64_t> base_bytes;  // the bytes that a baseline has for it
 };
 
-// Which peak is meant.
+// The choice of a peak in the report.
 struct PeakOfJob {
   // For all levels together (a row of card_peaks), or for one level.
   std::optional<analyzer::rows::PeakOf> of;

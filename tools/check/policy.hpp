@@ -71,7 +71,7 @@ struct PolicySetting {
 // Collects the settings in the order in which they stand, the policy file's first.
 class PolicyOptions {
  public:
-  // The options write into this object, which must stay where it is while the words are parsed.
+  // The options write into this object, which must stay where it is while the command is parsed.
   void add_options(CommandLine& line);
   // Throws Failure for a file that cannot be read and for a setting that makes no sense.
   [[nodiscard]] Policy policy() const;

@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::tools {
 
-// The other findings of its cause that no baseline and no suppression hides.
+// The other findings with the same cause that no baseline and no suppression hides.
 [[nodiscard]] std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
                                                                 const JudgedFinding& finding);
 

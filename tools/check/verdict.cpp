@@ -49,7 +49,7 @@ bool needs_cupti(std::string_view rule) {
   return rule == name_of(Rule::kLowBandwidth) || rule == name_of(Rule::kCopiesNotHidden);
 }
 
-// The bytes of its findings are the driver's own, mostly contexts.
+// True for rules that find memory of the driver itself, mostly contexts.
 bool is_about_driver(Rule rule) {
   return rule == Rule::kIdleContexts || rule == Rule::kGraphsPileUp || rule == Rule::kWrongDevice;
 }
@@ -282,8 +282,8 @@ class JobJudge {
     add(check_of_copies(report_, *policy_.max_transfer_bytes));
   }
 
-  // A device on which memory was taken and of whose allocator nothing is known; empty: there is
-  // none.
+  // The first device on which memory was taken and whose allocations were not replayed; empty:
+  // there is none.
   [[nodiscard]] std::string device_without_replay() const {
     for (const rows::Device& device : report_.devices) {
       if (!device.physical_peak || device.physical_peak->bytes == 0) continue;

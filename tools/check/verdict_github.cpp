@@ -20,7 +20,7 @@ std::string message_text(const std::string& text) {
   return replaced(text, {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}});
 }
 
-// One of its properties, of which these separate them.
+// A property of a workflow command; : and , separate properties.
 std::string property_text(const std::string& text) {
   return replaced(message_text(text), {{':', "%3A"}, {',', "%2C"}});
 }
