@@ -38,7 +38,7 @@ class Option {
   // `complaint` returns the error in a value, or an empty text.
   Option& check(const std::function<std::string(const std::string&)>& complaint);
 
-  // The number of times that it was given, once the words are parsed.
+  // The number of times that it was given, once the command is parsed.
   [[nodiscard]] std::size_t count() const;
 
  private:
@@ -46,7 +46,7 @@ class Option {
 };
 
 // The options of one command, borrowed from its Program. They write into the values given here,
-// which must stay where they are until the words are parsed.
+// which must stay where they are until the command is parsed.
 class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(app) {}

@@ -25,7 +25,7 @@ Examples:
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
-// A report begins with it.
+// A text at the begin of every report.
 constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
 
 struct AnalyzeOptions {

@@ -76,7 +76,7 @@ void require_events(const analyzer::rows::Report& report, const std::string& pat
   throw Failure(path + " holds no CUDA call, so --max-regression would check nothing");
 }
 
-// Which of the two has not the step that it names.
+// Throws Failure, with the input's name in front, if the report has not the step that it names.
 void require_step(const analyzer::rows::Report& report, const DiffInput& input) {
   if (!input.step) return;
   try {

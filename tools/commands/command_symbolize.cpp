@@ -30,7 +30,7 @@ struct SymbolizeOptions {
   OutputOptions output;
 };
 
-// A side-car begins with it.
+// A text at the begin of every side-car file.
 constexpr std::string_view kSideCarMark = "gpumemtrace-symbols";
 
 int symbolize(const SymbolizeOptions& options) {

@@ -161,7 +161,7 @@ void ReplayOptions::add_optional(CommandLine& line) {
 }
 
 std::optional<analyzer::replay::Question> ReplayOptions::question_if_asked() const {
-  // Who names a setting or a card wants to know.
+  // A setting or a card that is named asks for a replay, too.
   const bool asks = what_if || !settings.empty() || !capacities.empty();
   return asks ? std::optional(question()) : std::nullopt;
 }

@@ -33,7 +33,7 @@ struct AnalysisOptions {
   ThresholdOptions thresholds;
 
   // Without those of the thresholds, which a command that tells no findings does not have. The
-  // options write into this object, which must stay where it is while the words are parsed.
+  // options write into this object, which must stay where it is while the command is parsed.
   void add_options(CommandLine& line);
 
   // Throws Failure for a threshold that makes no sense.

@@ -79,7 +79,7 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
      "Record nothing until `gpumemtrace ctl PID start`."},
 });
 
-// The values typed for kRecordingOptions. It must stay where it is while the words are parsed, and
+// The values typed for kRecordingOptions. It must stay where it is while the command is parsed, and
 // the CommandLine must outlive it.
 class RecordingSettings {
  public:

@@ -6,7 +6,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// A look is followed by so many times the processor time that it took.
+// The pause after a look, as a multiple of the processor time that the look took.
 constexpr int kRest = 50;
 constexpr std::chrono::seconds kMostRest{10};
 

@@ -14,7 +14,7 @@ namespace gpumemtrace::tools {
 struct ThresholdOptions {
   std::vector<std::string> texts;
 
-  // The option writes into this object, which must stay where it is while the words are parsed.
+  // The option writes into this object, which must stay where it is while the command is parsed.
   void add_options(CommandLine& line);
   // Empty if none was given. Throws Failure for an unknown name or a value that does not fit it.
   [[nodiscard]] std::optional<analyzer::Thresholds> values() const;
