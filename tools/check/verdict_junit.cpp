@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
@@ -37,12 +39,15 @@ double recorded_seconds(const Verdict& verdict) {
   if (verdict.report == nullptr) return 0;
   std::uint64_t first_ns = ~std::uint64_t{0};
   std::uint64_t last_ns = 0;
+  std::map<std::string_view, std::uint64_t> starts;  // by process
+  for (const analyzer::rows::Process& process : verdict.report->processes) {
+    if (process.start_unix_ns) starts[process.id] = *process.start_unix_ns;
+  }
   for (const analyzer::rows::Trace& trace : verdict.report->traces) {
-    for (const analyzer::rows::Process& process : verdict.report->processes) {
-      if (process.id != trace.process || !process.start_unix_ns) continue;
-      first_ns = std::min(first_ns, *process.start_unix_ns);
-      last_ns = std::max(last_ns, *process.start_unix_ns + trace.duration_ns.value_or(0));
-    }
+    const auto start = starts.find(trace.process);
+    if (start == starts.end()) continue;
+    first_ns = std::min(first_ns, start->second);
+    last_ns = std::max(last_ns, start->second + trace.duration_ns.value_or(0));
   }
   return first_ns < last_ns ? static_cast<double>(last_ns - first_ns) / 1e9 : 0;
 }
