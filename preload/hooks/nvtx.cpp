@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVTX's ranges and marks become annotations. The NVTX inside a program loads the library that
-// NVTX_INJECTION64_PATH names at the first use of NVTX and calls its InitializeInjectionNvtx2;
-// every library of the process with NVTX in it does so for itself.
+// NVTX_INJECTION64_PATH names at the first use of NVTX and calls its InitializeInjectionNvtx2, for
+// an extension of NVTX its InitializeInjectionNvtxExtension; every library of the process with NVTX
+// in it does so for itself.
 //
 // - Another tool that had the variable is named in GPUMEMTRACE_NVTX_CHAIN. It is initialised first;
 //   its callbacks are called after ours, its handles, range ids and nesting levels are what the
@@ -19,12 +20,15 @@
 #include "preload/base/message.hpp"
 #include "preload/hooks/nvtx_abi.hpp"
 #include "preload/hooks/nvtx_handles.hpp"
+#include "preload/hooks/nvtx_schemas.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/real_dlsym.hpp"
 #include "preload/session/annotations.hpp"
 
 extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtx2(
     gpumemtrace::preload::nvtx::GetExportTable get_export_table);
+extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtxExtension(
+    gpumemtrace::preload::nvtx::ExtensionModule* module);
 
 namespace gpumemtrace::preload::nvtx {
 namespace {
@@ -33,10 +37,13 @@ using trace::AnnotationOperation;
 
 // Index of a callback in our tables, by its module and its id.
 constexpr std::size_t kMostIds = 16;
-constexpr std::size_t kHookCount = 2 * kMostIds;
+constexpr std::size_t kHookCount = 3 * kMostIds;
 constexpr std::size_t index_of(Core id) noexcept { return static_cast<std::size_t>(id); }
 constexpr std::size_t index_of(Core2 id) noexcept {
   return kMostIds + static_cast<std::size_t>(id);
+}
+constexpr std::size_t index_of(Payload id) noexcept {
+  return 2 * kMostIds + static_cast<std::size_t>(id);
 }
 
 // The other tool's functions.
@@ -99,14 +106,22 @@ class MessageText {
 };
 
 void record(AnnotationOperation operation, std::string_view name, const void* domain = nullptr,
-            std::uint64_t value = 0) noexcept {
+            std::uint64_t value = 0, const Communicator& communicator = {}) noexcept {
   Annotation annotation;
   annotation.operation = operation;
   annotation.source = trace::AnnotationSource::kNvtx;
   annotation.value = value;
   annotation.name = name;
   annotation.domain = text_of_handle(domain);
+  annotation.communicator = communicator;
   annotate(annotation);
+}
+
+Communicator communicator_of(const void* domain, const EventAttributes* event) noexcept {
+  if (event == nullptr || event->size < sizeof *event) return {};
+  if (event->payload_type != kExtendedPayload || event->payload_count < 0) return {};
+  return communicator_of(domain, reinterpret_cast<const PayloadData*>(event->payload),
+                         static_cast<std::size_t>(event->payload_count));
 }
 
 // Depth of the calling thread's ranges, for each domain in the order of first use.
@@ -195,7 +210,8 @@ void domain_range_end(const void* domain, std::uint64_t id) {
 }
 
 int domain_range_push(const void* domain, const EventAttributes* event) {
-  record(AnnotationOperation::kPush, MessageText(event).text(), domain);
+  record(AnnotationOperation::kPush, MessageText(event).text(), domain, 0,
+         communicator_of(domain, event));
   return call_chained(Core2::kDomainRangePushEx, enter(domain), domain, event);
 }
 
@@ -214,6 +230,24 @@ template <Core2 kId, class Text>
 const void* register_string(const void* domain, Text text) {
   const void* const theirs = call_chained<const void*>(kId, nullptr, domain, text);
   return remember_text(theirs, MessageText(text).text());
+}
+
+std::uint64_t register_schema(const void* domain, const SchemaAttributes* attributes) {
+  const auto theirs = call_chained<std::uint64_t>(Payload::kSchemaRegister, 0, domain, attributes);
+  if (attributes == nullptr || (attributes->set_members & kSchemaHasId) == 0) return theirs;
+  remember_schema(domain, attributes->id, *attributes);
+  return theirs == 0 ? attributes->id : theirs;
+}
+
+// The program may have put a name of the range into the structures, in any form.
+int range_push_payload(const void* domain, const PayloadData* structures, std::size_t count) {
+  record(AnnotationOperation::kPush, {}, domain, 0, communicator_of(domain, structures, count));
+  return call_chained(Payload::kRangePush, enter(domain), domain, structures, count);
+}
+
+int range_pop_payload(const void* domain, const PayloadData* structures, std::size_t count) {
+  record(AnnotationOperation::kPop, {}, domain, 0, communicator_of(domain, structures, count));
+  return call_chained(Payload::kRangePop, leave(domain), domain, structures, count);
 }
 
 // --- Setting them
@@ -311,25 +345,32 @@ bool is_preloaded() noexcept {
   return program != nullptr && real_dlsym(program, "gpumemtrace_step") != nullptr;
 }
 
-// True if the other tool is there and wants to run.
-bool start_other_tool(GetExportTable get_export_table) noexcept {
+// A function of the other tool; nullptr if there is no such tool or function.
+void* function_of_other_tool(const char* name, bool is_required) noexcept {
   const std::string_view path = environment("GPUMEMTRACE_NVTX_CHAIN");
-  if (path.empty()) return false;
+  if (path.empty()) return nullptr;
   static constinit std::atomic<bool> failure_said = false;
   void* const library = libc_dlopen(path.data(), RTLD_LAZY);
-  void* const initialize =
-      library == nullptr ? nullptr : real_dlsym(library, "InitializeInjectionNvtx2");
-  if (initialize == nullptr) {
-    if (!failure_said.exchange(true)) {
-      message(
-          Line() << "the NVTX tool " << path << " of GPUMEMTRACE_NVTX_CHAIN "
-                 << (library == nullptr ? "cannot be loaded" : "has no InitializeInjectionNvtx2")
-                 << "; it gets no ranges. Correct or unset the variable.");
+  void* const function = library == nullptr ? nullptr : real_dlsym(library, name);
+  if (function == nullptr && is_required && !failure_said.exchange(true)) {
+    Line line;
+    line << "the NVTX tool " << path << " of GPUMEMTRACE_NVTX_CHAIN ";
+    if (library == nullptr) {
+      line << "cannot be loaded";
+    } else {
+      line << "has no " << name;
     }
-    return false;
+    message(line << "; it gets no ranges. Correct or unset the variable.");
   }
-  const auto function = reinterpret_cast<InitializeInjection>(initialize);
-  return function != &InitializeInjectionNvtx2 && function(get_export_table) != 0;
+  return function;
+}
+
+// True if the other tool is there and wants to run.
+bool start_other_tool(GetExportTable get_export_table) noexcept {
+  const auto function = reinterpret_cast<InitializeInjection>(
+      function_of_other_tool("InitializeInjectionNvtx2", true));
+  return function != nullptr && function != &InitializeInjectionNvtx2 &&
+         function(get_export_table) != 0;
 }
 
 int initialize(GetExportTable get_export_table) noexcept {
@@ -342,10 +383,50 @@ int initialize(GetExportTable get_export_table) noexcept {
   return ours || other ? 1 : 0;
 }
 
+// The answer of the other tool. One that has no part in extensions leaves every slot empty, which
+// is as if it were not asked.
+int start_other_extension(ExtensionModule& module) noexcept {
+  const auto function = reinterpret_cast<InitializeExtension>(
+      function_of_other_tool("InitializeInjectionNvtxExtension", false));
+  if (function == nullptr || function == &InitializeInjectionNvtxExtension) return 1;
+  return function(&module);
+}
+
+void install_extension(const ExtensionSegment& segment, bool other) noexcept {
+  const auto set = [&](Payload id, auto* ours) {
+    const auto number = static_cast<std::size_t>(id);
+    if (number >= segment.slot_count) return;
+    Function& slot = segment.slots[number];
+    const auto function = reinterpret_cast<Function>(ours);
+    if (other && slot != nullptr && slot != function) {
+      chained[index_of(id)].store(slot, std::memory_order_relaxed);  // only the pointer is read
+    }
+    slot = function;
+  };
+  set(Payload::kSchemaRegister, &register_schema);
+  set(Payload::kRangePush, &range_push_payload);
+  set(Payload::kRangePop, &range_pop_payload);
+}
+
+int initialize_extension(ExtensionModule& module) noexcept {
+  const int other = start_other_extension(module);
+  const bool is_ours = module.module_id == kPayloadModule && module.segment_count != 0;
+  if (!is_ours || !is_preloaded()) return other;
+  ExtensionSegment& segment = module.segments[0];
+  for (std::size_t i = 0; other == 0 && i < segment.slot_count; ++i) segment.slots[i] = nullptr;
+  install_extension(segment, other != 0);
+  return 1;
+}
+
 }  // namespace
 }  // namespace gpumemtrace::preload::nvtx
 
 int InitializeInjectionNvtx2(gpumemtrace::preload::nvtx::GetExportTable get_export_table) {
   const gpumemtrace::preload::ErrnoKeeper errno_keeper;
   return get_export_table == nullptr ? 0 : gpumemtrace::preload::nvtx::initialize(get_export_table);
+}
+
+int InitializeInjectionNvtxExtension(gpumemtrace::preload::nvtx::ExtensionModule* module) {
+  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
+  return module == nullptr ? 0 : gpumemtrace::preload::nvtx::initialize_extension(*module);
 }

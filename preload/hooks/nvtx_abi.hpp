@@ -70,10 +70,76 @@ struct EventAttributes {
   std::int32_t color_type;
   std::uint32_t color;
   std::int32_t payload_type;
-  std::int32_t reserved;
+  std::int32_t payload_count;  // structures of an extended payload
   std::uint64_t payload;
   Message message_type;
   const void* message;  // text, or the handle of a registered one
+};
+
+// The payload extension: structures that a program gives with its events, and functions in slots
+// that a tool fills.
+inline constexpr std::uint16_t kPayloadModule = 2;
+// EventAttributes::payload_type if `payload` points to an array of PayloadData.
+inline constexpr std::int32_t kExtendedPayload = static_cast<std::int32_t>(0xdfbd0009);
+
+enum class Payload : unsigned { kSchemaRegister = 0, kRangePush = 3, kRangePop = 4 };
+
+struct ExtensionSegment {
+  std::size_t id;
+  std::size_t slot_count;
+  Function* slots;  // by function id; nullptr until a tool sets it
+};
+
+struct ExtensionModule {
+  std::uint16_t version;
+  std::uint16_t struct_size;
+  std::uint16_t module_id;
+  std::uint16_t compatibility_id;
+  std::size_t segment_count;
+  ExtensionSegment* segments;
+  Function get_export_function;
+  const void* type_sizes;
+};
+
+using InitializeExtension = int (*)(ExtensionModule* module);
+
+struct PayloadData {
+  std::uint64_t schema;
+  std::size_t bytes;
+  const void* content;
+};
+
+enum class EntryType : std::uint64_t { kInt = 5, kUint64 = 18 };
+
+// A field of a structure.
+struct SchemaEntry {
+  std::uint64_t flags;  // 0: the value itself
+  EntryType type;
+  const char* name;
+  const char* description;
+  std::uint64_t array_or_union;
+  std::uint64_t offset;  // in bytes; 0 also if the program leaves it to the tool
+  const void* semantics;
+  const void* reserved;
+};
+
+inline constexpr std::uint64_t kStaticSchema = 1;
+// Bits of SchemaAttributes::set_members.
+inline constexpr std::uint64_t kSchemaHasType = 1 << 2;
+inline constexpr std::uint64_t kSchemaHasEntries = 1 << 4;
+inline constexpr std::uint64_t kSchemaHasEntryCount = 1 << 5;
+inline constexpr std::uint64_t kSchemaHasId = 1 << 8;
+
+struct SchemaAttributes {
+  std::uint64_t set_members;
+  const char* name;
+  std::uint64_t type;
+  std::uint64_t flags;
+  const SchemaEntry* entries;
+  std::size_t entry_count;
+  std::size_t static_bytes;
+  std::size_t pack_align;
+  std::uint64_t id;
 };
 
 // Result of push and pop if the tool does not follow the nesting.

@@ -52,6 +52,10 @@ void annotate(const Annotation& given) noexcept {
     annotation.name = name;
     annotation.domain = domain;
     annotation.source = given.source;
+    annotation.communicator = given.communicator.hash;
+    annotation.ranks = given.communicator.ranks;
+    annotation.rank = given.communicator.rank;
+    annotation.cuda_device = given.communicator.cuda_device;
   });
 }
 

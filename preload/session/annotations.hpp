@@ -11,12 +11,21 @@
 
 namespace gpumemtrace::preload {
 
+// The communicator that a range of NCCL is about, as NCCL says.
+struct Communicator {
+  std::uint64_t hash = 0;         // the same for all its ranks; 0 = not told
+  std::uint32_t ranks = 0;        // 0 = not told
+  std::int32_t rank = -1;         // -1 = not told
+  std::int32_t cuda_device = -1;  // -1 = not told
+};
+
 struct Annotation {
   trace::AnnotationOperation operation = trace::AnnotationOperation::kMark;
   trace::AnnotationSource source = trace::AnnotationSource::kUnknown;
   std::uint64_t value = 0;
   std::string_view name;    // empty = none
   std::string_view domain;  // empty = the default one
+  Communicator communicator;
 };
 
 // A storage of the framework that is alive.

@@ -116,7 +116,7 @@ class Library(support.EndToEnd):
             | cupti_functions()
             | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlclose", "dlsym", "dlvsym"}
             | {f"gpumemtrace_{name}" for name in PROGRAM_API}
-            | {"InitializeInjectionNvtx2"},
+            | {"InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension"},
         )
 
     def test_runs_on_old_systems(self):

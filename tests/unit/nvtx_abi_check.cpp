@@ -5,6 +5,9 @@
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
+#if __has_include(<nvtx3/nvToolsExtPayload.h>)
+#include <nvtx3/nvToolsExtPayload.h>
+#endif
 
 namespace {
 
@@ -57,8 +60,48 @@ GPUMEMTRACE_MEMBER(VersionInfo, set_injection_version, NvtxExportTableVersionInf
                    SetInjectionNvtxVersion);
 static_assert(sizeof(ours::EventAttributes) == sizeof(nvtxEventAttributes_t));
 GPUMEMTRACE_MEMBER(EventAttributes, size, nvtxEventAttributes_t, size);
+GPUMEMTRACE_MEMBER(EventAttributes, payload_type, nvtxEventAttributes_t, payloadType);
+GPUMEMTRACE_MEMBER(EventAttributes, payload_count, nvtxEventAttributes_t, reserved0);
+GPUMEMTRACE_MEMBER(EventAttributes, payload, nvtxEventAttributes_t, payload);
 GPUMEMTRACE_MEMBER(EventAttributes, message_type, nvtxEventAttributes_t, messageType);
 GPUMEMTRACE_MEMBER(EventAttributes, message, nvtxEventAttributes_t, message);
+
+// Older toolkits have other names for the same.
+#ifdef NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE
+GPUMEMTRACE_SAME(ours::kPayloadModule, NVTX_EXT_PAYLOAD_MODULEID);
+GPUMEMTRACE_SAME(ours::kExtendedPayload, NVTX_PAYLOAD_TYPE_EXT);
+GPUMEMTRACE_SAME(ours::Payload::kSchemaRegister, NVTX3EXT_CBID_nvtxPayloadSchemaRegister);
+GPUMEMTRACE_SAME(ours::Payload::kRangePush, NVTX3EXT_CBID_nvtxRangePushPayload);
+GPUMEMTRACE_SAME(ours::Payload::kRangePop, NVTX3EXT_CBID_nvtxRangePopPayload);
+GPUMEMTRACE_SAME(ours::EntryType::kInt, NVTX_PAYLOAD_ENTRY_TYPE_INT);
+GPUMEMTRACE_SAME(ours::EntryType::kUint64, NVTX_PAYLOAD_ENTRY_TYPE_UINT64);
+GPUMEMTRACE_SAME(ours::kStaticSchema, NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+GPUMEMTRACE_SAME(ours::kSchemaHasType, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE);
+GPUMEMTRACE_SAME(ours::kSchemaHasEntries, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES);
+GPUMEMTRACE_SAME(ours::kSchemaHasEntryCount, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES);
+GPUMEMTRACE_SAME(ours::kSchemaHasId, NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID);
+
+static_assert(sizeof(ours::ExtensionSegment) == sizeof(nvtxExtModuleSegment_t));
+GPUMEMTRACE_MEMBER(ExtensionSegment, slot_count, nvtxExtModuleSegment_t, slotCount);
+GPUMEMTRACE_MEMBER(ExtensionSegment, slots, nvtxExtModuleSegment_t, functionSlots);
+static_assert(sizeof(ours::ExtensionModule) == sizeof(nvtxExtModuleInfo_t));
+GPUMEMTRACE_MEMBER(ExtensionModule, module_id, nvtxExtModuleInfo_t, moduleId);
+GPUMEMTRACE_MEMBER(ExtensionModule, segment_count, nvtxExtModuleInfo_t, segmentsCount);
+GPUMEMTRACE_MEMBER(ExtensionModule, segments, nvtxExtModuleInfo_t, segments);
+static_assert(sizeof(ours::PayloadData) == sizeof(nvtxPayloadData_t));
+GPUMEMTRACE_MEMBER(PayloadData, bytes, nvtxPayloadData_t, size);
+GPUMEMTRACE_MEMBER(PayloadData, content, nvtxPayloadData_t, payload);
+static_assert(sizeof(ours::SchemaEntry) == sizeof(nvtxPayloadSchemaEntry_t));
+GPUMEMTRACE_MEMBER(SchemaEntry, flags, nvtxPayloadSchemaEntry_t, flags);
+GPUMEMTRACE_MEMBER(SchemaEntry, type, nvtxPayloadSchemaEntry_t, type);
+GPUMEMTRACE_MEMBER(SchemaEntry, name, nvtxPayloadSchemaEntry_t, name);
+GPUMEMTRACE_MEMBER(SchemaEntry, offset, nvtxPayloadSchemaEntry_t, offset);
+GPUMEMTRACE_MEMBER(SchemaAttributes, set_members, nvtxPayloadSchemaAttr_t, fieldMask);
+GPUMEMTRACE_MEMBER(SchemaAttributes, type, nvtxPayloadSchemaAttr_t, type);
+GPUMEMTRACE_MEMBER(SchemaAttributes, entries, nvtxPayloadSchemaAttr_t, entries);
+GPUMEMTRACE_MEMBER(SchemaAttributes, entry_count, nvtxPayloadSchemaAttr_t, numEntries);
+GPUMEMTRACE_MEMBER(SchemaAttributes, id, nvtxPayloadSchemaAttr_t, schemaId);
+#endif
 
 }  // namespace
 #endif

@@ -3,6 +3,7 @@
 // and prints at the end which of its functions were called. With NVTX_TOOL_REFUSES set it sets a
 // callback and then says that it does not want to run.
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,7 @@ int pop() {
   ++pops;
   return --level;
 }
+int pop_payload(const void*, const abi::PayloadData*, std::size_t) { return pop(); }
 std::uint64_t start(const abi::EventAttributes*) { return 1000; }
 void end(std::uint64_t id) {
   if (id == 1000) ++ends;
@@ -72,4 +74,12 @@ extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtx2(
   set(core, abi::Core::kRangeEnd, &end);
   set(core2, abi::Core2::kDomainRegisterStringA, &register_string);
   return 1;
+}
+
+extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtxExtension(
+    abi::ExtensionModule* module) {
+  if (module->module_id != abi::kPayloadModule) return 0;
+  const auto id = static_cast<std::size_t>(abi::Payload::kRangePop);
+  module->segments[0].slots[id] = reinterpret_cast<abi::Function>(&pop_payload);
+  return std::getenv("NVTX_TOOL_REFUSES") == nullptr ? 1 : 0;
 }

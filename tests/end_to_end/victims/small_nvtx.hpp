@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// As much of an NVTX client as nvtx_ranges.cpp needs, for machines without the toolkit: finds the
-// tool as NVTX 3 does and gives it function tables. `kShort` clients are older: they have fewer
-// functions.
+// As much of an NVTX client as nvtx_ranges.cpp and nccl.cpp need, for machines without the toolkit:
+// finds the tool as NVTX 3 does and gives it function tables and the payload extension's slots.
+// `kShort` clients are older: they have fewer functions.
 #pragma once
 
 #include <dlfcn.h>
@@ -43,6 +43,24 @@ inline const void* get_export_table(std::uint32_t id) {
   return id == abi::kCallbacksTable ? &callbacks : nullptr;
 }
 
+inline abi::Function payload_slots[16];
+
+// Without a tool that takes part, and where a tool sets nothing, calls go nowhere.
+inline void initialize_payload(void* library) {
+  void* const found =
+      library == nullptr ? nullptr : dlsym(library, "InitializeInjectionNvtxExtension");
+  if (found == nullptr) return;
+  abi::ExtensionSegment segment = {0, std::size(payload_slots), payload_slots};
+  abi::ExtensionModule module = {};
+  module.version = 3;
+  module.struct_size = sizeof module;
+  module.module_id = abi::kPayloadModule;
+  module.segment_count = 1;
+  module.segments = &segment;
+  if (reinterpret_cast<abi::InitializeExtension>(found)(&module) != 0) return;
+  for (abi::Function& slot : payload_slots) slot = nullptr;
+}
+
 // Ends as NVTX does: without a tool, and where a tool set nothing, calls go nowhere.
 inline void initialize() {
   for (std::size_t i = 1; i < std::size(core); ++i) {
@@ -60,6 +78,7 @@ inline void initialize() {
     if (!runs || core[i] == &before_any_tool) core[i] = nullptr;
     if (!runs || core2[i] == &before_any_tool) core2[i] = nullptr;
   }
+  initialize_payload(library);
 }
 
 template <class Result, class... A>
@@ -73,6 +92,7 @@ void call_void(abi::Function function, A... a) {
 }
 inline abi::Function at(abi::Core id) { return core[static_cast<unsigned>(id)]; }
 inline abi::Function at(abi::Core2 id) { return core2[static_cast<unsigned>(id)]; }
+inline abi::Function at(abi::Payload id) { return payload_slots[static_cast<unsigned>(id)]; }
 
 }  // namespace gpumemtrace::victims::small_nvtx
 
@@ -89,7 +109,9 @@ struct nvtxEventAttributes_t {
   std::uint32_t color;
   std::int32_t payloadType;
   std::int32_t reserved0;
-  std::uint64_t payload;
+  union {
+    std::uint64_t ullValue;
+  } payload;
   std::int32_t messageType;
   union {
     const char* ascii;
@@ -102,6 +124,45 @@ inline constexpr std::int32_t NVTX_MESSAGE_TYPE_ASCII = 1;
 inline constexpr std::int32_t NVTX_MESSAGE_TYPE_REGISTERED = 3;
 
 namespace small = gpumemtrace::victims::small_nvtx;
+
+inline constexpr std::int32_t NVTX_PAYLOAD_TYPE_EXT = small::abi::kExtendedPayload;
+inline constexpr std::uint64_t NVTX_PAYLOAD_ENTRY_TYPE_INT = 5;
+inline constexpr std::uint64_t NVTX_PAYLOAD_ENTRY_TYPE_UINT64 = 18;
+inline constexpr std::uint64_t NVTX_PAYLOAD_ENTRY_TYPE_SIZE = 22;
+inline constexpr std::uint64_t NVTX_PAYLOAD_SCHEMA_TYPE_STATIC = 1;
+inline constexpr std::uint64_t NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE = 1 << 2;
+inline constexpr std::uint64_t NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES = 1 << 4;
+inline constexpr std::uint64_t NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES = 1 << 5;
+inline constexpr std::uint64_t NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE = 1 << 6;
+inline constexpr std::uint64_t NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID = 1 << 8;
+
+struct nvtxPayloadData_t {
+  std::uint64_t schemaId;
+  std::size_t size;
+  const void* payload;
+};
+struct nvtxPayloadSchemaEntry_t {
+  std::uint64_t flags;
+  std::uint64_t type;
+  const char* name;
+  const char* description;
+  std::uint64_t arrayOrUnionDetail;
+  std::uint64_t offset;
+  const void* semantics;
+  const void* reserved;
+};
+struct nvtxPayloadSchemaAttr_t {
+  std::uint64_t fieldMask;
+  const char* name;
+  std::uint64_t type;
+  std::uint64_t flags;
+  const nvtxPayloadSchemaEntry_t* entries;
+  std::size_t numEntries;
+  std::size_t payloadStaticSize;
+  std::size_t packAlign;
+  std::uint64_t schemaId;
+  void* extension;
+};
 
 inline void nvtxInitialize(const void*) { small::initialize(); }
 inline void nvtxMarkA(const char* text) {
@@ -132,4 +193,13 @@ inline int nvtxDomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttri
 }
 inline int nvtxDomainRangePop(nvtxDomainHandle_t domain) {
   return small::call(small::at(small::abi::Core2::kDomainRangePop), -2, domain);
+}
+inline std::uint64_t nvtxPayloadSchemaRegister(nvtxDomainHandle_t domain,
+                                               const nvtxPayloadSchemaAttr_t* schema) {
+  return small::call(small::at(small::abi::Payload::kSchemaRegister), std::uint64_t{0}, domain,
+                     schema);
+}
+inline int nvtxRangePopPayload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* payload,
+                               std::size_t count) {
+  return small::call(small::at(small::abi::Payload::kRangePop), -2, domain, payload, count);
 }

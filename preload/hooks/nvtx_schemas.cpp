@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/hooks/nvtx_schemas.hpp"
+
+#include <string.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "preload/hooks/nvtx_handles.hpp"
+
+namespace gpumemtrace::preload::nvtx {
+namespace {
+
+enum class Member : unsigned { kHash, kRanks, kRank, kCudaDevice };
+
+struct MemberName {
+  std::string_view name;
+  EntryType type;
+  Member member;
+};
+// NCCL 2.18 to 2.30 have these names.
+constexpr MemberName kMembers[] = {
+    {"NCCL communicator ID", EntryType::kUint64, Member::kHash},
+    {"No. of ranks", EntryType::kInt, Member::kRanks},
+    {"No. of devices", EntryType::kInt, Member::kRanks},  // ncclCommInitAll makes a rank a device
+    {"Rank", EntryType::kInt, Member::kRank},
+    {"CUDA device", EntryType::kInt, Member::kCudaDevice},
+};
+
+// Offset of each member in a structure. 16 bits a member hold offset + 1; 0 = no such member.
+class Layout {
+ public:
+  explicit constexpr Layout(std::uint64_t bits = 0) noexcept : bits_(bits) {}
+  std::uint64_t bits() const noexcept { return bits_; }
+
+  void set(Member member, std::uint64_t offset) noexcept {
+    bits_ &= ~(kMask << shift(member));
+    bits_ |= (offset + 1) << shift(member);
+  }
+
+  template <class T>
+  void read(Member member, const PayloadData& from, T& value) const noexcept {
+    const std::uint64_t place = bits_ >> shift(member) & kMask;
+    if (place == 0 || from.bytes < place - 1 + sizeof value) return;
+    memcpy(&value, static_cast<const char*>(from.content) + (place - 1), sizeof value);
+  }
+
+  static constexpr std::uint64_t kMaxOffset = 0xfffe;
+
+ private:
+  static constexpr std::uint64_t kMask = 0xffff;
+  static constexpr unsigned shift(Member member) noexcept {
+    return 16 * static_cast<unsigned>(member);
+  }
+
+  std::uint64_t bits_;
+};
+
+Layout layout_of(const SchemaAttributes& attributes) noexcept {
+  Layout layout;
+  for (std::size_t i = 0; i < attributes.entry_count; ++i) {
+    const SchemaEntry& entry = attributes.entries[i];
+    const bool has_offset = i == 0 || entry.offset != 0;
+    if (entry.name == nullptr || entry.flags != 0 || !has_offset) continue;
+    if (entry.offset > Layout::kMaxOffset) continue;
+    for (const MemberName& known : kMembers) {
+      if (known.type == entry.type && known.name == entry.name) {
+        layout.set(known.member, entry.offset);
+      }
+    }
+  }
+  return layout;
+}
+
+// A copy of NCCL has some 20 schemas.
+constexpr std::size_t kSlots = 256;
+struct Slot {
+  std::atomic<std::uint64_t> key;
+  std::atomic<std::uint64_t> layout;
+};
+constinit Slot slots[kSlots] = {};
+
+// Ids of schemas are unique within a domain.
+std::uint64_t key_of(const void* domain, std::uint64_t id) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(domain) ^ id * 0x9e3779b97f4a7c15ull) | 1;
+}
+
+// The key's slot; a new one if there is none and `add` is set. nullptr if none is found or free.
+Slot* find_slot(std::uint64_t key, bool add) noexcept {
+  const std::size_t first = key * 0x9e3779b97f4a7c15ull >> 32;
+  for (std::size_t probe = 0; probe < kSlots; ++probe) {
+    Slot& slot = slots[(first + probe) % kSlots];
+    // Relaxed, here and below: each value is complete in itself.
+    std::uint64_t present = slot.key.load(std::memory_order_relaxed);
+    if (present == 0 && add &&
+        slot.key.compare_exchange_strong(present, key, std::memory_order_relaxed)) {
+      return &slot;
+    }
+    if (present == key) return &slot;
+    if (present == 0) return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void remember_schema(const void* domain, std::uint64_t id,
+                     const SchemaAttributes& attributes) noexcept {
+  constexpr std::uint64_t kNeeded = kSchemaHasType | kSchemaHasEntries | kSchemaHasEntryCount;
+  if ((attributes.set_members & kNeeded) != kNeeded || attributes.type != kStaticSchema) return;
+  if (attributes.entries == nullptr || text_of_handle(domain) != "NCCL") return;
+  const Layout layout = layout_of(attributes);
+  if (layout.bits() == 0) return;
+  Slot* const slot = find_slot(key_of(domain, id), true);
+  if (slot != nullptr) slot->layout.store(layout.bits(), std::memory_order_relaxed);
+}
+
+Communicator communicator_of(const void* domain, const PayloadData* structures,
+                             std::size_t count) noexcept {
+  Communicator communicator;
+  if (structures == nullptr) return communicator;
+  for (std::size_t i = 0; i < count; ++i) {
+    const PayloadData& from = structures[i];
+    const Slot* const slot = find_slot(key_of(domain, from.schema), false);
+    if (slot == nullptr || from.content == nullptr) continue;
+    const Layout layout(slot->layout.load(std::memory_order_relaxed));
+    layout.read(Member::kHash, from, communicator.hash);
+    layout.read(Member::kRanks, from, communicator.ranks);
+    layout.read(Member::kRank, from, communicator.rank);
+    layout.read(Member::kCudaDevice, from, communicator.cuda_device);
+  }
+  return communicator;
+}
+
+}  // namespace gpumemtrace::preload::nvtx
