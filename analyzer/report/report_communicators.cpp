@@ -1,26 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of NCCL, by communicator: communicators[].
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-using Threads = std::vector<const NcclOwner*>;
+using Communicators = std::map<const NcclThread*, std::size_t>;
 
-// Each communicator starts a thread that allocates when ranks are connected. The system numbers
-// threads in the order in which they start. So the threads belong to the communicators in their
-// order, if there are as many; else it is not known which one a thread belongs to.
-Threads threads_of(const NcclMemory& nccl) {
-  Threads threads;
-  for (const auto& [thread_id, thread] : nccl.threads()) threads.push_back(&thread);
-  if (threads.size() != nccl.communicators().size()) return {};
-  for (std::size_t i = 0; i < threads.size(); ++i) {
-    if (threads[i]->time < nccl.communicators()[i].time) return {};
+// Each communicator starts a thread that allocates when ranks are connected, and the system numbers
+// threads in the order in which they start. So threads that no range tells about belong to the
+// remaining communicators in their order, if there are as many.
+Communicators by_order_of_start(const NcclMemory& nccl) {
+  if (!nccl.knows_all()) return {};
+  const std::vector<NcclCommunicator>& all = nccl.communicators();
+  std::vector<bool> is_served(all.size());
+  std::vector<const NcclThread*> threads;
+  for (const auto& [thread_id, thread] : nccl.threads()) {
+    if (thread.serves_several) continue;
+    if (thread.communicator && all[*thread.communicator].is_made) {
+      is_served[*thread.communicator] = true;
+    } else {
+      threads.push_back(&thread);
+    }
   }
-  return threads;
+  Communicators found;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (is_served[i]) continue;
+    if (next == threads.size() || threads[next]->time < all[i].time) return {};
+    found.emplace(threads[next++], i);
+  }
+  return next == threads.size() ? found : Communicators{};
 }
 
 void add_use(const NcclMemory& nccl, std::int32_t device, const NcclOwner& owner,
@@ -44,30 +60,37 @@ std::set<std::int32_t> devices_of(const NcclMemory& nccl) {
 
 rows::Communicator communicator_row(const ReportContext& context, const ReportProcess& process,
                                     std::int32_t device, std::size_t number) {
-  const NcclOwner& owner = process.model().memory().nccl.communicators()[number];
+  const NcclCommunicator& communicator = process.model().memory().nccl.communicators()[number];
   auto row = context.row_on<rows::Communicator>(process, device);
   row.id = process.id + ":nccl" + std::to_string(number + 1);
-  if (owner.site == CallSite{}) return row;
-  const Identity identity = context.identity_of_site(process, owner.site);
+  if (communicator.ranks != 0) row.ranks = communicator.ranks;
+  if (communicator.rank >= 0) row.rank = static_cast<std::uint64_t>(communicator.rank);
+  if (communicator.site == CallSite{}) return row;
+  const Identity identity = context.identity_of_site(process, communicator.site);
   row.made_at = site_row(identity);
   row.stack = rows::text_or_none(identity.stack);
   return row;
 }
 
 void add_device(const ReportContext& context, const ReportProcess& process, std::int32_t device,
-                std::vector<rows::Communicator>& list) {
+                const Communicators& by_order, std::vector<rows::Communicator>& list) {
   const NcclMemory& nccl = process.model().memory().nccl;
-  const Threads threads = threads_of(nccl);
+  std::vector<rows::Communicator> rows;
   for (std::size_t i = 0; i < nccl.communicators().size(); ++i) {
-    rows::Communicator row = communicator_row(context, process, device, i);
-    add_use(nccl, device, nccl.communicators()[i], row);
-    if (!threads.empty()) add_use(nccl, device, *threads[i], row);
+    rows.push_back(communicator_row(context, process, device, i));
+    add_use(nccl, device, nccl.communicators()[i], rows.back());
+  }
+  auto rest = context.row_on<rows::Communicator>(process, device);
+  for (const auto& [thread_id, thread] : nccl.threads()) {
+    std::optional<std::size_t> communicator = nccl.communicator_of(thread, device);
+    const auto ordered = by_order.find(&thread);
+    if (!communicator && ordered != by_order.end()) communicator = ordered->second;
+    add_use(nccl, device, thread, communicator ? rows[*communicator] : rest);
+  }
+  rows.push_back(std::move(rest));
+  for (rows::Communicator& row : rows) {
     if (row.allocations != 0) list.push_back(std::move(row));
   }
-  if (!threads.empty()) return;
-  auto rest = context.row_on<rows::Communicator>(process, device);
-  for (const auto& [thread_id, thread] : nccl.threads()) add_use(nccl, device, thread, rest);
-  if (rest.allocations != 0) list.push_back(std::move(rest));
 }
 
 }  // namespace
@@ -75,8 +98,10 @@ void add_device(const ReportContext& context, const ReportProcess& process, std:
 std::vector<rows::Communicator> report_communicators(const ReportContext& context) {
   std::vector<rows::Communicator> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const std::int32_t device : devices_of(process.model().memory().nccl)) {
-      add_device(context, process, device, list);
+    const NcclMemory& nccl = process.model().memory().nccl;
+    const Communicators by_order = by_order_of_start(nccl);
+    for (const std::int32_t device : devices_of(nccl)) {
+      add_device(context, process, device, by_order, list);
     }
   }
   return list;

@@ -142,10 +142,15 @@ struct Communicator : OnDevice {
   std::uint64_t bytes_at_peak = 0;  // when all communicators of the device held most
   std::uint64_t allocations = 0;
   std::optional<Site> made_at;
-  OptionalText stack;  // id of a row of stacks[]
-  OptionalNumber ranks;
+  OptionalText stack;    // id of a row of stacks[]
+  OptionalNumber ranks;  // how many the communicator has
+  OptionalNumber rank;   // that of this process and device among them
 
-  GPUMEMTRACE_FIELDS(process, device, id, bytes, bytes_at_peak, allocations, made_at, stack, ranks)
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, process, device, id, bytes, bytes_at_peak, allocations, made_at, stack,
+                     ranks);
+    v.added("rank", self.rank);
+  }
 };
 
 }  // namespace gpumemtrace::analyzer::rows

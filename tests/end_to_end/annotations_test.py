@@ -214,5 +214,48 @@ class Nvtx(support.EndToEnd):
             self.assert_folder_is_empty()
 
 
+class Nccl(support.EndToEnd):
+    # The first has our client of NVTX, the other NVTX itself, where the toolkit is there.
+    LIBRARIES = [library for library in (support.VICTIMS / folder / "libnccl.so.2"
+                                         for folder in ("nccl", "nccl_real")) if library.exists()]
+
+    def run_ranks(self, library, **variables):
+        for trace in self.traces():
+            trace.unlink()
+        return self.record(support.VICTIMS / "nccl_ranks", library,
+                           NVTX_INJECTION64_PATH=support.LIBRARY, **variables)
+
+    def assert_communicators(self):
+        rows = self.report()["communicators"]
+        self.assertEqual(
+            [(row["id"], row["ranks"], row["rank"], row["bytes"] >> 20, row["allocations"])
+             for row in rows],
+            [("p1:nccl1", 8, 3, 24, 2), ("p1:nccl2", 2, 1, 24, 2), ("p1:nccl3", None, None, 8, 1)])
+
+    def test_communicators_have_their_ranks_and_what_their_threads_take(self):
+        for library in self.LIBRARIES:
+            with self.subTest(library.parent.name):
+                self.run_ranks(library)
+                self.assert_communicators()
+
+    def test_every_range_of_nccl_ends(self):
+        for library in self.LIBRARIES:
+            with self.subTest(library.parent.name):
+                self.run_ranks(library)
+                operations = [row[0] for row in annotations(self.only_trace())]
+                self.assertEqual(operations, ["push", "pop"] * 8)
+
+    def test_another_tool_gets_the_ends_with_payloads(self):
+        for library in self.LIBRARIES:
+            with self.subTest(library.parent.name):
+                result = self.run_ranks(library, GPUMEMTRACE_NVTX_CHAIN=NVTX_TOOL)
+                self.assertIn(b"tool: 0 pushes, 3 pops, 0 ends, 8 registered", result.stdout)
+                self.assert_communicators()
+                result = self.run_ranks(
+                    library, GPUMEMTRACE_NVTX_CHAIN=NVTX_TOOL, NVTX_TOOL_REFUSES=1)
+                self.assertIn(b"tool: 0 pushes, 0 pops, 0 ends, 0 registered", result.stdout)
+                self.assert_communicators()
+
+
 if __name__ == "__main__":
     unittest.main()

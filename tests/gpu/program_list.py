@@ -157,6 +157,7 @@ PROGRAMS = (
     *map(torch_training, TRAININGS),
     torch_ranks("torch_ddp"),
     torch_ranks("torch_fsdp"),
+    torch_ranks("torch_communicators"),
 )
 
 # Measures time, so it runs only when asked for, after everything else and alone.

@@ -12,7 +12,20 @@ constexpr std::uint64_t kNccl = 0x7f0000000000;
 constexpr std::uint32_t kDomain = 1;
 constexpr std::uint32_t kInit = 2;
 constexpr std::uint32_t kReduce = 3;
+constexpr std::uint32_t kInitAll = 4;
+constexpr std::uint32_t kSplit = 5;
+constexpr std::uint32_t kGroupStart = 6;
+constexpr std::uint32_t kGroupEnd = 7;
 constexpr std::uint32_t kMain = 1;
+constexpr std::uint32_t kSecond = 2;  // another thread that calls NCCL
+
+// What NCCL tells with a range or its end.
+struct Told {
+  std::uint64_t hash = 0;
+  std::uint32_t ranks = 0;
+  std::int32_t rank = -1;
+  std::int32_t device = -1;
+};
 
 // Ranks make communicators on the main thread; each has a thread that connects it later.
 class Ranks {
@@ -26,7 +39,12 @@ class Ranks {
     name(kDomain, "NCCL");
     name(kInit, "ncclCommInitRankConfig");
     name(kReduce, "ncclAllReduce");
+    name(kInitAll, "ncclCommInitAll");
+    name(kSplit, "ncclCommSplit");
+    name(kGroupStart, "ncclGroupStart");
+    name(kGroupEnd, "ncclGroupEnd");
     add_thread(trace_, kMain, 100, "python3");
+    add_thread(trace_, kSecond, 101, "python3");
   }
   TraceBuilder& trace() { return trace_; }
 
@@ -35,19 +53,38 @@ class Ranks {
     take(bytes, line, kMain);
     if (is_ended) annotate(AnnotationOperation::kPop, 0);
   }
+  void make(std::uint32_t line, const Told& told) {
+    begin(kInit);
+    take(200 * kMiB, line, kMain);
+    end(told);
+  }
   // A thread of NCCL's that the system numbered so.
   void connect(std::uint64_t thread_id, std::uint64_t bytes = 300 * kMiB) {
-    annotate(AnnotationOperation::kPush, kReduce);
+    begin(kReduce);
+    serve(thread_id, bytes);
+    end();
+  }
+  void serve(std::uint64_t thread_id, std::uint64_t bytes, std::uint32_t device = 0) {
     const auto writer = static_cast<std::uint32_t>(thread_id);
     add_thread(trace_, writer, thread_id, "python3");
-    take(bytes, 0, writer);
-    annotate(AnnotationOperation::kPop, 0);
+    take(bytes, 0, writer, kNccl + 0x10, device);
+  }
+  void begin(std::uint32_t range, const Told& told = {}, std::uint32_t writer = kMain) {
+    annotate(AnnotationOperation::kPush, range, told, writer);
+  }
+  void end(const Told& told = {}, std::uint32_t writer = kMain) {
+    annotate(AnnotationOperation::kPop, 0, told, writer);
+  }
+  void call(std::uint32_t range, const Told& told = {}) {
+    begin(range, told);
+    end();
   }
   std::uint64_t take(std::uint64_t bytes, std::uint32_t stack, std::uint32_t writer,
-                     std::uint64_t caller = kNccl + 0x10) {
+                     std::uint64_t caller = kNccl + 0x10, std::uint32_t device = 0) {
     const std::uint64_t address = next_;
     next_ += bytes + kMiB;
-    allocate_at(trace_, address, bytes, stack, {.writer = writer, .caller = caller});
+    allocate_at(trace_, address, bytes, stack,
+                {.writer = writer, .caller = caller, .context = device + 1});
     return address;
   }
   void free(std::uint64_t address) { trace_.free(address); }
@@ -60,13 +97,18 @@ class Ranks {
     record.id = id;
     trace_.add(record, kMain, text);
   }
-  void annotate(AnnotationOperation operation, std::uint32_t range) {
+  void annotate(AnnotationOperation operation, std::uint32_t range, const Told& told = {},
+                std::uint32_t writer = kMain) {
     Annotation record;
     record.operation = operation;
     record.source = AnnotationSource::kNvtx;
     record.name = range;
     record.domain = kDomain;
-    trace_.add(record, kMain);
+    record.communicator = told.hash;
+    record.ranks = told.ranks;
+    record.rank = told.rank;
+    record.cuda_device = told.device;
+    trace_.add(record, writer);
   }
 
   TraceBuilder trace_;
@@ -103,6 +145,124 @@ TEST_CASE("where threads cannot belong to communicators they are a row without i
   CHECK(rows[1].at("bytes") == 200 * kMiB);
   CHECK(rows[2].at("id").is_null());
   CHECK(rows[2].at("bytes") == 300 * kMiB);
+}
+
+TEST_CASE("a communicator has the ranks that NCCL tells of it", "[unit]") {
+  Ranks ranks;
+  ranks.make(20, {.hash = 7, .ranks = 8, .rank = 3, .device = 0});
+  ranks.begin(kInit, {.hash = 0, .ranks = 4, .rank = 1, .device = 0});  // NCCL 2.24: at the begin
+  ranks.take(200 * kMiB, 21, kMain);
+  ranks.end();
+  ranks.begin(kSplit);
+  ranks.take(200 * kMiB, 22, kMain);
+  ranks.end({.hash = 0, .ranks = 8, .rank = 3, .device = 0});  // those of its parent
+  ranks.make(23);
+  const Json rows = ranks.rows();
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].at("ranks") == 8);
+  CHECK(rows[0].at("rank") == 3);
+  CHECK(rows[1].at("ranks") == 4);
+  CHECK(rows[1].at("rank") == 1);
+  for (const std::size_t untold : {2, 3}) {
+    CHECK(rows[untold].at("ranks").is_null());
+    CHECK(rows[untold].at("rank").is_null());
+  }
+}
+
+TEST_CASE("a thread's memory is for the communicator that a call uses meanwhile", "[unit]") {
+  Ranks ranks;
+  ranks.make(20, {.hash = 7, .ranks = 2, .rank = 0, .device = 0});
+  ranks.make(21, {.hash = 8, .ranks = 2, .rank = 0, .device = 0});
+  ranks.make(22, {.hash = 9, .ranks = 2, .rank = 0, .device = 0});  // never connected
+  ranks.begin(kReduce, {.hash = 8});
+  ranks.serve(52, 30 * kMiB);
+  ranks.take(kMiB, 23, kMain);  // NCCL itself, on the thread that calls it
+  ranks.end();
+  ranks.call(kGroupStart);
+  ranks.call(kReduce, {.hash = 7});
+  ranks.call(kReduce, {.hash = 7});
+  ranks.begin(kGroupEnd);  // carries them out
+  ranks.serve(57, 40 * kMiB);
+  ranks.end();
+  const Json rows = ranks.rows();
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].at("bytes") == 240 * kMiB);
+  CHECK(rows[1].at("bytes") == 231 * kMiB);
+  CHECK(rows[2].at("bytes") == 200 * kMiB);
+}
+
+TEST_CASE("calls of several communicators at once tell nothing of a thread", "[unit]") {
+  Ranks ranks;
+  ranks.make(20, {.hash = 7, .ranks = 2, .rank = 0, .device = 0});
+  ranks.make(21, {.hash = 8, .ranks = 2, .rank = 0, .device = 0});
+  ranks.begin(kReduce, {.hash = 7});
+  ranks.begin(kReduce, {.hash = 8}, kSecond);
+  ranks.serve(52, 30 * kMiB);
+  ranks.end({}, kSecond);
+  ranks.end();
+  ranks.call(kGroupStart);
+  ranks.call(kReduce, {.hash = 7});
+  ranks.call(kReduce, {.hash = 8});
+  ranks.begin(kGroupEnd);
+  ranks.serve(57, 40 * kMiB);
+  ranks.serve(58, 50 * kMiB);
+  ranks.end();
+  const Json rows = ranks.rows();
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[2].at("id").is_null());
+  CHECK(rows[2].at("ranks").is_null());
+  CHECK(rows[2].at("bytes") == 120 * kMiB);
+}
+
+TEST_CASE("the only communicator of a device has all that NCCL allocates there", "[unit]") {
+  Ranks group;  // a process with two devices makes a rank on each, carried out by threads
+  group.trace().context(2, 1);
+  group.call(kGroupStart);
+  for (const std::int32_t device : {0, 1}) {
+    group.begin(kInit);
+    group.end({.ranks = 2, .rank = device, .device = device});
+  }
+  group.begin(kGroupEnd);
+  group.serve(50, 30 * kMiB, 1);
+  group.serve(51, 40 * kMiB, 0);
+  group.serve(52, 50 * kMiB, 0);
+  group.end();
+  Json rows = group.rows();
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("id") == "p1:nccl1");
+  CHECK(rows[0].at("bytes") == 90 * kMiB);
+  CHECK(rows[0].at("rank") == 0);
+  CHECK(rows[1].at("id") == "p1:nccl2");
+  CHECK(rows[1].at("bytes") == 30 * kMiB);
+  CHECK(rows[1].at("rank") == 1);
+
+  Ranks all;
+  all.trace().context(2, 1);
+  all.begin(kInitAll);
+  all.serve(50, 30 * kMiB, 0);
+  all.serve(51, 40 * kMiB, 1);
+  all.end({.hash = 7, .ranks = 2});
+  rows = all.rows();
+  REQUIRE(rows.size() == 2);
+  for (const Json& row : rows) {
+    CHECK(row.at("id") == "p1:nccl1");
+    CHECK(row.at("ranks") == 2);
+    CHECK(row.at("rank").is_null());
+  }
+  CHECK(rows[1].at("bytes") == 40 * kMiB);
+}
+
+TEST_CASE("threads of a communicator from before the recording belong to no other", "[unit]") {
+  Ranks ranks;
+  ranks.make(20, {.hash = 7, .ranks = 2, .rank = 0, .device = 0});
+  ranks.begin(kReduce, {.hash = 99});
+  ranks.serve(52, 30 * kMiB);
+  ranks.end();
+  const Json rows = ranks.rows();
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("bytes") == 200 * kMiB);
+  CHECK(rows[1].at("id").is_null());
+  CHECK(rows[1].at("bytes") == 30 * kMiB);
 }
 
 TEST_CASE("communicators that one line makes again and again are told", "[unit]") {

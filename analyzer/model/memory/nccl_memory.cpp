@@ -2,13 +2,17 @@
 #include "analyzer/model/memory/nccl_memory.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace gpumemtrace::analyzer {
 namespace {
 
 // ncclCommInitRank, ncclCommInitRankConfig, ncclCommInitRankScalable, ncclCommInitAll.
-bool makes_communicator(std::string_view range) {
-  return range.starts_with("ncclCommInit") || range == "ncclCommSplit" || range == "ncclCommShrink";
+bool is_init(std::string_view range) { return range.starts_with("ncclCommInit"); }
+
+// These tell the ranks of the parent: the child's are known later.
+bool makes_child(std::string_view range) {
+  return range == "ncclCommSplit" || range == "ncclCommShrink" || range == "ncclCommGrow";
 }
 
 }  // namespace
@@ -18,23 +22,124 @@ void NcclMemory::annotate(const trace::Annotation& annotation, std::string_view 
   using trace::AnnotationOperation;
   if (annotation.operation == AnnotationOperation::kPop) {
     const auto known = writers_.find(writer);
-    if (known == writers_.end() || known->second.depth == 0) return;
-    Writer& of = known->second;
-    if (annotation.domain != of.domain) return;
-    if (of.depth-- == of.init_depth) of.init_depth = 0;
+    if (known != writers_.end()) end_range(annotation, known->second);
     return;
   }
   if (annotation.operation != AnnotationOperation::kPush || !name.starts_with("nccl")) return;
   Writer& of = writers_[writer];
   of.domain = annotation.domain;
-  ++of.depth;
-  if (!makes_communicator(name)) return;
-  of.init_depth = of.depth;
-  of.communicator = communicators_.size();
-  NcclOwner& made = communicators_.emplace_back();
-  made.is_communicator = true;
-  made.thread_id = of.thread_id;
-  made.time = now;
+  of.calls_nccl = true;
+  of.ranges.push_back(begin_range(annotation, name, of, now));
+}
+
+NcclMemory::Range NcclMemory::begin_range(const trace::Annotation& annotation,
+                                          std::string_view name, Writer& of, std::uint64_t now) {
+  if (name == "ncclGroupStart") {
+    if (of.group.depth == 0) of.group = Group{};
+    ++of.group.depth;
+    return {};
+  }
+  if (name == "ncclGroupEnd") {
+    if (of.group.depth > 0) --of.group.depth;
+    return {.subject = of.group.depth == 0 ? of.group.subject : Subject{}};
+  }
+  Range range;
+  if (is_init(name) || makes_child(name)) {
+    range.makes = true;
+    range.is_init = is_init(name);
+    range.subject = {Subject::Kind::kMade, communicators_.size()};
+    communicators_.emplace_back().time = now;
+    if (range.is_init) describe(communicators_.back(), annotation);
+  } else if (annotation.communicator != 0) {
+    range.subject = {Subject::Kind::kHash, annotation.communicator};
+    const bool may_be_a_child = by_hash_.size() < communicators_.size();
+    if (!by_hash_.contains(annotation.communicator) && !may_be_a_child) knows_all_ = false;
+  }
+  if (of.group.depth > 0) {
+    const bool is_same = of.group.is_empty || of.group.subject == range.subject;
+    of.group.subject = is_same ? range.subject : Subject{};
+    of.group.is_empty = false;
+  }
+  return range;
+}
+
+void NcclMemory::end_range(const trace::Annotation& annotation, Writer& of) {
+  if (of.ranges.empty() || annotation.domain != of.domain) return;
+  const Range range = of.ranges.back();
+  of.ranges.pop_back();
+  if (!range.makes) return;
+  NcclCommunicator& made = communicators_[range.subject.number];
+  made.is_made = true;
+  if (range.is_init) describe(made, annotation);
+}
+
+void NcclMemory::describe(NcclCommunicator& communicator, const trace::Annotation& annotation) {
+  if (annotation.communicator != 0 && communicator.hash == 0) {
+    communicator.hash = annotation.communicator;
+    const auto index = static_cast<std::size_t>(&communicator - communicators_.data());
+    by_hash_.emplace(communicator.hash, index);
+  }
+  if (annotation.ranks == 0) return;
+  communicator.ranks = annotation.ranks;
+  communicator.rank = annotation.rank;
+  communicator.device = annotation.cuda_device;
+}
+
+// Ranks of one communicator on several devices of the process have the same hash.
+std::optional<std::size_t> NcclMemory::find(const Subject& subject, std::int32_t device) const {
+  if (subject.kind == Subject::Kind::kUnknown) return std::nullopt;
+  if (subject.kind == Subject::Kind::kMade) return subject.number;
+  const auto [first, last] = by_hash_.equal_range(subject.number);
+  if (first != last && std::next(first) == last) return first->second;
+  std::optional<std::size_t> found;
+  for (auto candidate = first; candidate != last; ++candidate) {
+    if (communicators_[candidate->second].device != device) continue;
+    if (found) return std::nullopt;
+    found = candidate->second;
+  }
+  return found;
+}
+
+std::optional<std::size_t> NcclMemory::present(const Writer& of, std::int32_t device) const {
+  // Older recorders missed ends of ranges: a range that tells nothing may lie in one that tells.
+  for (auto range = of.ranges.rbegin(); range != of.ranges.rend(); ++range) {
+    if (const auto found = find(range->subject, device)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> NcclMemory::present_elsewhere(std::int32_t device) const {
+  std::optional<std::size_t> found;
+  for (const auto& [writer, of] : writers_) {
+    if (of.ranges.empty()) continue;
+    const auto present = find(of.ranges.back().subject, device);
+    if (!present || (found && found != present)) return std::nullopt;
+    found = present;
+  }
+  return found;
+}
+
+void NcclMemory::note_service(NcclThread& thread, std::int32_t device) {
+  const auto present = present_elsewhere(device);
+  if (!present) return;
+  if (thread.communicator && thread.communicator != present) thread.serves_several = true;
+  thread.communicator = present;
+}
+
+std::optional<std::size_t> NcclMemory::communicator_of(const NcclThread& thread,
+                                                       std::int32_t device) const {
+  const bool is_known = thread.communicator && !thread.serves_several;
+  // A range without an end comes from an older recorder and may have ended long before.
+  if (is_known && communicators_[*thread.communicator].is_made) return thread.communicator;
+  std::optional<std::size_t> only;
+  if (!knows_all_) return only;
+  for (std::size_t i = 0; i < communicators_.size(); ++i) {
+    const std::int32_t on = communicators_[i].device;
+    if (on >= 0 && on != device) continue;
+    if (only) return std::nullopt;
+    only = i;
+  }
+  return only;
 }
 
 void NcclMemory::set_thread(std::uint32_t writer, std::uint64_t thread_id) {
@@ -45,10 +150,11 @@ void NcclMemory::set_thread(std::uint32_t writer, std::uint64_t thread_id) {
 }
 
 NcclOwner& NcclMemory::owner_of(const Live& live) {
-  return live.communicator == 0 ? threads_[live.thread_id] : communicators_[live.communicator - 1];
+  if (live.communicator) return communicators_[*live.communicator];
+  return threads_[live.thread_id];
 }
 
-// What it held at the mark is kept before it changes for the first time after that.
+// Keeps the bytes at the mark before they change for the first time after it.
 void NcclMemory::keep_mark(NcclUse& use, const Device& device) {
   if (use.mark == device.mark) return;
   use.bytes_at_mark = use.bytes;
@@ -58,10 +164,14 @@ void NcclMemory::keep_mark(NcclUse& use, const Device& device) {
 void NcclMemory::allocate(std::uint32_t writer, const CallSite& site, std::int32_t device,
                           std::uint64_t bytes, std::uint64_t now) {
   const Writer& of = writers_[writer];
-  const Live live{bytes, device, of.init_depth == 0 ? 0 : of.communicator + 1, of.thread_id};
+  const Live live{bytes, device, present(of, device), of.thread_id};
   NcclOwner& owner = owner_of(live);
+  if (!live.communicator) {
+    NcclThread& thread = threads_[live.thread_id];
+    if (of.calls_nccl) thread.serves_several = true;
+    note_service(thread, device);
+  }
   if (owner.time == 0) owner.time = now;
-  owner.thread_id = of.thread_id;
   if (owner.site == CallSite{}) owner.site = site;
   Device& on = devices_[device];
   NcclUse& use = owner.uses[device];
