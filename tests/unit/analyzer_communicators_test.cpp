@@ -19,7 +19,7 @@ constexpr std::uint32_t kGroupEnd = 7;
 constexpr std::uint32_t kMain = 1;
 constexpr std::uint32_t kSecond = 2;  // another thread that calls NCCL
 
-// What NCCL tells with a range or its end.
+// The facts that NCCL tells with a range or its end.
 struct Told {
   std::uint64_t hash = 0;
   std::uint32_t ranks = 0;

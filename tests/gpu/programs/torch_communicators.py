@@ -17,7 +17,7 @@ RANKS = 2
 
 def main():
     torch.cuda.set_device(torch_rank.LOCAL_RANK)
-    # Without device_id, so that PyTorch makes each communicator anew and splits none.
+    # Without device_id, so that PyTorch makes each communicator by itself and splits none.
     dist.init_process_group("nccl")
     pair = dist.new_group(list(range(RANKS)))
     alone = [dist.new_group([rank]) for rank in range(RANKS)][torch_rank.RANK]
