@@ -94,7 +94,7 @@ constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) noexcept { return
 // events share a time. A checkpoint's records of compacted calls are no events.
 inline std::uint64_t next_model_time(std::uint64_t now, RecordKind kind,
                                      std::uint64_t ticks) noexcept {
-  const bool stands_for_others = kind >= RecordKind::kTotals && kind <= RecordKind::kRecentFree;
+  const bool stands_for_others = kind >= RecordKind::kDriverTaken && kind <= RecordKind::kCardPoint;
   const std::uint64_t earliest = now + static_cast<std::uint64_t>(!stands_for_others);
   return earliest > ticks ? earliest : ticks;
 }

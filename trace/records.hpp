@@ -336,6 +336,26 @@ enum class PeakScope : std::uint32_t {
   kPoolSamples = 11,  // the sample at which the device's pools held most: pool_used, pool_reserved
 };
 
+// A curve counts all that is in use on a card, or the memory of one process on it.
+enum class CurveOf : std::uint8_t { kCard = 1, kJob = 2 };
+
+// A part of the memory that the driver took by itself. It came with calls of one cause, or the
+// limits of contexts tell it.
+enum class DriverPart : std::uint8_t {
+  kContext = 0,
+  kModules = 1,
+  kGraphs = 2,
+  kLocalMemory = 3,
+  kLocalMemoryOfNewContexts = 4,  // the part of it that came with them
+  kHeap = 5,
+};
+
+enum class DriverMoment : std::uint8_t {
+  kNow = 1,          // at the cut
+  kPeak = 2,         // at the sample that showed most
+  kSinceSample = 3,  // calls since the last sample, whose bytes are not known
+};
+
 // The allocation at the address of a free that the driver refused.
 enum class FreedWhat : std::uint32_t {
   kLiveMemory = 0,   // the address is right, the function is not

@@ -280,8 +280,7 @@ void observe_graphs(const ReportContext& context, const ReportProcess& process,
 
 void observe_instantiated(const ReportContext& context, const ReportProcess& process,
                           std::vector<rows::InstantiatedGraphs>& list) {
-  for (const auto& [ordinal, use] : process.model().driver_use().devices()) {
-    const GraphUse& graphs = use.graphs;
+  for (const auto& [ordinal, graphs] : process.model().graph_use().devices()) {
     if (graphs.instantiated == 0) continue;
     const auto most = std::ranges::max_element(graphs.instantiated_at, {},
                                                [](const auto& site) { return site.second; });
@@ -293,9 +292,11 @@ void observe_instantiated(const ReportContext& context, const ReportProcess& pro
     row.live_peak = graphs.live_peak;
     row.launches = graphs.launches;
     row.since_cut = graphs.since_cut;
-    const DriverShare& share = use.at_peak.of_cause[static_cast<std::size_t>(DriverCause::kGraphs)];
-    row.sampled = share.calls;
-    row.sampled_bytes = share.bytes;
+    constexpr auto kGraphs = static_cast<std::size_t>(ledger::DriverCause::kGraphs);
+    if (const auto* const use = process.model().driver_use().find(ordinal); use != nullptr) {
+      row.sampled = use->at_peak.of_cause[kGraphs].calls;
+      row.sampled_bytes = use->at_peak.of_cause[kGraphs].bytes;
+    }
     list.push_back(std::move(row));
   }
 }

@@ -108,8 +108,11 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   if (of == rows::PeakOf::kJob) {
     list.add_rest(CardPartKind::kNotSeparable);
   } else {
-    list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
-    list.add_rest(card.has_managed ? CardPartKind::kNotSeparable : CardPartKind::kNoProcess);
+    if (!point.is_partial) {
+      list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
+    }
+    list.add_rest(card.has_managed || point.is_partial ? CardPartKind::kNotSeparable
+                                                       : CardPartKind::kNoProcess);
   }
   return row;
 }
@@ -150,7 +153,7 @@ std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
     const rows::OptionalText id = device.id;
     Card card{context, id, curves, first.total_bytes};
     for (const auto& [process, state] : device.seen_as) {
-      card.is_inexact = card.is_inexact || process->inexact.memory || state->peak_is_restored;
+      card.is_inexact = card.is_inexact || process->inexact.memory || !state->curves_are_whole;
       card.has_managed = card.has_managed || allocates_managed(*process);
     }
     const bool tells_processes = curves.of_job().was_sampled();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the driver took by itself, for each process and device.
 #include <algorithm>
+#include <set>
 
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
+using ledger::DriverCause;
+using ledger::DriverShare;
+using ledger::DriverShares;
 using rows::DriverPartKind;
 
 CallSite most_frequent(const std::map<CallSite, std::uint64_t>& sites) {
@@ -17,7 +21,8 @@ CallSite most_frequent(const std::map<CallSite, std::uint64_t>& sites) {
 
 // The parts sum to the peak: the rest without a known cause is unknown.
 std::vector<rows::DriverPart> parts_of(const ReportContext& context, const ReportProcess& process,
-                                       const DriverUseOfDevice& use) {
+                                       const ledger::DriverUseOfDevice& use,
+                                       const GraphUse& graphs) {
   std::vector<rows::DriverPart> parts;
   std::uint64_t rest = use.peak_bytes;
   const auto add = [&](DriverPartKind what, std::uint64_t bytes, const CallSite& site) {
@@ -39,10 +44,26 @@ std::vector<rows::DriverPart> parts_of(const ReportContext& context, const Repor
   add(DriverPartKind::kModules, share_of(DriverCause::kModules).bytes,
       share_of(DriverCause::kModules).first_at);
   add(DriverPartKind::kGraphs, share_of(DriverCause::kGraphs).bytes,
-      most_frequent(use.graphs.instantiated_at));
+      most_frequent(graphs.instantiated_at));
   add(DriverPartKind::kLocalMemory, shares.local_memory_bytes, {});
   add(DriverPartKind::kUnknown, rest, {});
   return parts;
+}
+
+rows::DriverMemory row_of(const ReportContext& context, const ReportProcess& process,
+                          const ledger::DriverUseOfDevice& use, const GraphUse& graphs) {
+  auto row = context.row_on<rows::DriverMemory>(process, use.device);
+  row.samples = use.samples;
+  row.graphs = {graphs.instantiated, graphs.destroyed, graphs.live_peak};
+  if (use.samples == 0) return row;
+  // An older checkpoint keeps the samples around the peak and the last one.
+  const bool has_first = process.model().statistics().checkpoint_time == 0 ||
+                         process.model().driver_use().is_restored();
+  if (has_first) row.first_bytes = use.first_bytes;
+  row.peak_bytes = use.peak_bytes;
+  row.end_bytes = use.last_bytes;
+  row.parts = parts_of(context, process, use, graphs);
+  return row;
 }
 
 }  // namespace
@@ -50,19 +71,19 @@ std::vector<rows::DriverPart> parts_of(const ReportContext& context, const Repor
 std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context) {
   std::vector<rows::DriverMemory> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [ordinal, use] : process.model().driver_use().devices()) {
-      if (ordinal < 0 || (use.samples == 0 && use.graphs.instantiated == 0)) continue;
-      auto row = context.row_on<rows::DriverMemory>(process, ordinal);
-      row.samples = use.samples;
-      if (use.samples != 0) {
-        // A checkpoint keeps the samples around the peak and the last one.
-        if (process.model().statistics().checkpoint_time == 0) row.first_bytes = use.first_bytes;
-        row.peak_bytes = use.peak_bytes;
-        row.end_bytes = use.last_bytes;
-        row.parts = parts_of(context, process, use);
-      }
-      row.graphs = {use.graphs.instantiated, use.graphs.destroyed, use.graphs.live_peak};
-      list.push_back(std::move(row));
+    const auto& graphs_of = process.model().graph_use().devices();
+    std::set<std::int32_t> ordinals;
+    for (const auto& [ordinal, graphs] : graphs_of) ordinals.insert(ordinal);
+    for (const auto& use : process.model().driver_use().devices()) ordinals.insert(use.device);
+    for (const std::int32_t ordinal : ordinals) {
+      const auto graphs = graphs_of.find(ordinal);
+      const GraphUse known_graphs = graphs == graphs_of.end() ? GraphUse() : graphs->second;
+      const ledger::DriverUseOfDevice* const known = process.model().driver_use().find(ordinal);
+      ledger::DriverUseOfDevice use;
+      if (known != nullptr) use = *known;
+      use.device = ordinal;
+      if (ordinal < 0 || (use.samples == 0 && known_graphs.instantiated == 0)) continue;
+      list.push_back(row_of(context, process, use, known_graphs));
     }
   }
   return list;

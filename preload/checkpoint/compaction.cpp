@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "trace/file_layout.hpp"
 #include "trace/order.hpp"
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
@@ -21,9 +22,10 @@ bool is_event(trace::RecordKind kind) noexcept {
 }
 
 // The tail, without the zeros that fill its last word.
-std::string_view text_of(const trace::Name& name) noexcept {
-  const std::size_t bytes = name.record.words * trace::kWordBytes - sizeof name;
-  const auto* const text = reinterpret_cast<const char*>(&name + 1);
+template <class Record>
+std::string_view text_of(const Record& record) noexcept {
+  const std::size_t bytes = record.record.words * trace::kWordBytes - sizeof record;
+  const auto* const text = reinterpret_cast<const char*>(&record + 1);
   return {text, strnlen(text, bytes)};
 }
 
@@ -75,6 +77,41 @@ void Compaction::retain_sample(const trace::RecordHeader& record, std::uint64_t 
 void Compaction::apply(const trace::Name& name) noexcept {
   if (text_of(name) == trace::kLeaksFromHere) leaks_mark_name_ = name.id;
   retain(name.record);
+}
+
+void Compaction::apply(const trace::ApiName& name) noexcept {
+  const auto id = static_cast<std::uint16_t>(name.id);
+  if (ledger::loads_code(text_of(name)) && !loading_apis_.push(id)) failed_ = true;
+  retain(name.record);
+}
+
+void Compaction::apply(const trace::Device& device) noexcept {
+  if (Physical* const physical = sums_.physical(device.ordinal)) {
+    physical->threads = std::uint64_t{device.multiprocessors} * device.threads_per_multiprocessor;
+  }
+  retain(device.record);
+}
+
+void Compaction::add_driver_cause(std::int32_t device, ledger::DriverCause cause,
+                                  const trace::CallHeader& call) noexcept {
+  driver_use_.add_call(device, cause, ledger::site_of(call));
+}
+
+void Compaction::apply(const trace::OtherCall& call) noexcept {
+  const trace::RecordHeader& record = call.call.record;
+  const bool loads_code = record.result == trace::kCudaSuccess &&
+                          std::ranges::find(loading_apis_, record.api) != loading_apis_.end();
+  if (loads_code) {
+    add_driver_cause(contexts_.device_of(call.call.context), ledger::DriverCause::kModules,
+                     call.call);
+  }
+  count_gone(record);
+}
+
+void Compaction::apply(const trace::ContextLimits& limits) noexcept {
+  retain_sample(limits.record, trace::number_of(limits.context), limits.stack_bytes);
+  const Physical* const device = sums_.physical(limits.device);
+  if (device != nullptr) driver_use_.set_limits(limits, device->threads);
 }
 
 void Compaction::apply(const trace::Mark& mark) noexcept {
@@ -234,6 +271,10 @@ void Compaction::apply(const trace::Graph& call) noexcept {
                                                call.operation == GraphOperation::kAddFree)) {
     graph_memory_ = true;
   }
+  if (record.result == trace::kCudaSuccess && call.operation == GraphOperation::kInstantiate) {
+    add_driver_cause(contexts_.device_of(call.call.context), ledger::DriverCause::kGraphs,
+                     call.call);
+  }
   if (graph_memory_) {
     retain(record);
     return;
@@ -324,6 +365,12 @@ void Compaction::apply(const trace::MemorySample& sample) noexcept {
   Physical* device = sums_.physical(sample.device);
   if (device == nullptr) return;
   device->add_sample(sample, now_, physical_bytes(*device), device->peak.time != 0);
+  if (writer_ == trace::kCheckpointWriter) return;
+  if (OwnCurves* const own = curves(sample.device)) own->sample(0, sample);
+  if (sample.source != trace::SampleSource::kNvmlProcess) return;
+  const std::uint64_t held_bytes = physical_bytes(*device) + rounding_.bytes(sample.device);
+  driver_use_.sample(sample.device,
+                     sample.process_bytes - std::min(sample.process_bytes, held_bytes));
 }
 
 // Processes beyond kMostProcesses are kept as one.
@@ -334,6 +381,8 @@ void Compaction::apply(const trace::ProcessSample& sample) noexcept {
   const bool has_room = samples_.count_of(sample.record.kind) < kMostProcesses;
   const bool is_kept = has_room || samples_.has(sample.record.kind, source);
   retain_sample(sample.record, is_kept ? source : source_of(0, sample.device), height);
+  if (writer_ == trace::kCheckpointWriter) return;
+  if (OwnCurves* const own = curves(sample.device)) own->sample(0, sample);
 }
 
 }  // namespace gpumemtrace::preload

@@ -18,6 +18,8 @@
 #include "preload/checkpoint/retained_tensors.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/copy_locations.hpp"
+#include "trace/ledger/driver_rounding.hpp"
+#include "trace/ledger/driver_use.hpp"
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/pools.hpp"
 #include "trace/ledger/refused_frees.hpp"
@@ -49,7 +51,8 @@ class Compaction {
 
   [[nodiscard]] bool failed() const noexcept {
     return failed_ || sums_.failed() || copy_locations_.failed() || pools_.failed() ||
-           contexts_.failed() || virtual_memory_.failed() || refused_frees_.failed();
+           contexts_.failed() || virtual_memory_.failed() || refused_frees_.failed() ||
+           rounding_.failed() || driver_use_.failed();
   }
 
  private:
@@ -140,7 +143,8 @@ class Compaction {
     retain(reinterpret_cast<const trace::RecordHeader&>(record));
   }
   void apply(const trace::Range& call) noexcept { count_gone(call.call.record); }
-  void apply(const trace::OtherCall& call) noexcept { count_gone(call.call.record); }
+  void apply(const trace::OtherCall& call) noexcept;
+  void apply(const trace::ApiName& name) noexcept;
   // Replay ends at a checkpoint, so it needs none of these.
   void apply(const trace::AllocatorSetting& setting) noexcept { count_gone(setting.record); }
   void apply(const trace::BlockWait& wait) noexcept { count_gone(wait.record); }
@@ -174,9 +178,10 @@ class Compaction {
   void apply(const trace::Import& call) noexcept;
   void apply(const trace::MemorySample& sample) noexcept;
   void apply(const trace::ProcessSample& sample) noexcept;
-  void apply(const trace::ContextLimits& limits) noexcept {
-    retain_sample(limits.record, trace::number_of(limits.context), limits.stack_bytes);
-  }
+  void apply(const trace::ContextLimits& limits) noexcept;
+  void apply(const trace::Device& device) noexcept;
+  void add_driver_cause(std::int32_t device, ledger::DriverCause cause,
+                        const trace::CallHeader& call) noexcept;
 
   // --- compaction_memory.cpp: allocations, frees, blocks, contexts
   void apply(const trace::Allocation& call) noexcept;
@@ -188,6 +193,7 @@ class Compaction {
   std::uint32_t group_of(const trace::Block& block) noexcept;
   void apply(const trace::ContextCall& call) noexcept;
   [[nodiscard]] bool end_context(const trace::ContextCall& call) noexcept;
+  void add_context_cause(const trace::ContextCall& call) noexcept;
   std::uint32_t group_of(const trace::Totals& like, const ledger::Target& target) noexcept;
   std::uint32_t bind(std::uint32_t group, const ledger::Target& target) noexcept;
   void begin(const Live& live) noexcept;
@@ -223,7 +229,10 @@ class Compaction {
   void apply(const trace::Pool& call) noexcept;
   void apply(const trace::PoolSample& sample) noexcept;
   void physical_changed(std::int32_t device) noexcept {
-    sums_.physical_changed(device, pools_.sums_of(device), now_);
+    sums_.physical_changed(device, rounding_.bytes(device), pools_.sums_of(device), now_);
+  }
+  OwnCurves* curves(std::int32_t device) noexcept {
+    return sums_.curves(device, pools_.sums_of(device), now_);
   }
   std::uint64_t physical_bytes(const Physical& device) const noexcept {
     return sums_.driver_bytes(device) + pools_.sums_of(device.device).reserved_bytes;
@@ -235,12 +244,20 @@ class Compaction {
   void apply(const trace::RefusedFree& refused) noexcept { refused_frees_.add(refused); }
   void apply(const trace::Peak& peak) noexcept;
   void apply(const trace::PeakHolder& holder) noexcept;
+  void apply(const trace::CardState& state) noexcept;
+  void apply(const trace::CardCurve& curve) noexcept;
+  void apply(const trace::CardPoint& point) noexcept;
+  void apply(const trace::DriverTaken& taken) noexcept { driver_use_.restore(taken); }
+  void apply(const trace::DriverShare& share) noexcept { driver_use_.restore(share); }
+  void apply(const trace::ContextTaken& taken) noexcept { driver_use_.restore(taken); }
   void apply(const trace::Checkpoint& checkpoint) noexcept;
   void write_totals(Output& out) noexcept;
   void write_account_peaks(Output& out) noexcept;
   void write_row_peaks(Output& out) noexcept;
   void write_physical_peaks(Output& out) noexcept;
-  void write_holders(std::uint32_t account, const PeakSnapshot& peak, Share Group::*share,
+  void write_curves(Output& out) noexcept;
+  // `moment`: the number of its share.
+  void write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t moment,
                      Output& out) noexcept;
 
   GroupSums sums_;
@@ -250,7 +267,10 @@ class Compaction {
   Memory memory_;
   Blocks blocks_;
   VirtualMemory virtual_memory_;
+  ledger::DriverRounding rounding_;
   ledger::Pools pools_;
+  ledger::DriverUse driver_use_;
+  MappedArray<std::uint16_t> loading_apis_;  // of functions that load code
   ledger::CopyLocations copy_locations_;
   ledger::Contexts contexts_;
   ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
@@ -271,7 +291,7 @@ class Compaction {
   std::uint32_t last_totals_ = kNoIndex32;  // the group of the totals that came last
   // The last peak record that won, for the holders that follow it; epoch 0: none.
   Level restored_level_ = Level::kDriver;
-  bool restored_is_physical_ = false;
+  std::size_t restored_moment_ = kAtPeak;
   std::int32_t restored_device_ = ledger::kHostDevice;
   std::uint32_t restored_epoch_ = 0;
   std::array<BlockGroup, 256> block_groups_;  // by stack, modulo the size

@@ -39,7 +39,11 @@ class Compaction::MappingOwner {
     }
   }
   void end(const LiveMapped& physical) const noexcept {
-    if (physical.group != kNoIndex32) compaction_.sums_.remove(physical.group, physical.bytes);
+    if (physical.group != kNoIndex32) {
+      compaction_.sums_.remove(physical.group, physical.bytes);
+      const Account& account = compaction_.sums_.account_of(physical.group);
+      if (account.level == Level::kDriver) compaction_.physical_changed(account.device);
+    }
     if (physical.stays) return;
     const auto& created =
         reinterpret_cast<const trace::CallHeader&>(compaction_.retained_.record(physical.record));
@@ -203,10 +207,13 @@ void Compaction::apply(const trace::PoolSample& sample) noexcept {
   retain_sample(sample.record, source_of(sample.pool, sample.device), sample.reserved_current);
   if (writer_ == trace::kCheckpointWriter) return pools_.restore_sample(sample);
   const std::int32_t device = pools_.device_of(sample);
+  if (OwnCurves* const own = curves(device)) own->finish_round();
   const std::uint64_t more_bytes = pools_.apply_sample(sample, now_);
+  driver_use_.count_in_last_sample(device, more_bytes);
   Physical* const physical = more_bytes == 0 ? nullptr : sums_.physical(device);
   if (physical == nullptr) return;
   physical->count_in_last_sample(more_bytes);
+  physical->curves.count_in_last_sample(0, more_bytes);
   physical_changed(device);
 }
 

@@ -83,9 +83,13 @@ void Compaction::apply(const trace::Allocation& call) noexcept {
 void Compaction::begin(const Live& live) noexcept {
   sums_.add(live.group, {live.bytes, live.born_time}, now_);
   const Account& account = sums_.account_of(live.group);
-  if (account.level == Level::kDriver ||
-      (account.level == Level::kPool && pools_.allocate(live.pool, live.bytes))) {
+  if (account.level == Level::kDriver) {
+    rounding_.add(account.device, sums_.row_of(live.group).kind, live.address, live.bytes);
     physical_changed(account.device);
+  } else if (account.level == Level::kPool && pools_.allocate(live.pool, live.bytes)) {
+    physical_changed(account.device);
+  } else if (account.level == Level::kManaged) {
+    sums_.add_managed(pools_, now_);
   }
 }
 
@@ -96,8 +100,12 @@ void Compaction::end_sums(const Live& live) noexcept {
     pools_.free(live.pool, live.bytes);
   } else if (account.level == Level::kHost) {
     copy_locations_.forget(live.address, live.bytes);
-  } else if ((sums_.group(live.group).totals.record.flags & trace::kFlagSegment) != 0) {
-    shrink_segments(account.device, live.bytes);
+  } else if (account.level == Level::kDriver) {
+    if ((sums_.group(live.group).totals.record.flags & trace::kFlagSegment) != 0) {
+      shrink_segments(account.device, live.bytes);
+    }
+    rounding_.remove(account.device, sums_.row_of(live.group).kind, live.address, live.bytes);
+    physical_changed(account.device);
   }
 }
 
@@ -312,10 +320,24 @@ bool Compaction::end_context(const trace::ContextCall& call) noexcept {
   return any;
 }
 
+// The driver takes memory for a context by itself.
+void Compaction::add_context_cause(const trace::ContextCall& call) noexcept {
+  using trace::ContextOperation;
+  if (call.operation == ContextOperation::kDestroy) {
+    driver_use_.end_context(call.handle_context);
+  } else if (call.operation == ContextOperation::kCreate ||
+             call.operation == ContextOperation::kRetainPrimary) {
+    add_driver_cause(contexts_.device_of(call), ledger::DriverCause::kContext, call.call);
+  }
+}
+
 void Compaction::apply(const trace::ContextCall& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   const bool opened = contexts_.open(call, ledger::site_of(call.call));
+  OwnCurves* const own = opened ? curves(contexts_.device_of(call)) : nullptr;
+  if (own != nullptr) own->add_context();
   const bool ended = ledger::end_of(call) != ledger::EndedBy::kNothing && end_context(call);
+  if (record.result == trace::kCudaSuccess) add_context_cause(call);
   if (!opened && !ended) return count_gone(record);
   retain(record);
 }

@@ -66,7 +66,7 @@ void Compaction::apply(const trace::Peak& peak) noexcept {
     }
     case trace::PeakScope::kPoolReserved:
     case trace::PeakScope::kPoolSamples: {
-      (void)pools_.restore(peak);
+      if (pools_.restore(peak)) physical_changed(peak.device);
       return;
     }
     case trace::PeakScope::kFrameworkReserved: {
@@ -98,8 +98,29 @@ void Compaction::apply(const trace::Peak& peak) noexcept {
       break;
     }
   }
-  restored_is_physical_ = peak.scope == trace::PeakScope::kPhysical;
+  restored_moment_ = peak.scope == trace::PeakScope::kPhysical ? kAtPhysicalPeak : kAtPeak;
   restored_device_ = peak.device;
+}
+
+void Compaction::apply(const trace::CardState& state) noexcept {
+  restored_epoch_ = 0;
+  if (OwnCurves* const own = curves(state.device)) own->restore(state);
+}
+
+void Compaction::apply(const trace::CardCurve& curve) noexcept {
+  restored_epoch_ = 0;
+  if (OwnCurves* const own = curves(curve.device)) own->restore(curve);
+}
+
+void Compaction::apply(const trace::CardPoint& point) noexcept {
+  restored_epoch_ = 0;
+  Physical* const device = sums_.physical(point.device);
+  if (device == nullptr) return;
+  const std::size_t moment = sums_.restore_point(*device, point);
+  restored_level_ = Level::kDriver;
+  restored_moment_ = kAtCardPoint + moment;
+  restored_device_ = point.device;
+  restored_epoch_ = device->card_points[moment].epoch;
 }
 
 void Compaction::apply(const trace::PeakHolder& holder) noexcept {
@@ -119,7 +140,7 @@ void Compaction::apply(const trace::PeakHolder& holder) noexcept {
                                    {.kind = *kind, .device = restored_device_, .pool = kNoIndex32});
   if (failed()) return;
   Group& group = sums_.group(index);
-  Share& share = restored_is_physical_ ? group.at_physical_peak : group.at_peak;
+  Share& share = group.shares[restored_moment_];
   if (share.epoch != restored_epoch_) share = {restored_epoch_, 0, 0};
   share.bytes += holder.bytes;
   share.count += static_cast<std::uint32_t>(holder.count);
@@ -155,6 +176,8 @@ bool Compaction::write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept
   write_row_peaks(out);
   pools_.for_each_peak([&](trace::Peak& peak) noexcept { out.put(peak); });
   write_physical_peaks(out);
+  write_curves(out);
+  driver_use_.store([&](auto& record) noexcept { out.put(record); });
   for (trace::RefusedFree refused : refused_frees_.rows()) out.put(refused);
   trace::Checkpoint checkpoint = counts_;
   ++checkpoint.folds;
@@ -190,11 +213,11 @@ void Compaction::write_totals(Output& out) noexcept {
   }
 }
 
-void Compaction::write_holders(std::uint32_t account, const PeakSnapshot& peak, Share Group::*share,
+void Compaction::write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t moment,
                                Output& out) noexcept {
   for (const Group& group : sums_.groups()) {
     if (group.row == kNoIndex32 || sums_.rows()[group.row].account != account) continue;
-    const Share held = sums_.share_of(group, group.*share, peak);
+    const Share held = sums_.share_of(group, group.shares[moment], peak);
     if (held.count == 0) continue;
     trace::PeakHolder holder;
     holder.record.api = group.totals.record.api;
@@ -218,7 +241,7 @@ void Compaction::write_account_peaks(Output& out) noexcept {
     peak.peak_time = account.peak.time;
     peak.bytes = account.peak.bytes;
     out.put(peak);
-    write_holders(i, account.peak, &Group::at_peak, out);
+    write_holders(i, account.peak, kAtPeak, out);
   }
 }
 
@@ -262,7 +285,22 @@ void Compaction::write_physical_peaks(Output& out) noexcept {
     peak.pool_reserved = device.at_peak.pool_reserved;
     device.store_peak(peak);
     out.put(peak);
-    write_holders(device.account, device.peak, &Group::at_physical_peak, out);
+    write_holders(device.account, device.peak, kAtPhysicalPeak, out);
+  }
+}
+
+void Compaction::write_curves(Output& out) noexcept {
+  for (const Physical& device : sums_.physicals()) {
+    const auto write_holders_at = [&](std::uint32_t epoch) noexcept {
+      for (std::size_t i = 0; i < kCardPoints && epoch != 0; ++i) {
+        const PeakSnapshot& point = device.card_points[i];
+        if (point.epoch == epoch) write_holders(device.account, point, kAtCardPoint + i, out);
+      }
+    };
+    device.curves.store(device.device, [&](auto& record, std::uint32_t holders = 0) noexcept {
+      out.put(record);
+      write_holders_at(holders);
+    });
   }
 }
 

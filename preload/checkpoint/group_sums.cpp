@@ -120,6 +120,11 @@ Physical* GroupSums::physical(std::int32_t device) noexcept {
   Physical physical;
   physical.device = device;
   physical.account = account_index(Level::kDriver, device);
+  OwnMember self;
+  self.ordinal = device;
+  self.sums = this;
+  self.has_managed = has_managed_;
+  (void)physical.curves.add(self);
   if (failed_ || !physicals_.push(physical)) {
     failed_ = true;
     return nullptr;
@@ -142,10 +147,13 @@ void GroupSums::save(const Group& group, Share& share, const PeakSnapshot& momen
 
 void GroupSums::save_shares(Group& group) noexcept {
   const Account& account = accounts_[rows_[group.row].account];
-  save(group, group.at_peak, account.peak);
+  save(group, group.shares[kAtPeak], account.peak);
   if (account.level != Level::kDriver) return;
-  if (const Physical* device = physical(account.device); device != nullptr) {
-    save(group, group.at_physical_peak, device->peak);
+  const Physical* const device = physical(account.device);
+  if (device == nullptr) return;
+  save(group, group.shares[kAtPhysicalPeak], device->peak);
+  for (std::size_t i = 0; i < kCardPoints; ++i) {
+    save(group, group.shares[kAtCardPoint + i], device->card_points[i]);
   }
 }
 
@@ -190,27 +198,27 @@ std::uint32_t GroupSums::restored_group_of(const trace::Totals& like,
   return group_of(restored, true);
 }
 
-void GroupSums::move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
+void GroupSums::move_at(std::uint32_t from, std::uint32_t to, std::size_t share,
                         const PeakSnapshot& moment, const LiveBytes& live) noexcept {
   if (live.born_time > moment.time) {
-    save(groups_[from], groups_[from].*share, moment);
-    save(groups_[to], groups_[to].*share, moment);
+    save(groups_[from], groups_[from].shares[share], moment);
+    save(groups_[to], groups_[to].shares[share], moment);
   } else if (!moment.is_restored) {
-    move_share(groups_[from].*share, groups_[to].*share, moment.epoch, live);
+    move_share(groups_[from].shares[share], groups_[to].shares[share], moment.epoch, live);
   } else {
     move_restored_share(from, to, share, moment.epoch, live);
   }
 }
 
 // The peak of an earlier checkpoint has groups of its own.
-void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
+void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, std::size_t share,
                                     std::uint32_t epoch, const LiveBytes& live) noexcept {
   const std::int32_t device = rows_[groups_[from].row].device;
   const std::uint32_t lost = restored_group_of(groups_[from].totals, device);
   const std::uint32_t won = restored_group_of(groups_[to].totals, device);
   if (failed_) return;
-  Share& lost_share = groups_[lost].*share;
-  Share& won_share = groups_[won].*share;
+  Share& lost_share = groups_[lost].shares[share];
+  Share& won_share = groups_[won].shares[share];
   if (lost_share.epoch != epoch || lost_share.count == 0) return;
   if (won_share.epoch != epoch) won_share = {epoch, 0, 0};
   groups_[won].row = groups_[lost].row;
@@ -222,25 +230,88 @@ void GroupSums::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live
   const PeakSnapshot peak = account.peak;
   const bool has_device = account.level == Level::kDriver;
   const Physical* device = has_device ? physical(account.device) : nullptr;
-  move_at(from, to, &Group::at_peak, peak, live);
-  if (device != nullptr) move_at(from, to, &Group::at_physical_peak, device->peak, live);
+  move_at(from, to, kAtPeak, peak, live);
+  if (device != nullptr) {
+    move_at(from, to, kAtPhysicalPeak, device->peak, live);
+    for (std::size_t i = 0; i < kCardPoints; ++i) {
+      move_at(from, to, kAtCardPoint + i, device->card_points[i], live);
+    }
+  }
   groups_[from].live_bytes -= live.bytes;
   --groups_[from].live_count;
   groups_[to].live_bytes += live.bytes;
   ++groups_[to].live_count;
 }
 
-void GroupSums::physical_changed(std::int32_t device, const ledger::PoolSums& pools,
-                                 std::uint64_t now) noexcept {
-  Physical* state = physical(device);
-  const Account* framework = account(Level::kFramework, device);
-  if (state == nullptr || framework == nullptr) return;
-  const ledger::Parts parts{now, framework->bytes, pools.used_bytes, pools.reserved_bytes,
-                            driver_bytes(*state)};
-  if (parts.physical() <= state->peak.bytes) return;
-  raise_peak(state->peak, parts.physical(), now);
-  state->at_peak = parts;
-  state->set_peak();
+std::uint64_t OwnMember::now() const noexcept { return sums->now_; }
+
+ledger::Parts OwnMember::hold(std::uint32_t& moment) const noexcept {
+  Physical* const device = sums->physical(ordinal);
+  if (device == nullptr) return {};
+  const ledger::Parts parts = sums->present_parts(*device);
+  const std::size_t point = sums->begin_moment(*device, moment);
+  device->card_points[point].time = parts.time;
+  device->card_points[point].bytes = parts.driver;
+  return parts;
+}
+
+ledger::Parts GroupSums::present_parts(const Physical& device) noexcept {
+  const Account* const framework = account(Level::kFramework, device.device);
+  return {now_, framework == nullptr ? 0 : framework->bytes, pools_of_device_.used_bytes,
+          pools_of_device_.reserved_bytes, driver_bytes(device)};
+}
+
+std::size_t GroupSums::begin_moment(Physical& device, std::uint32_t& holders) noexcept {
+  std::size_t point = 0;
+  for (; point < kCardPoints - 1; ++point) {
+    bool is_free = true;
+    device.curves.for_each_point([&](OwnCurves::Point& other) noexcept {
+      const std::uint32_t& epoch = other.held[0].holders;
+      is_free = is_free && (&epoch == &holders || epoch != device.card_points[point].epoch);
+    });
+    if (is_free) break;
+  }
+  holders = ++device.card_epochs;
+  device.card_points[point] = {0, 0, holders, false};
+  return point;
+}
+
+OwnCurves* GroupSums::curves(std::int32_t device, const ledger::PoolSums& pools,
+                             std::uint64_t now) noexcept {
+  now_ = now;
+  pools_of_device_ = pools;
+  Physical* const state = physical(device);
+  return state == nullptr ? nullptr : &state->curves;
+}
+
+void GroupSums::add_managed(const ledger::Pools& pools, std::uint64_t now) noexcept {
+  if (has_managed_) return;
+  has_managed_ = true;
+  for (Physical& device : physicals_) {
+    curves(device.device, pools.sums_of(device.device), now)->add_managed(0);
+  }
+}
+
+std::size_t GroupSums::restore_point(Physical& device, const trace::CardPoint& point) noexcept {
+  const std::size_t moment = begin_moment(device, device.curves.restore(point).holders);
+  PeakSnapshot& snapshot = device.card_points[moment];
+  snapshot.time = point.point_time;
+  snapshot.bytes = point.allocated;
+  snapshot.is_restored = true;
+  return moment;
+}
+
+void GroupSums::physical_changed(std::int32_t device, std::uint64_t rounding_bytes,
+                                 const ledger::PoolSums& pools, std::uint64_t now) noexcept {
+  OwnCurves* const curves = this->curves(device, pools, now);
+  if (curves == nullptr) return;
+  Physical& state = *physical(device);
+  const ledger::Parts parts = present_parts(state);
+  curves->change(0, parts.physical() + rounding_bytes, rounding_bytes);
+  if (failed_ || parts.physical() <= state.peak.bytes) return;
+  raise_peak(state.peak, parts.physical(), now);
+  state.at_peak = parts;
+  state.set_peak();
 }
 
 Share GroupSums::share_of(const Group& group, const Share& saved,

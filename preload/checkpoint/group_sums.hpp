@@ -2,9 +2,11 @@
 // The sums of a compaction: the live bytes, their holders, and their peaks.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/ledger/card_curves.hpp"
 #include "trace/ledger/device_samples.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/mapped_array.hpp"
@@ -49,13 +51,20 @@ struct Share {
   std::uint64_t bytes = 0;
 };
 
+// Each group has a share of these moments: the peak of its account, and for driver memory the
+// physical peak of the device and the points of its card's curves.
+inline constexpr std::size_t kCardPoints = 4;
+inline constexpr std::size_t kAtPeak = 0;
+inline constexpr std::size_t kAtPhysicalPeak = 1;
+inline constexpr std::size_t kAtCardPoint = 2;  // the first of them
+inline constexpr std::size_t kMoments = kAtCardPoint + kCardPoints;
+
 // Calls that a report does not distinguish.
 struct Group {
   std::uint32_t row = kNoIndex32;  // kNoIndex32: holds no memory
   std::uint32_t live_count = 0;
   std::uint64_t live_bytes = 0;
-  Share at_peak;
-  Share at_physical_peak;
+  std::array<Share, kMoments> shares;
   ledger::Releases freed;
   bool is_restored = false;  // holders of a peak from an earlier checkpoint
   trace::Totals totals;      // the common fields of the calls, and the sums of those that are over
@@ -79,6 +88,41 @@ struct Account {
   PeakSnapshot peak;
 };
 
+class GroupSums;
+
+// This process among those on a card. Who held a point's memory is known by the number of a moment;
+// points that are copies have the same one.
+struct OwnMember : ledger::CardMember {
+  GroupSums* sums = nullptr;
+
+  [[nodiscard]] std::uint64_t now() const noexcept;
+  void watch(std::uint32_t&) const noexcept {}
+  [[nodiscard]] ledger::Parts hold(std::uint32_t& moment) const noexcept;
+};
+
+// A list of one at most, in place.
+template <class Element>
+class AtMostOne {
+ public:
+  Element& emplace_back() noexcept {
+    size_ = 1;
+    return element_;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  Element& operator[](std::size_t) noexcept { return element_; }
+  const Element& operator[](std::size_t) const noexcept { return element_; }
+  Element* begin() noexcept { return &element_; }
+  Element* end() noexcept { return &element_ + size_; }
+  const Element* begin() const noexcept { return &element_; }
+  const Element* end() const noexcept { return &element_ + size_; }
+
+ private:
+  Element element_;
+  std::size_t size_ = 0;
+};
+
+using OwnCurves = ledger::CardCurves<OwnMember, std::uint32_t, AtMostOne>;
+
 // The process's physical bytes on one device: its allocations from the driver and the bytes that
 // its pools hold.
 struct Physical : ledger::DeviceSamples {
@@ -87,6 +131,12 @@ struct Physical : ledger::DeviceSamples {
   ledger::ReservedBytes framework;
   PeakSnapshot peak;
   ledger::Parts at_peak;
+  std::uint64_t threads = 0;  // that the device can run at once; 0 = not known
+  OwnCurves curves;
+  // Of the curves' points, whose number is the epoch. As many as there are points, so one is free
+  // whenever a point is taken.
+  std::array<PeakSnapshot, kCardPoints> card_points;
+  std::uint32_t card_epochs = 0;
 };
 
 struct LiveBytes {
@@ -113,8 +163,16 @@ class GroupSums {
   std::uint32_t restored_group_of(const trace::Totals& like, std::int32_t device) noexcept;
 
   // The bytes of pools or of driver memory have changed: checks for a new physical peak.
-  void physical_changed(std::int32_t device, const ledger::PoolSums& pools,
-                        std::uint64_t now) noexcept;
+  // `rounding_bytes`: the part that the driver added.
+  void physical_changed(std::int32_t device, std::uint64_t rounding_bytes,
+                        const ledger::PoolSums& pools, std::uint64_t now) noexcept;
+  // The device's curves, which may ask how the bytes divide at present; nullptr without memory.
+  [[nodiscard]] OwnCurves* curves(std::int32_t device, const ledger::PoolSums& pools,
+                                  std::uint64_t now) noexcept;
+  // The process allocates managed memory, which can be on any device.
+  void add_managed(const ledger::Pools& pools, std::uint64_t now) noexcept;
+  // A point that an earlier checkpoint tells: the number of its moment. Its holders follow.
+  [[nodiscard]] std::size_t restore_point(Physical& device, const trace::CardPoint& point) noexcept;
   std::uint64_t driver_bytes(const Physical& device) const noexcept {
     return accounts_[device.account].bytes;
   }
@@ -139,9 +197,16 @@ class GroupSums {
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
-  void move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
-               const PeakSnapshot& moment, const LiveBytes& live) noexcept;
-  void move_restored_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
+  friend OwnMember;
+
+  // The present time and how the device's bytes divide, for the curves.
+  [[nodiscard]] ledger::Parts present_parts(const Physical& device) noexcept;
+  // A new moment for the point with these holders, and its number.
+  std::size_t begin_moment(Physical& device, std::uint32_t& holders) noexcept;
+  // `share`: the number of the moment among the shares.
+  void move_at(std::uint32_t from, std::uint32_t to, std::size_t share, const PeakSnapshot& moment,
+               const LiveBytes& live) noexcept;
+  void move_restored_share(std::uint32_t from, std::uint32_t to, std::size_t share,
                            std::uint32_t epoch, const LiveBytes& live) noexcept;
   void save_shares(Group& group) noexcept;
   static void save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept;
@@ -154,6 +219,9 @@ class GroupSums {
   MappedArray<Row> rows_;
   MappedArray<Account> accounts_;
   MappedArray<Physical> physicals_;
+  bool has_managed_ = false;
+  std::uint64_t now_ = 0;             // of the last call that told it
+  ledger::PoolSums pools_of_device_;  // likewise, of the device that it was about
   bool failed_ = false;
 };
 

@@ -123,6 +123,8 @@ class RandomJob {
       device.ordinal = ordinal;
       device.uuid_low = 77 + static_cast<std::uint64_t>(ordinal);
       device.total_bytes = 1ull << 40;
+      device.multiprocessors = 4;
+      device.threads_per_multiprocessor = 2048;
       event(device, 0, "Test GPU");
     }
     trace::Module module;
@@ -132,7 +134,7 @@ class RandomJob {
     for (std::uint32_t id = 1; id <= 3; ++id) {
       trace::ApiName name;
       name.id = id;
-      event(name, 0, "cuFunction" + std::to_string(id));
+      event(name, 0, id == 3 ? "cuModuleLoadData" : "cuFunction" + std::to_string(id));
     }
     trace::Pool pool;
     pool.device = 0;
@@ -398,12 +400,44 @@ class RandomJob {
       record.reserved_high = reserved_high_ = std::max(reserved_high_, record.reserved_current);
       return event(record, 0);
     }
-    if (one_in(2)) return clock();
+    if (one_in(2)) return one_in(3) ? limits() : clock();
+    ask_about_card(static_cast<std::int32_t>(below(2)));
+  }
+  // A round of questions: CUDA, NVML, NVML's list. Some drivers do not answer all of them.
+  void ask_about_card(std::int32_t device) {
     trace::MemorySample record;
+    record.device = device;
+    record.total_bytes = 1ull << 40;
+    record.free_bytes = record.total_bytes - (1 << 28) - below(1 << 28);
+    if (!one_in(4)) {
+      record.source = trace::SampleSource::kMemGetInfo;
+      event(record, 0);
+    }
+    record.reserved_bytes = 1 << 20;
+    record.source = trace::SampleSource::kNvmlDevice;
+    if (one_in(5)) return event(record, 0);
     record.source = trace::SampleSource::kNvmlProcess;
-    record.process_bytes = below(1 << 28);
+    record.process_bytes = (1 << 26) + below(1 << 28);
     record.other_bytes = below(1 << 20);
-    record.device = static_cast<std::int32_t>(below(2));
+    event(record, 0);
+    trace::ProcessSample listed;
+    listed.device = device;
+    for (std::uint32_t i = 0; i < below(4); ++i) {
+      listed.process_id = 500 + i;
+      listed.bytes = one_in(8) ? trace::kBytesNotTold : below(1 << 19);
+      listed.relation = i == 0       ? trace::ProcessRelation::kThis
+                        : i % 2 == 0 ? trace::ProcessRelation::kDescendant
+                                     : trace::ProcessRelation::kOther;
+      event(listed, 0);
+    }
+  }
+  void limits() {
+    trace::ContextLimits record;
+    record.context = trace::ContextId{static_cast<std::uint32_t>(1 + below(kPrimaryContexts))};
+    if (one_in(3)) record.context = side_context_;
+    record.device = record.context == trace::ContextId{2} ? 1 : 0;
+    record.stack_bytes = 1024 << below(3);
+    record.heap_bytes = (8ull << below(3)) << 20;
     event(record, 0);
   }
   void pool_call() {

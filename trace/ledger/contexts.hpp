@@ -90,6 +90,9 @@ class Contexts {
     return true;
   }
 
+  [[nodiscard]] std::int32_t device_of(const trace::ContextCall& call) const {
+    return call.device >= 0 ? call.device : device_of(call.handle_context);
+  }
   [[nodiscard]] std::int32_t device_of(trace::ContextId context) const {
     const std::uint32_t index = number_of(context);
     return index < contexts_.size() ? contexts_[index].device : kUnknownDevice;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "trace/records.hpp"
+
 namespace gpumemtrace::ledger {
 
 // The bytes that a sample shows beyond those that calls hold. Negative if sample and calls were not
@@ -104,6 +106,25 @@ class CurvePeak {
   // The last sample of that part, beyond the calls.
   void restore_last_sample(const Beyond& beyond) { beyond_ = beyond; }
 
+  // What a checkpoint keeps beside the two points.
+  void store(trace::CardCurve& record) const {
+    record.high_bytes = high_bytes_;
+    record.low_bytes = low_bytes_;
+    record.low_beyond_bytes = beyond_.low;
+    record.high_beyond_bytes = beyond_.high;
+    record.was_sampled = was_sampled_;
+    record.best_is_exact = best_is_exact_;
+    record.best_is_last_sample = best_is_last_sample_;
+  }
+  void restore(const trace::CardCurve& record) {
+    high_bytes_ = record.high_bytes;
+    low_bytes_ = record.low_bytes;
+    beyond_ = {record.low_beyond_bytes, record.high_beyond_bytes};
+    was_sampled_ = record.was_sampled != 0;
+    best_is_exact_ = record.best_is_exact != 0;
+    best_is_last_sample_ = record.best_is_last_sample != 0;
+  }
+
   [[nodiscard]] CurveBounds bounds() const {
     if (!was_sampled_) {
       const std::uint64_t bytes = candidate_.called_bytes;
@@ -123,8 +144,11 @@ class CurvePeak {
     return bounds;
   }
   [[nodiscard]] bool was_sampled() const { return was_sampled_; }
+  [[nodiscard]] const Beyond& last_beyond() const { return beyond_; }
   [[nodiscard]] Point& candidate() { return candidate_; }
+  [[nodiscard]] const Point& candidate() const { return candidate_; }
   [[nodiscard]] Point& best() { return best_; }
+  [[nodiscard]] const Point& best() const { return best_; }
   // The point of bounds().
   [[nodiscard]] const Point& highest() const { return bounds().is_at_end ? candidate_ : best_; }
 

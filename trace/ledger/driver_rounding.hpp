@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds a request for linear memory or an array up to the bytes that the driver takes of a device.
+// Rounds requests for linear memory and arrays up to the bytes that the driver takes of a device.
 #pragma once
 
 #include <cstdint>
 
 #include "trace/ledger/flat_map.hpp"
+#include "trace/ledger/levels.hpp"
 #include "trace/ledger/mapped_array.hpp"
 
 namespace gpumemtrace::ledger {
@@ -12,21 +13,26 @@ namespace gpumemtrace::ledger {
 // Measured on an H100 with driver 580.159.04 (CUDA 13.0): a request of more than 1 MiB takes whole
 // chunks of 2 MiB. Smaller ones are cut out of such chunks, and a chunk is taken as long as
 // something in it is live.
-// - The address shows which chunk that is. Arrays have none (0): they are taken to lie close
+// - Memory of other kinds is in whole chunks already, and is passed over.
+// - The address shows which chunk that is. Arrays have handles instead: they are taken to lie close
 //   together.
 // - failed() if the system had no memory; the numbers are worthless then.
 class DriverRounding {
  public:
-  void add(std::uint64_t address, std::uint64_t bytes) {
-    const std::uint64_t number = address / kChunkBytes;
+  void add(std::int32_t device, Kind kind, std::uint64_t address, std::uint64_t bytes) {
+    if (!is_rounded(kind)) return;
+    Sums& sums = sums_of(device);
     if (bytes > kLargestSmall) {
-      added_bytes_ += missing(bytes);
-    } else if (number == 0) {
-      array_bytes_ += bytes;
+      sums.added_bytes += missing(bytes);
+    } else if (kind == Kind::kArray) {
+      sums.array_bytes += bytes;
     } else {
-      small_bytes_ += bytes;
-      Chunk* chunk = chunks_.find(number);
-      if (chunk == nullptr) chunk = chunks_.insert({number, 0});
+      sums.small_bytes += bytes;
+      Chunk* chunk = chunks_.find(key_of(device, address));
+      if (chunk == nullptr) {
+        chunk = chunks_.insert({key_of(device, address), 0});
+        ++sums.chunks;
+      }
       if (chunk == nullptr) {
         failed_ = true;
       } else {
@@ -34,39 +40,70 @@ class DriverRounding {
       }
     }
   }
-  void remove(std::uint64_t address, std::uint64_t bytes) {
-    const std::uint64_t number = address / kChunkBytes;
+  void remove(std::int32_t device, Kind kind, std::uint64_t address, std::uint64_t bytes) {
+    if (!is_rounded(kind)) return;
+    Sums& sums = sums_of(device);
     if (bytes > kLargestSmall) {
-      added_bytes_ -= missing(bytes);
-    } else if (number == 0) {
-      array_bytes_ -= bytes;
+      sums.added_bytes -= missing(bytes);
+    } else if (kind == Kind::kArray) {
+      sums.array_bytes -= bytes;
     } else {
-      small_bytes_ -= bytes;
-      Chunk* const chunk = chunks_.find(number);
-      if (chunk != nullptr && --chunk->live == 0) chunks_.erase(chunk);
+      sums.small_bytes -= bytes;
+      Chunk* const chunk = chunks_.find(key_of(device, address));
+      if (chunk == nullptr || --chunk->live != 0) return;
+      chunks_.erase(chunk);
+      --sums.chunks;
     }
   }
-  [[nodiscard]] std::uint64_t bytes() const {
-    return added_bytes_ + missing(array_bytes_) + chunks_.size() * kChunkBytes - small_bytes_;
+  [[nodiscard]] std::uint64_t bytes(std::int32_t device) const {
+    for (const Sums& sums : devices_) {
+      if (sums.device != device) continue;
+      return sums.added_bytes + missing(sums.array_bytes) + sums.chunks * kChunkBytes -
+             sums.small_bytes;
+    }
+    return 0;
   }
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
   struct Chunk {
-    std::uint64_t number = 0;
+    std::uint64_t key = 0;
     std::uint64_t live = 0;
+  };
+  struct Sums {
+    std::int32_t device = kUnknownDevice;
+    std::uint64_t chunks = 0;
+    std::uint64_t small_bytes = 0;  // asked for in the chunks
+    std::uint64_t array_bytes = 0;  // asked for by small arrays
+    std::uint64_t added_bytes = 0;  // to what is larger
   };
   static constexpr std::uint64_t kChunkBytes = std::uint64_t{2} << 20;
   static constexpr std::uint64_t kLargestSmall = std::uint64_t{1} << 20;
 
+  [[nodiscard]] static constexpr bool is_rounded(Kind kind) {
+    return kind == Kind::kDevice || kind == Kind::kPitched || kind == Kind::kArray;
+  }
   [[nodiscard]] static constexpr std::uint64_t missing(std::uint64_t bytes) {
     return (0 - bytes) % kChunkBytes;
   }
+  // The chunk's number in the low bits, which no address uses up; never 0.
+  [[nodiscard]] static constexpr std::uint64_t key_of(std::int32_t device, std::uint64_t address) {
+    return address / kChunkBytes ^
+           (std::uint64_t{static_cast<std::uint32_t>(device - kUnknownDevice + 1)} << 44);
+  }
+  // Few devices, so they are searched one by one.
+  [[nodiscard]] Sums& sums_of(std::int32_t device) {
+    for (Sums& sums : devices_) {
+      if (sums.device == device) return sums;
+    }
+    if (devices_.push({.device = device})) return devices_.back();
+    failed_ = true;
+    return nowhere_;
+  }
 
-  FlatMap<Chunk, &Chunk::number, MappedArray> chunks_;
-  std::uint64_t small_bytes_ = 0;  // asked for in the chunks
-  std::uint64_t array_bytes_ = 0;  // asked for by small arrays
-  std::uint64_t added_bytes_ = 0;  // to what is larger
+  FlatMap<Chunk, &Chunk::key, MappedArray> chunks_;
+  MappedArray<Sums> devices_;
+  Sums nowhere_;  // if there is no memory for one
   bool failed_ = false;
 };
 

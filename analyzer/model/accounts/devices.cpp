@@ -22,11 +22,14 @@ void Devices::find(std::int32_t ordinal) {
   last_->ordinal = ordinal;
   last_->driver = &accounts_.account_of(Level::kDriver, ordinal);
   last_->driver->watchers.push_back(&last_->physical_peak);
-  last_->member = last_->own.curves.add({.process = process_,
-                                         .ordinal = ordinal,
-                                         .present = &present_,
-                                         .driver = last_->driver,
-                                         .parts_now = parts_now_});
+  CardMember member;
+  member.process = process_;
+  member.ordinal = ordinal;
+  member.present = &present_;
+  member.driver = last_->driver;
+  member.parts_now = parts_now_;
+  member.has_managed = has_managed_;
+  last_->member = last_->own.curves.add(member);
 }
 
 void Devices::describe(const trace::Device& record, std::string_view name) {
@@ -41,12 +44,18 @@ void Devices::describe(const trace::Device& record, std::string_view name) {
   device.described = true;
 }
 
-bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t process,
-                     std::uint64_t now) {
+void Devices::add_managed() {
+  if (has_managed_) return;
+  has_managed_ = true;
+  for_each([](DeviceState& device) { device.total().curves.add_managed(device.member); });
+}
+
+bool change_physical(DeviceState& device, std::uint64_t physical, std::uint64_t rounding,
+                     std::uint32_t process, std::uint64_t now) {
   SharedDevice& total = device.total();
   total.bytes += physical - device.physical_bytes;
   device.physical_bytes = physical;
-  const std::uint64_t rounding = device.rounding.bytes();
+  device.rounding_bytes = rounding;
   total.curves.change(device.member, physical + rounding, rounding);
   if (total.bytes > total.peak_bytes) set_peak(total, total.bytes, now, process);
   if (physical <= device.physical_peak.bytes()) return false;
@@ -65,6 +74,7 @@ void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::ui
 
 void restore_curves(DeviceState& device) {
   if (!device.peak_is_restored) return;
+  device.curves_are_whole = false;
   const bool has_before = device.before_peak.time != 0;
   GoneOnCard gone;
   gone.held.parts = device.at_peak;
@@ -75,7 +85,7 @@ void restore_curves(DeviceState& device) {
   gone.most_of_process = device.most_of_process;
   gone.nearest = has_before ? device.before_peak : device.after_peak;
   gone.last = device.last_sample;
-  device.total().curves.restore(device.member, gone);
+  device.total().curves.restore_from_samples(device.member, gone);
 }
 
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,

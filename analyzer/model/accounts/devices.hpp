@@ -9,7 +9,6 @@
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/accounts/card_curves.hpp"
 #include "trace/ledger/device_samples.hpp"
-#include "trace/ledger/driver_rounding.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -38,12 +37,13 @@ struct DeviceState : ledger::DeviceSamples {
 
   Account* driver = nullptr;
   std::uint64_t physical_bytes = 0;
-  ledger::DriverRounding rounding;
-  PeakSnapshot physical_peak;  // watches driver memory
+  std::uint64_t rounding_bytes = 0;  // what the driver added to that
+  PeakSnapshot physical_peak;        // watches driver memory
   Parts at_peak;
   std::uint64_t most_in_use = 0;      // at samples before a checkpoint's cut
   std::uint64_t most_of_process = 0;  // as above
   bool peak_is_restored = false;   // before a checkpoint's cut: what others held then is not known
+  bool curves_are_whole = true;    // nothing of the card's curves is lost before a checkpoint's cut
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`
   std::size_t member = 0;          // this process's number in the card's curves
@@ -68,6 +68,8 @@ class Devices {
     return *last_;
   }
   void describe(const trace::Device& record, std::string_view name);
+  // The process allocates managed memory, which can be on any device.
+  void add_managed();
   [[nodiscard]] const std::map<std::int32_t, DeviceState>& devices() const { return devices_; }
   template <class Visit>
   void for_each(Visit&& visit) {
@@ -83,15 +85,17 @@ class Devices {
   std::function<Parts(std::int32_t)> parts_now_;
   std::map<std::int32_t, DeviceState> devices_;
   DeviceState* last_ = nullptr;
+  bool has_managed_ = false;
 };
 
-// The process's physical bytes on the device are now `physical`. True if that is a new peak of
-// the process: the caller then fills `at_peak`.
+// The process's physical bytes on the device are now `physical`, and `rounding` of the driver's
+// rounding. True if that is a new peak of the process: the caller then fills `at_peak`.
 [[nodiscard]] bool change_physical(DeviceState& device, std::uint64_t physical,
-                                   std::uint32_t process, std::uint64_t now);
+                                   std::uint64_t rounding, std::uint32_t process,
+                                   std::uint64_t now);
 // The process's highest point before a checkpoint's cut.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
-// After a checkpoint: its numbers of the device before the cut are complete.
+// After a checkpoint that has samples and no curves: its numbers of the device are complete.
 void restore_curves(DeviceState& device);
 // From now on the device's bytes also count in `shared`. `process_id`: the system's.
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,

@@ -34,7 +34,7 @@ void MemoryCalls::allocate(const trace::Allocation& call, const GroupKey& key,
   } else if (ledger::is_array(call.memory)) {
     memory_.make_room(Memory::Space::kArrays, call.address);
     memory_.live.add(Memory::Space::kArrays, entry);
-    memory_.devices.state(key.device).rounding.add(0, entry.bytes);
+    memory_.rounding.add(key.device, key.kind, entry.address, entry.bytes);
     memory_.physical_changed(key.device);
   } else {
     memory_.hand_out(entry, key);
@@ -103,7 +103,9 @@ void MemoryCalls::remove(const trace::Block& block) {
 
 void MemoryCalls::apply(const trace::ContextCall& call) {
   const CallSite site = memory_.present.site_of(call.call);
-  (void)memory_.contexts.open(call, site);
+  if (memory_.contexts.open(call, site)) {
+    memory_.devices.state(memory_.contexts.device_of(call)).total().curves.add_context();
+  }
   const EndedBy reason = ledger::end_of(call);
   if (reason == EndedBy::kNothing) return;
   const auto ends = [&](const LiveAllocation& entry) {

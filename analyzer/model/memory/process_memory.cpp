@@ -5,19 +5,6 @@
 #include <new>
 
 namespace gpumemtrace::analyzer {
-namespace {
-
-// Only for memory that the driver takes whole chunks for; that of handles and graphs is in such
-// chunks.
-constexpr bool is_rounded(Kind kind) {
-  return kind == Kind::kDevice || kind == Kind::kPitched || kind == Kind::kArray;
-}
-// An array has a handle instead.
-constexpr std::uint64_t chunk_address_of(Kind kind, const LiveAllocation& entry) {
-  return kind == Kind::kArray ? 0 : entry.address;
-}
-
-}  // namespace
 
 void MappingOwner::lose_name(const LiveAllocation&) const {
   ++memory_.statistics.live_address_allocated;
@@ -80,12 +67,12 @@ void ProcessMemory::hand_out(const LiveAllocation& entry, const GroupKey& key) {
   const Level level = level_of(key.kind);
   copy_locations.set(entry.address, entry.bytes, {ledger::class_of(level), key.device});
   if (level == Level::kDriver) {
-    if (is_rounded(key.kind)) {
-      devices.state(key.device).rounding.add(chunk_address_of(key.kind, entry), entry.bytes);
-    }
+    rounding.add(key.device, key.kind, entry.address, entry.bytes);
     physical_changed(key.device);
   } else if (level == Level::kPool && pools.allocate(entry.link, entry.bytes)) {
     pools_changed(key.device);
+  } else if (level == Level::kManaged) {
+    devices.add_managed();
   }
 }
 
@@ -146,9 +133,7 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
   switch (level_of(key.kind)) {
     case Level::kDriver: {
       if (entry.link != 0) framework.remove_segment(entry.link, present.time);
-      if (is_rounded(key.kind)) {
-        devices.state(key.device).rounding.remove(chunk_address_of(key.kind, entry), entry.bytes);
-      }
+      rounding.remove(key.device, key.kind, entry.address, entry.bytes);
       if (nccl.is_used()) nccl.release(entry.born);
       physical_changed(key.device);
       return;
@@ -212,14 +197,14 @@ void ProcessMemory::pools_changed(std::int32_t device) {
 void ProcessMemory::physical_changed(std::int32_t device) {
   DeviceState& state = devices.state(device);
   const std::uint64_t physical = state.driver->bytes + pools.sums_of(device).reserved_bytes;
-  if (change_physical(state, physical, process, present.time)) state.at_peak = parts_now(device);
+  if (change_physical(state, physical, rounding.bytes(device), process, present.time)) {
+    state.at_peak = parts_now(device);
+  }
 }
 
 void ProcessMemory::check_parts() const {
-  const auto failed = [](const auto& device) { return device.second.rounding.failed(); };
-  if (std::ranges::any_of(devices.devices(), failed)) throw std::bad_alloc();
-  if (contexts.failed() || pools.failed() || copy_locations.failed() || virtual_memory.failed() ||
-      refused_frees.failed()) {
+  if (contexts.failed() || pools.failed() || rounding.failed() || copy_locations.failed() ||
+      virtual_memory.failed() || refused_frees.failed()) {
     throw std::bad_alloc();
   }
 }

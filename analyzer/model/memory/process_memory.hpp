@@ -20,6 +20,7 @@
 #include "analyzer/order/merge.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/copy_locations.hpp"
+#include "trace/ledger/driver_rounding.hpp"
 #include "trace/ledger/pools.hpp"
 #include "trace/ledger/refused_frees.hpp"
 #include "trace/ledger/targets.hpp"
@@ -151,6 +152,7 @@ struct ProcessMemory {
   Framework framework{accounts};
   Devices devices{accounts, present, process,
                   [this](std::int32_t ordinal) { return parts_now(ordinal); }};
+  ledger::DriverRounding rounding;
   Pools pools;
   Graphs graphs;
   ledger::CopyLocations copy_locations;

@@ -104,13 +104,51 @@ void CheckpointRestore::apply(const trace::PeakHolder& holder) {
                      is_segment, holder.count, holder.bytes});
 }
 
+void CheckpointRestore::apply(const trace::CardState& state) {
+  peak_ = nullptr;
+  const auto [found, is_new] = gone_.try_emplace(state.device);
+  if (!is_new) return;  // a damaged trace
+  Gone& gone = found->second;
+  CardMember member;
+  member.process = memory_.process;
+  (void)gone.curves.add(member);
+  gone.called_bytes = state.called_bytes;
+  gone.curves.restore(state);
+}
+
+void CheckpointRestore::apply(const trace::CardCurve& curve) {
+  peak_ = nullptr;
+  const auto found = gone_.find(curve.device);
+  if (found != gone_.end()) found->second.curves.restore(curve);
+}
+
+void CheckpointRestore::apply(const trace::CardPoint& point) {
+  peak_ = nullptr;
+  const auto found = gone_.find(point.device);
+  if (found == gone_.end()) return;
+  peak_ = &found->second.curves.restore(point).holders;
+  peak_->restore(point.point_time, point.allocated);
+  level_ = Level::kDriver;
+  device_ = point.device;
+}
+
+void CheckpointRestore::take_over_curves() {
+  memory_.devices.for_each([&](DeviceState& device) {
+    const auto gone = gone_.find(device.ordinal);
+    if (gone == gone_.end()) return restore_curves(device);
+    device.curves_are_whole = device.total().curves.take_over(device.member, gone->second.curves,
+                                                              gone->second.called_bytes);
+  });
+  gone_.clear();
+}
+
 void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {
   peak_ = nullptr;
   const std::uint64_t cut = memory_.present.time;
   memory_.statistics.add(checkpoint, cut);
   memory_.accounts.forget_last_where_gone();
   memory_.framework.forget_worst(cut);
-  memory_.devices.for_each(restore_curves);
+  take_over_curves();
   memory_.accounts.restart_timelines(
       memory_.statistics.first_time, cut, [&](const Account& account) {
         const FrameworkDevice* const framework = memory_.framework.find(account.device);

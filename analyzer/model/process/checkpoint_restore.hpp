@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "analyzer/model/copies/copy_calls.hpp"
@@ -23,6 +24,9 @@ class CheckpointRestore {
   void apply(const trace::RefusedFree& refused) { memory_.refused_frees.add(refused); }
   void apply(const trace::Peak& peak);
   void apply(const trace::PeakHolder& holder);
+  void apply(const trace::CardState& state);
+  void apply(const trace::CardCurve& curve);
+  void apply(const trace::CardPoint& point);
   // The last record of the checkpoint has come.
   void finish(const trace::Checkpoint& checkpoint);
 
@@ -30,6 +34,7 @@ class CheckpointRestore {
   void restore_allocations(const trace::Totals& totals);
   void restore_account_peak(const trace::Peak& peak);
   void restore_physical_peak(const trace::Peak& peak);
+  void take_over_curves();
 
   ProcessMemory& memory_;
   CopyCalls& copies_;
@@ -38,6 +43,12 @@ class CheckpointRestore {
   Level level_ = Level::kDriver;
   std::int32_t device_ = kUnknownDevice;
   std::optional<std::uint32_t> group_;  // of the totals that came last
+  // By device: the curves of this process up to the cut, and what its calls held there.
+  struct Gone {
+    CardCurves curves;
+    std::uint64_t called_bytes = 0;
+  };
+  std::map<std::int32_t, Gone> gone_;
 };
 
 }  // namespace gpumemtrace::analyzer

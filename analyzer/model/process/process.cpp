@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/process/process.hpp"
 
+#include <new>
 #include <set>
 
 #include "trace/order.hpp"
@@ -147,13 +148,14 @@ void ProcessModel::apply(const trace::Graph& call) {
     case trace::GraphOperation::kInstantiate: {
       const std::int32_t device = memory_.contexts.device_of(call.call.context);
       const CallSite site = present_.site_of(call.call);
-      return present_.in_checkpoint ? driver_use_.restore_live(device, call.executable, site)
-                                    : driver_use_.instantiate(device, call.executable, site);
+      if (present_.in_checkpoint) return graph_use_.restore_live(device, call.executable, site);
+      driver_use_.add_call(device, ledger::DriverCause::kGraphs, site);
+      return graph_use_.instantiate(device, call.executable, site);
     }
     case trace::GraphOperation::kLaunch:
-      return driver_use_.launch(call.graph);
+      return graph_use_.launch(call.graph);
     case trace::GraphOperation::kDestroyExecutable:
-      return driver_use_.destroy_executable(call.graph != 0 ? call.graph : call.executable);
+      return graph_use_.destroy_executable(call.graph != 0 ? call.graph : call.executable);
     default:
       return;
   }
@@ -165,9 +167,8 @@ void ProcessModel::apply(const trace::ContextCall& call) {
   switch (call.operation) {
     case trace::ContextOperation::kCreate:
     case trace::ContextOperation::kRetainPrimary:
-      return driver_use_.add_call(
-          call.device >= 0 ? call.device : memory_.contexts.device_of(call.handle_context),
-          DriverCause::kContext, present_.site_of(call.call));
+      return driver_use_.add_call(memory_.contexts.device_of(call), ledger::DriverCause::kContext,
+                                  present_.site_of(call.call));
     case trace::ContextOperation::kDestroy:
       return driver_use_.end_context(call.handle_context);
     default:
@@ -179,10 +180,9 @@ void ProcessModel::apply(const trace::OtherCall& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   const CallSite site = present_.site_of(call.call);
   const std::string_view function = program_.dictionary().name_of(site).api;
-  const bool loads_code = function.find("ModuleLoad") != std::string_view::npos ||
-                          function.find("LibraryLoad") != std::string_view::npos;
-  if (!loads_code) return;
-  driver_use_.add_call(memory_.contexts.device_of(call.call.context), DriverCause::kModules, site);
+  if (!ledger::loads_code(function)) return;
+  driver_use_.add_call(memory_.contexts.device_of(call.call.context), ledger::DriverCause::kModules,
+                       site);
 }
 
 void ProcessModel::apply(const trace::Block& block) {
@@ -244,12 +244,13 @@ void ProcessModel::apply(const trace::MemorySample& sample) {
   }
   snapshots_.add_sample(sample.device, device.last_sample);
   if (sample.source != trace::SampleSource::kNvmlProcess || present_.in_checkpoint) return;
-  const std::uint64_t held_bytes = device.physical_bytes + device.rounding.bytes();
+  const std::uint64_t held_bytes = device.physical_bytes + device.rounding_bytes;
   driver_use_.sample(sample.device,
                      sample.process_bytes - std::min(sample.process_bytes, held_bytes));
 }
 
 void ProcessModel::apply(const trace::ProcessSample& sample) {
+  if (present_.in_checkpoint) return;
   DeviceState& device = memory_.devices.state(sample.device);
   device.total().curves.sample(device.member, sample);
 }
@@ -264,8 +265,7 @@ void ProcessModel::apply(const trace::PoolSample& sample) {
 }
 
 void ProcessModel::apply(const trace::ContextLimits& limits) {
-  driver_use_.set_stack_limit(limits.device, limits.context, limits.stack_bytes,
-                              memory_.devices.state(limits.device).threads);
+  driver_use_.set_limits(limits, memory_.devices.state(limits.device).threads);
 }
 
 void ProcessModel::restore_driver_use() {
@@ -289,7 +289,7 @@ void ProcessModel::leave_cards() {
 
 void ProcessModel::apply(const trace::Totals& totals) {
   const bool is_of_graphs = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kGraph);
-  is_of_graphs ? driver_use_.restore_destroyed(totals) : checkpoint_.apply(totals);
+  is_of_graphs ? graph_use_.restore_destroyed(totals) : checkpoint_.apply(totals);
 }
 
 void ProcessModel::apply(const trace::Mark& mark) {
@@ -363,6 +363,7 @@ void ProcessModel::expect_activity(const trace::CallHeader& call, CallWork work,
 
 void ProcessModel::finish(std::uint64_t shortest_period) {
   memory_.check_parts();
+  if (driver_use_.failed()) throw std::bad_alloc();
   memory_.out_of_memory.finish();
   activity_.finish();
   program_.finish(shortest_period);

@@ -16,11 +16,12 @@
 #include "analyzer/model/memory/memory_calls.hpp"
 #include "analyzer/model/memory/process_memory.hpp"
 #include "analyzer/model/process/checkpoint_restore.hpp"
-#include "analyzer/model/process/driver_use.hpp"
+#include "analyzer/model/process/graph_use.hpp"
 #include "analyzer/model/process/holder_sums.hpp"
 #include "analyzer/model/process/oom_snapshots.hpp"
 #include "analyzer/model/program/program.hpp"
 #include "analyzer/order/merge.hpp"
+#include "trace/ledger/driver_use.hpp"
 #include "trace/reader.hpp"
 #include "trace/records.hpp"
 
@@ -81,7 +82,8 @@ class ProcessModel final {
   [[nodiscard]] const Transfers& transfers() const { return copies_.transfers(); }
   [[nodiscard]] const PinnedUse& pinned_use() const { return copies_.pinned_use(); }
   [[nodiscard]] const Activity& activity() const { return activity_; }
-  [[nodiscard]] const DriverUse& driver_use() const { return driver_use_; }
+  [[nodiscard]] const ledger::DriverUse& driver_use() const { return driver_use_; }
+  [[nodiscard]] const GraphsOfDevices& graph_use() const { return graph_use_; }
   [[nodiscard]] const HolderSums& holders() const { return holders_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_.all(); }
 
@@ -116,16 +118,20 @@ class ProcessModel final {
     program_.steps().add_name(name.id, trace::tail_of(name.record));
   }
   void apply(const trace::Annotation& annotation);
+  void apply(const trace::DriverTaken& taken) { driver_use_.restore(taken); }
+  void apply(const trace::DriverShare& share) { driver_use_.restore(share); }
+  void apply(const trace::ContextTaken& taken) { driver_use_.restore(taken); }
   void apply(const trace::Gap& gap) { statistics_.add(gap); }
   void apply(const trace::Checkpoint& checkpoint) {
     checkpoint_.finish(checkpoint);
-    restore_driver_use();
+    if (!driver_use_.is_restored()) restore_driver_use();
     program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
   // The call gave memory to NCCL.
   [[nodiscard]] bool is_nccl(const CallSite& site) const;
-  // Restores the samples whose numbers for the process's calls the checkpoint has.
+  // After a checkpoint that has samples and no more of it: those whose numbers for the process's
+  // calls it has.
   void restore_driver_use();
   // The trace ends in this call.
   void add_unfinished(const trace::RecordHeader& record);
@@ -151,7 +157,8 @@ class ProcessModel final {
   GraphCalls graph_calls_{memory_};
   CopyCalls copies_{memory_};
   Activity activity_;
-  DriverUse driver_use_;
+  ledger::DriverUse driver_use_;
+  GraphsOfDevices graph_use_;
   HolderSums holders_{memory_, program_};
   OomSnapshots snapshots_{memory_, holders_};
   CheckpointRestore checkpoint_{memory_, copies_};

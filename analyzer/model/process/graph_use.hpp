@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts of executable graphs: instantiated, destroyed, alive at once; and their call sites.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "trace/ledger/call_site.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct GraphUse {
+  std::uint64_t instantiated = 0;
+  std::uint64_t destroyed = 0;
+  std::uint64_t live_peak = 0;
+  std::uint64_t launches = 0;
+  std::uint64_t since_cut = 0;  // of the instantiated ones, those behind a checkpoint's cut
+  std::map<ledger::CallSite, std::uint64_t> instantiated_at;
+
+  [[nodiscard]] std::uint64_t live() const { return instantiated - destroyed; }
+};
+
+class GraphsOfDevices {
+ public:
+  void instantiate(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
+  // Restores a checkpoint's graphs: one that is alive at its cut, and those destroyed before it.
+  void restore_live(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
+  void restore_destroyed(const trace::Totals& totals);
+  void launch(std::uint64_t executable);
+  void destroy_executable(std::uint64_t executable);
+
+  // By ordinal.
+  [[nodiscard]] const std::map<std::int32_t, GraphUse>& devices() const { return devices_; }
+
+ private:
+  std::map<std::int32_t, GraphUse> devices_;
+  std::map<std::uint64_t, std::int32_t> executables_;  // live ones, and their devices
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of one card is in use: by everything on it, and by processes of the job alone. What
+// calls ask for is known at all times; the driver is asked now and then.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trace/ledger/card_point.hpp"
+#include "trace/ledger/curve_peak.hpp"
+#include "trace/ledger/device_samples.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+// - One computation for both curves, in the order of the job's time.
+// - Bounded: a curve keeps two points, and each of them what was released since.
+// - Member is a CardMember with now(), the present time; hold(holders), which makes them those of
+//   the present and returns how the bytes divide; and watch(holders) for those that come to be.
+// - List is a list with emplace_back(), whose elements stay where they are.
+template <class Member, class Holders, template <class> class List>
+class CardCurves {
+ public:
+  using Held = HeldOnCard<Holders>;
+  using Point = CardPoint<Held, List>;
+  using Curve = CurvePeak<Point>;
+
+  // The member's number.
+  std::size_t add(const Member& member);
+  // The member allocates managed memory.
+  void add_managed(std::size_t member) {
+    finish_round();
+    members_[member].has_managed = true;
+    managed_.is_there = true;
+  }
+  // The driver takes memory for a new context that it counts for no process.
+  void add_context() {
+    finish_round();
+    managed_.is_known = false;
+  }
+  // The member's calls hold this now; the driver added `rounding_bytes` of it.
+  void change(std::size_t member, std::uint64_t called_bytes, std::uint64_t rounding_bytes);
+  void sample(std::size_t member, const trace::MemorySample& sample);
+  // A row of the list that belongs to the member's last sample.
+  void sample(std::size_t member, const trace::ProcessSample& sample);
+  // The member's process has no more records; what it held goes soon.
+  void begin_end(std::size_t member) { members_[member].is_ending = true; }
+  // The member's process is over, and with it all that it held.
+  void end(std::size_t member);
+  // As in DeviceSamples.
+  void count_in_last_sample(std::size_t member, std::uint64_t more_bytes);
+  // Ends the round of questions. Called before the curves are read.
+  void finish_round();
+
+  // Hands over the records of a checkpoint about one process's curves: put(record), and for a
+  // point put(record, holders).
+  template <class Put>
+  void store(std::int32_t device, Put&& put) const;
+  void restore(const trace::CardState& state);
+  void restore(const trace::CardCurve& curve);
+  // The holders that follow belong to the result.
+  Held& restore(const trace::CardPoint& point);
+
+  [[nodiscard]] const List<Member>& members() const { return members_; }
+  [[nodiscard]] const Curve& of_card() const { return card_; }
+  // Not known if the driver never told processes apart.
+  [[nodiscard]] const Curve& of_job() const { return job_; }
+  [[nodiscard]] const ManagedOnCard& managed() const { return managed_; }
+  template <class Visit>
+  void for_each_point(Visit&& visit) {
+    for (Curve* const curve : {&card_, &job_}) {
+      for (Point* const point : {&curve->candidate(), &curve->best()}) visit(*point);
+    }
+  }
+
+ protected:
+  // NVML's numbers of the processes on the card, row by row.
+  struct Round {
+    bool is_open = false;
+    bool has_list = false;
+    bool tells_unowned = false;
+    std::uint32_t processes = 0;  // in the list
+    std::size_t asking = 0;
+    std::int64_t unowned_bytes = 0;    // in use and no process's
+    std::uint64_t other_bytes = 0;     // of processes that are not the asking one
+    std::uint64_t untraced_bytes = 0;  // of its children that have no trace
+    std::uint64_t listed_bytes = 0;    // of other members, as the list has them
+  };
+
+  // Modulo 2^64.
+  static void subtract(std::int64_t& from, std::uint64_t bytes) {
+    from = static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - bytes);
+  }
+  // Copies the time, the process and what each member held, not the rest of the point.
+  static void copy(const Point& from, Point& to) {
+    to.time = from.time;
+    to.process = from.process;
+    std::ranges::copy(from.held, to.held.begin());
+  }
+  void sample_card(std::size_t member, std::uint64_t in_use);
+  void begin_round(std::size_t member, const trace::MemorySample& sample);
+  void tell(std::size_t member, std::uint64_t bytes);
+  // Returns the number of members if there is none.
+  [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
+  void take(std::size_t member, Point& point);
+  // How much the driver took for the member was not known at points that wait or are the highest.
+  void tell_late(std::size_t member);
+  // Divides what the driver took as the last samples told it.
+  void divide(Point& point) const;
+  // The bytes that the driver took for the job's processes, by the last numbers for each.
+  [[nodiscard]] Beyond taken_for_job(const Round& round);
+  void find_managed(const Round& round);
+  [[nodiscard]] Curve& curve_of(trace::CurveOf of) {
+    return of == trace::CurveOf::kJob ? job_ : card_;
+  }
+
+  List<Member> members_;
+  std::uint64_t called_bytes_ = 0;
+  std::uint64_t other_bytes_ = 0;
+  std::uint64_t untraced_bytes_ = 0;
+  Round round_;
+  ManagedOnCard managed_;
+  bool best_is_to_divide_ = false;  // of the card, by this round's number of each process
+  Curve card_;
+  Curve job_;
+};
+
+template <class Member, class Holders, template <class> class List>
+std::size_t CardCurves<Member, Holders, List>::add(const Member& member) {
+  members_.emplace_back() = member;
+  managed_.is_there = managed_.is_there || member.has_managed;
+  for_each_point([&](Point& point) { member.watch(point.held.emplace_back().holders); });
+  const std::size_t index = members_.size() - 1;
+  members_[index].called_bytes = 0;
+  change(index, member.called_bytes, member.rounding_bytes);
+  return index;
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::change(std::size_t member, std::uint64_t called_bytes,
+                                               std::uint64_t rounding_bytes) {
+  if (round_.is_open) finish_round();
+  Member& changed = members_[member];
+  called_bytes_ += called_bytes - changed.called_bytes;
+  changed.called_bytes = called_bytes;
+  changed.most_called_bytes = std::max(changed.most_called_bytes, called_bytes);
+  changed.rounding_bytes = rounding_bytes;
+  for (Curve* const curve : {&card_, &job_}) {
+    curve->change(called_bytes_, [&](Point& point) { take(member, point); });
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::end(std::size_t member) {
+  Member& ended = members_[member];
+  change(member, 0, 0);
+  ended.driver_bytes = 0;
+  ended.has_ended = true;
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::take(std::size_t member, Point& point) {
+  point.time = members_[member].now();
+  point.process = members_[member].process;
+  point.is_partial = false;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Member& holder = members_[i];
+    Held& held = point.held[i];
+    held.rounding_bytes = holder.rounding_bytes;
+    if (holder.has_ended) {
+      held.parts = {};
+      held.holders = {};
+    } else {
+      held.parts = holder.hold(held.holders);
+    }
+  }
+  divide(point);
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::divide(Point& point) const {
+  point.other_bytes = other_bytes_;
+  point.untraced_bytes = untraced_bytes_;
+  point.managed_bytes = managed_.is_known ? managed_.bytes : 0;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    point.held[i].driver_bytes = members_[i].driver_bytes;
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::sample(std::size_t member,
+                                               const trace::MemorySample& sample) {
+  if (round_.is_open) finish_round();
+  Member& asking = members_[member];
+  switch (sample.source) {
+    case trace::SampleSource::kMemGetInfo:
+      asking.asked_for_free = true;
+      return sample_card(member, in_use_of(sample));
+    case trace::SampleSource::kNvmlProcess:
+    case trace::SampleSource::kNvmlDevice:
+      if (!asking.asked_for_free) sample_card(member, in_use_of(sample));
+      asking.asked_for_free = false;
+      if (sample.source == trace::SampleSource::kNvmlProcess) begin_round(member, sample);
+      return;
+    case trace::SampleSource::kNone:
+      return;
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::sample_card(std::size_t member, std::uint64_t in_use) {
+  const std::int64_t beyond = difference(in_use, called_bytes_);
+  best_is_to_divide_ =
+      card_.sample(called_bytes_, {beyond, beyond}, [&](Point& point) { take(member, point); });
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::begin_round(std::size_t member,
+                                                    const trace::MemorySample& sample) {
+  tell(member, sample.process_bytes);
+  for (Member& other : members_) other.is_listed = false;
+  round_ = {};
+  round_.is_open = true;
+  round_.asking = member;
+  round_.other_bytes = sample.other_bytes;
+  // Older traces do not tell what the driver reserves of the card.
+  round_.tells_unowned = sample.reserved_bytes != 0;
+  round_.unowned_bytes =
+      difference(in_use_of(sample), sample.process_bytes) - believable(sample.other_bytes);
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::tell(std::size_t member, std::uint64_t bytes) {
+  Member& told = members_[member];
+  told.driver_bytes = difference(bytes, told.called_bytes);
+  if (!told.is_told) tell_late(member);
+  told.is_told = true;
+}
+
+// Before its first number it took between nothing and that: as much of it as was some other
+// process's then.
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::tell_late(std::size_t member) {
+  for_each_point([&](Point& point) {
+    Held& held = point.held[member];
+    if (held.parts.physical() == 0 || held.driver_bytes != 0) return;
+    const std::uint64_t late = std::min(positive(members_[member].driver_bytes), point.other_bytes);
+    held.driver_bytes = static_cast<std::int64_t>(late);
+    point.other_bytes -= late;
+  });
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::sample(std::size_t member,
+                                               const trace::ProcessSample& sample) {
+  if (!round_.is_open || round_.asking != member) return;
+  round_.processes += sample.processes;
+  if (sample.relation == trace::ProcessRelation::kThis) {
+    members_[member].process_id = sample.process_id;
+    return;
+  }
+  if (sample.bytes == trace::kBytesNotTold) return;
+  round_.has_list = true;
+  const std::size_t listed = member_with(sample.process_id);
+  if (listed != members_.size()) {
+    members_[listed].is_listed = true;
+    tell(listed, sample.bytes);
+    round_.listed_bytes += sample.bytes;
+  } else if (sample.relation == trace::ProcessRelation::kDescendant) {
+    round_.untraced_bytes += sample.bytes;
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+std::size_t CardCurves<Member, Holders, List>::member_with(std::uint32_t process_id) const {
+  const auto found = std::ranges::find_if(members_, [&](const Member& member) {
+    return member.process_id == process_id && process_id != 0 && !member.has_ended;
+  });
+  return static_cast<std::size_t>(found - members_.begin());
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::finish_round() {
+  if (!round_.is_open) return;
+  const Round round = round_;
+  round_.is_open = false;
+  for (std::size_t i = 0; i < members_.size() && round.has_list; ++i) {
+    if (members_[i].is_ending && !members_[i].is_listed && i != round.asking) end(i);
+  }
+  Beyond beyond = taken_for_job(round);
+  find_managed(round);
+  if (managed_.is_known) {
+    beyond.low += believable(managed_.bytes);
+    beyond.high += believable(managed_.bytes);
+  }
+  // The calls may have gone on since the driver was asked.
+  const auto take_then = [&](Point& point) {
+    const Point& asked = card_.candidate();
+    if (!asked.at_sample || asked.called_bytes != called_bytes_) return take(round.asking, point);
+    copy(asked, point);
+    divide(point);
+  };
+  if (job_.sample(called_bytes_, beyond, take_then)) divide(job_.best());
+  divide(card_.candidate());
+  if (best_is_to_divide_) divide(card_.best());
+  best_is_to_divide_ = false;
+}
+
+template <class Member, class Holders, template <class> class List>
+Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
+  Beyond beyond;
+  std::uint64_t members_bytes = 0;  // of those that are not the asking one
+  bool some_are_not_told = false;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    if (member.has_ended) continue;
+    if (!member.is_told) {
+      some_are_not_told = some_are_not_told || member.called_bytes != 0;
+      members_bytes += positive(believable(member.called_bytes));
+      continue;
+    }
+    const std::int64_t driver_bytes = believable(member.driver_bytes);
+    beyond.low += driver_bytes;
+    beyond.high += std::max<std::int64_t>(driver_bytes, 0);
+    if (i != round.asking)
+      members_bytes += positive(believable(member.called_bytes) + driver_bytes);
+  }
+  if (round.has_list) members_bytes = round.listed_bytes;
+  untraced_bytes_ = round.untraced_bytes;
+  other_bytes_ =
+      positive(difference(round.other_bytes, members_bytes) - believable(untraced_bytes_));
+  beyond.low += believable(untraced_bytes_);
+  beyond.high += believable(untraced_bytes_);
+  // other_bytes_ contains what the driver took for a process that has not asked yet.
+  if (some_are_not_told) beyond.high += believable(other_bytes_);
+  return beyond;
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::find_managed(const Round& round) {
+  if (!managed_.is_there) {
+    managed_ = {.is_known = round.tells_unowned,
+                .processes = round.processes,
+                .unowned_bytes = round.unowned_bytes};
+    return;
+  }
+  managed_.is_known = managed_.is_known && round.tells_unowned && other_bytes_ == 0 &&
+                      round.processes == managed_.processes;
+  managed_.bytes = managed_.is_known ? positive(round.unowned_bytes - managed_.unowned_bytes) : 0;
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::count_in_last_sample(std::size_t member,
+                                                             std::uint64_t more_bytes) {
+  finish_round();
+  const bool is_told = members_[member].is_told;
+  if (is_told) subtract(members_[member].driver_bytes, more_bytes);
+  for (Curve* const curve : {&card_, &job_}) {
+    curve->count_in_last_sample(more_bytes, [&](Point& point) {
+      point.held[member].parts.pool_reserved += more_bytes;
+      if (is_told) subtract(point.held[member].driver_bytes, more_bytes);
+    });
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+template <class Put>
+void CardCurves<Member, Holders, List>::store(std::int32_t device, Put&& put) const {
+  const Member& member = members_[0];
+  trace::CardState state;
+  state.called_bytes = member.called_bytes;
+  state.driver_bytes = member.driver_bytes;
+  state.other_bytes = other_bytes_;
+  state.untraced_bytes = untraced_bytes_;
+  state.round_other_bytes = round_.other_bytes;
+  state.round_untraced_bytes = round_.untraced_bytes;
+  state.round_unowned_bytes = round_.unowned_bytes;
+  state.unowned_bytes = managed_.unowned_bytes;
+  state.managed_bytes = managed_.bytes;
+  state.round_processes = round_.processes;
+  state.processes = managed_.processes;
+  state.process_id = member.process_id;
+  state.device = device;
+  state.is_told = member.is_told;
+  state.asked_for_free = member.asked_for_free;
+  state.round_is_open = round_.is_open;
+  state.round_has_list = round_.has_list;
+  state.round_tells_unowned = round_.tells_unowned;
+  state.best_is_to_divide = best_is_to_divide_;
+  state.has_managed = managed_.is_there;
+  state.managed_is_known = managed_.is_known;
+  put(state);
+  for (const trace::CurveOf of : {trace::CurveOf::kCard, trace::CurveOf::kJob}) {
+    const Curve& curve = of == trace::CurveOf::kJob ? job_ : card_;
+    trace::CardCurve record;
+    curve.store(record);
+    record.device = device;
+    record.of = of;
+    put(record);
+    for (const bool is_best : {false, true}) {
+      const Point& point = is_best ? curve.best() : curve.candidate();
+      const Held& held = point.held[0];
+      trace::CardPoint stored;
+      stored.called_bytes = point.called_bytes;
+      stored.point_time = point.time;
+      stored.framework_allocated = held.parts.framework_allocated;
+      stored.pool_used = held.parts.pool_used;
+      stored.pool_reserved = held.parts.pool_reserved;
+      stored.allocated = held.parts.driver;
+      stored.rounding_bytes = held.rounding_bytes;
+      stored.driver_bytes = held.driver_bytes;
+      stored.other_bytes = point.other_bytes;
+      stored.untraced_bytes = point.untraced_bytes;
+      stored.managed_bytes = point.managed_bytes;
+      stored.device = device;
+      stored.of = of;
+      stored.is_best = is_best;
+      stored.at_sample = point.at_sample;
+      put(stored, held.holders);
+    }
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::restore(const trace::CardState& state) {
+  Member& member = members_[0];
+  member.driver_bytes = state.driver_bytes;
+  member.process_id = state.process_id;
+  member.is_told = state.is_told != 0;
+  member.asked_for_free = state.asked_for_free != 0;
+  other_bytes_ = state.other_bytes;
+  untraced_bytes_ = state.untraced_bytes;
+  round_ = {};
+  round_.is_open = state.round_is_open != 0;
+  round_.has_list = state.round_has_list != 0;
+  round_.tells_unowned = state.round_tells_unowned != 0;
+  round_.processes = state.round_processes;
+  round_.unowned_bytes = state.round_unowned_bytes;
+  round_.other_bytes = state.round_other_bytes;
+  round_.untraced_bytes = state.round_untraced_bytes;
+  member.has_managed = state.has_managed != 0;
+  managed_.is_there = member.has_managed;
+  managed_.is_known = state.managed_is_known != 0;
+  managed_.processes = state.processes;
+  managed_.unowned_bytes = state.unowned_bytes;
+  managed_.bytes = state.managed_bytes;
+  best_is_to_divide_ = state.best_is_to_divide != 0;
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::restore(const trace::CardCurve& curve) {
+  curve_of(curve.of).restore(curve);
+}
+
+template <class Member, class Holders, template <class> class List>
+typename CardCurves<Member, Holders, List>::Held& CardCurves<Member, Holders, List>::restore(
+    const trace::CardPoint& stored) {
+  Curve& curve = curve_of(stored.of);
+  Point& point = stored.is_best != 0 ? curve.best() : curve.candidate();
+  point.called_bytes = stored.called_bytes;
+  point.at_sample = stored.at_sample != 0;
+  point.is_partial = false;
+  point.time = stored.point_time;
+  point.process = members_[0].process;
+  point.other_bytes = stored.other_bytes;
+  point.untraced_bytes = stored.untraced_bytes;
+  point.managed_bytes = stored.managed_bytes;
+  Held& held = point.held[0];
+  held.parts = {stored.point_time, stored.framework_allocated, stored.pool_used,
+                stored.pool_reserved, stored.allocated};
+  held.rounding_bytes = stored.rounding_bytes;
+  held.driver_bytes = stored.driver_bytes;
+  return held;
+}
+
+}  // namespace gpumemtrace::ledger

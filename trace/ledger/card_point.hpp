@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a card's curves: its processes, points, and the managed memory on it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trace/ledger/device_samples.hpp"
+
+namespace gpumemtrace::ledger {
+
+// More than any card has; a damaged trace may say anything.
+inline constexpr std::uint64_t kMostCardBytes = std::uint64_t{1} << 50;
+
+[[nodiscard]] constexpr std::int64_t believable(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(std::min(bytes, kMostCardBytes));
+}
+[[nodiscard]] constexpr std::int64_t believable(std::int64_t bytes) {
+  return std::clamp(bytes, -believable(kMostCardBytes), believable(kMostCardBytes));
+}
+[[nodiscard]] constexpr std::int64_t difference(std::uint64_t bytes, std::uint64_t less_bytes) {
+  return believable(bytes) - believable(less_bytes);
+}
+[[nodiscard]] constexpr std::uint64_t positive(std::int64_t bytes) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
+}
+
+// The memory that one process held on the card at one point of time.
+template <class Holders>
+struct HeldOnCard {
+  Parts parts;
+  std::uint64_t rounding_bytes = 0;
+  std::int64_t driver_bytes = 0;  // that the driver took for the process beyond its calls
+  Holders holders;                // of driver memory
+};
+
+// A point of the card's curves.
+template <class Held, template <class> class List>
+struct CardPoint {
+  std::uint64_t called_bytes = 0;  // asked for by all processes, as the driver rounds it
+  bool at_sample = false;
+  bool is_partial = false;  // memory of other processes of the job is missing
+  std::uint64_t time = 0;   // in the model time of `process`; 0 = there is none
+  std::uint32_t process = 0;
+  std::uint64_t other_bytes = 0;     // of processes that are not of the job
+  std::uint64_t untraced_bytes = 0;  // of processes of the job that have no trace
+  std::uint64_t managed_bytes = 0;   // of the job, on the card, if that is known
+  List<Held> held;                   // by member
+};
+
+// A process that may use the card.
+struct CardMember {
+  std::uint32_t process = 0;
+  std::int32_t ordinal = 0;      // the process's number of the card
+  std::uint32_t process_id = 0;  // in the namespace that NVML knows; 0 = not known
+  std::uint64_t called_bytes = 0;
+  std::uint64_t most_called_bytes = 0;  // so far
+  std::uint64_t rounding_bytes = 0;
+  std::int64_t driver_bytes = 0;  // by the last sample that told it
+  bool has_managed = false;       // it allocates managed memory
+  bool is_told = false;           // the driver told the process apart
+  bool asked_for_free = false;    // since the driver was last asked about processes
+  bool is_listed = false;         // in the present list of NVML
+  bool is_ending = false;         // it has no more records
+  bool has_ended = false;
+};
+
+// NVML counts the pages of managed memory on a card for no process. The numbers of a round tell
+// them only if all else that belongs to no process is as it was in a round before such memory was
+// allocated: no context was made since, the same number of processes is on the card, and none of
+// them is foreign to the job.
+struct ManagedOnCard {
+  bool is_there = false;           // some process of the job allocated managed memory
+  bool is_known = false;           // a round before that told the rest
+  std::uint32_t processes = 0;     // on the card in that round
+  std::int64_t unowned_bytes = 0;  // in use in that round and no process's
+  std::uint64_t bytes = 0;         // by the last round, with freed pages that the driver keeps
+};
+
+}  // namespace gpumemtrace::ledger
