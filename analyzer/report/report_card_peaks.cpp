@@ -65,13 +65,24 @@ struct Card {
   const CardCurves& curves;
   std::uint64_t total_bytes = 0;
   bool is_inexact = false;
-  bool has_managed = false;  // which is in use on the card, and NVML counts it for no process
+  bool leaves_managed_open = false;  // NVML counts it for no process, and nothing else tells it
 };
 
 bool allocates_managed(const ReportProcess& process) {
   const std::vector<UsageRow>& rows = process.model().accounts().rows();
   return std::ranges::any_of(
       rows, [](const UsageRow& row) { return row.kind == Kind::kManaged && row.allocations != 0; });
+}
+
+// The process whose managed memory is on the card, if it is one alone.
+rows::OptionalText process_with_managed(const Card& card) {
+  rows::OptionalText id;
+  for (const CardMember& member : card.curves.members()) {
+    if (!member.has_managed) continue;
+    if (id) return std::nullopt;
+    id = card.context.processes()[member.process].id;
+  }
+  return id;
 }
 
 rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Curve& curve,
@@ -105,14 +116,15 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
     list.add(processes[members[i].process].id, CardPartKind::kDriver, driver_bytes(point.held[i]));
   }
   list.add(std::nullopt, CardPartKind::kDriver, point.untraced_bytes);
+  list.add(process_with_managed(card), CardPartKind::kManaged, point.managed_bytes);
   if (of == rows::PeakOf::kJob) {
     list.add_rest(CardPartKind::kNotSeparable);
   } else {
     if (!point.is_partial) {
       list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
     }
-    list.add_rest(card.has_managed || point.is_partial ? CardPartKind::kNotSeparable
-                                                       : CardPartKind::kNoProcess);
+    list.add_rest(card.leaves_managed_open || point.is_partial ? CardPartKind::kNotSeparable
+                                                               : CardPartKind::kNoProcess);
   }
   return row;
 }
@@ -154,16 +166,17 @@ std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
     Card card{context, id, curves, first.total_bytes};
     for (const auto& [process, state] : device.seen_as) {
       card.is_inexact = card.is_inexact || process->inexact.memory || !state->curves_are_whole;
-      card.has_managed = card.has_managed || allocates_managed(*process);
+      card.leaves_managed_open = card.leaves_managed_open || allocates_managed(*process);
     }
+    card.leaves_managed_open = card.leaves_managed_open && !curves.managed().is_known;
     const bool tells_processes = curves.of_job().was_sampled();
     list.push_back(peak_row(card, rows::PeakOf::kCard, curves.of_card(), tells_processes));
     const std::uint64_t most_bytes = list.back().high_bytes;
     rows::CardPeak job =
-        tells_processes && !card.has_managed
+        tells_processes && !card.leaves_managed_open
             ? peak_row(card, rows::PeakOf::kJob, curves.of_job(), true)
             : peak_row(card, rows::PeakOf::kJob, curves.of_card(), tells_processes);
-    if (tells_processes && card.has_managed) leave_managed_open(curves.of_job(), job);
+    if (tells_processes && card.leaves_managed_open) leave_managed_open(curves.of_job(), job);
     limit(job, most_bytes);
     list.push_back(std::move(job));
   }

@@ -287,6 +287,70 @@ TEST_CASE("the job does not hold more than what is in use on the card", "[unit]"
   CHECK(part_of(job, "driver", "p1") <= 160);
 }
 
+namespace {
+
+// NVML's numbers in MiB; it counts 9 of the card and all managed memory for no process.
+void ask_with_list(TraceBuilder& trace, std::uint64_t in_use, std::uint64_t own,
+                   std::uint64_t others, std::uint32_t processes = 1) {
+  MemorySample sample;
+  sample.source = SampleSource::kNvmlProcess;
+  sample.reserved_bytes = kMiB;
+  sample.total_bytes = kTotal;
+  sample.free_bytes = kTotal - kMiB - in_use * kMiB;
+  sample.process_bytes = own * kMiB;
+  sample.other_bytes = others * kMiB;
+  sample.device = 0;
+  trace.add(sample);
+  for (std::uint32_t i = 0; i < processes; ++i) {
+    ProcessSample listed;
+    listed.process_id = 100 + i;
+    listed.bytes = (i == 0 ? own : others) * kMiB;
+    listed.relation = i == 0 ? ProcessRelation::kThis : ProcessRelation::kOther;
+    listed.device = 0;
+    trace.add(listed);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("managed memory on the card is what no process has beyond the sample before it",
+          "[unit]") {
+  TraceBuilder trace = trace_on_card();
+  trace.context_call(ContextOperation::kRetainPrimary, 1);
+  ask_with_list(trace, 59, 50, 0);
+  trace.allocate(kAddress, 64 * kMiB, MemoryKind::kManaged);
+  trace.allocate(2 * kAddress, 100 * kMiB);
+  ask_with_list(trace, 59 + 64 + 100, 150, 0);
+  const Json report = report_of(trace);
+  const Json card = row_of(report, "card");
+  check_range(card, 223, 223, true);
+  CHECK(part_of(card, "managed", "p1") == 64);
+  CHECK(part_of(card, "no_process") == 9);
+  const Json job = row_of(report, "job");
+  check_range(job, 214, 214, true);
+  CHECK(part_of(job, "managed", "p1") == 64);
+  CHECK(part_of(job, "allocated", "p1") == 100);
+  CHECK(part_of(job, "driver", "p1") == 50);
+}
+
+TEST_CASE("managed memory is not told apart from a new context's or another process's bytes",
+          "[unit]") {
+  for (const bool is_context : {true, false}) {
+    TraceBuilder trace = trace_on_card();
+    ask_with_list(trace, 59, 50, 0);
+    trace.allocate(kAddress, 64 * kMiB, MemoryKind::kManaged);
+    if (is_context) {
+      trace.context(2, 0, false);
+      trace.context_call(ContextOperation::kCreate, 2);
+    }
+    ask_with_list(trace, 59 + 70, 50, 0, is_context ? 1 : 2);
+    const Json report = report_of(trace);
+    CHECK(part_of(row_of(report, "card"), "managed", "p1") == 0);
+    CHECK(part_of(row_of(report, "card"), "not_separable") == 79);
+    check_range(row_of(report, "job"), 50, 129, false);
+  }
+}
+
 TEST_CASE("managed memory leaves open what the job holds", "[unit]") {
   TraceBuilder trace = trace_on_card();
   trace.allocate(kAddress, 64 * kMiB, MemoryKind::kManaged);
