@@ -46,6 +46,7 @@ std::vector<rows::DriverPart> parts_of(const ReportContext& context, const Repor
   add(DriverPartKind::kGraphs, share_of(DriverCause::kGraphs).bytes,
       most_frequent(graphs.instantiated_at));
   add(DriverPartKind::kLocalMemory, shares.local_memory_bytes, {});
+  add(DriverPartKind::kHeap, shares.heap_bytes, {});
   add(DriverPartKind::kUnknown, rest, {});
   return parts;
 }

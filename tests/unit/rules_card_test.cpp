@@ -171,3 +171,27 @@ TEST_CASE("local memory follows the limit of each thread's stack", "[unit]") {
   CHECK(row_where(row.at("parts"), {{"what", "local_memory"}}).at("bytes") == 2112 * kMiB);
   CHECK(row_where(row.at("parts"), {{"what", "context"}}).at("bytes") == (520 - 264) * kMiB);
 }
+
+TEST_CASE("the heap of kernels is told by growth of its limit and a chunk", "[unit]") {
+  const auto heap_of = [](std::uint64_t limit_mib, std::uint64_t growth_mib) {
+    TraceBuilder trace;
+    trace.device(0, 0x1234, 80'000 * kMiB);
+    trace.context_call(ContextOperation::kRetainPrimary, 1);
+    trace.sample(520 * kMiB, 0);
+    ContextLimits limits;
+    limits.context = ContextId{1};
+    limits.device = 0;
+    limits.heap_bytes = limit_mib * kMiB;
+    trace.add(limits);
+    trace.sample((520 + growth_mib) * kMiB, 0);
+    // The same growth again is something else: a context has one heap.
+    trace.sample((520 + 2 * growth_mib) * kMiB, 0);
+    const Json row = report_of(trace).at("driver_memory")[0];
+    CHECK(row.at("peak_bytes") == (520 + 2 * growth_mib) * kMiB);
+    return row_where(row.at("parts"), {{"what", "heap"}});
+  };
+  CHECK(heap_of(128, 130).at("bytes") == 130 * kMiB);
+  CHECK(heap_of(128, 128).is_null());
+  // The limit that a context has from the start: 10 MiB can be anything.
+  CHECK(heap_of(8, 10).is_null());
+}
