@@ -8,6 +8,11 @@
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
+// How many lives are compared for a block, on average, before the packing is given up. Up
+// to some 6,000 blocks that all live at the same time it never is.
+constexpr std::uint64_t kMostComparisonsPerBlock = 2'000;
+constexpr std::uint64_t kComparisonsOfFewBlocks = 20'000'000;
+
 // Placed blocks by stretches of time, so that a block meets those of its own life only.
 class Placed {
  public:
@@ -36,6 +41,9 @@ class Placed {
     return offset;
   }
 
+  // How many lives were compared so far.
+  [[nodiscard]] std::uint64_t comparisons() const { return comparisons_; }
+
  private:
   static constexpr std::uint64_t kStretches = 1024;
   struct Block {
@@ -51,6 +59,7 @@ class Placed {
     std::sort(found_.begin(), found_.end());
   }
   void add_found(const Lifetime& life, const std::vector<std::uint32_t>& indexes) {
+    comparisons_ += indexes.size();
     for (const std::uint32_t index : indexes) {
       const Block& block = all_[index];
       if (block.life.begin < life.end && life.begin < block.life.end) {
@@ -67,11 +76,12 @@ class Placed {
   std::vector<std::vector<std::uint32_t>> living_;  // as above
   std::vector<Block> all_;
   std::vector<std::uint64_t> found_;  // offset, and the index in the lower bits
+  std::uint64_t comparisons_ = 0;
 };
 
 }  // namespace
 
-std::uint64_t packed_height(std::vector<Lifetime> blocks) {
+std::optional<std::uint64_t> packed_height(std::vector<Lifetime> blocks) {
   std::erase_if(blocks, [](const Lifetime& life) { return life.end <= life.begin; });
   std::stable_sort(blocks.begin(), blocks.end(), [](const Lifetime& a, const Lifetime& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.begin < b.begin;
@@ -79,11 +89,14 @@ std::uint64_t packed_height(std::vector<Lifetime> blocks) {
   std::uint64_t duration = 0;
   for (const Lifetime& life : blocks) duration = std::max(duration, life.end);
   Placed placed(duration, blocks.size());
+  const std::uint64_t most_comparisons =
+      std::max<std::uint64_t>(kComparisonsOfFewBlocks, kMostComparisonsPerBlock * blocks.size());
   std::uint64_t height = 0;
   for (const Lifetime& life : blocks) {
     const std::uint64_t offset = placed.lowest_gap(life);
     placed.add(life, offset);
     height = std::max(height, offset + life.bytes);
+    if (placed.comparisons() > most_comparisons) return std::nullopt;
   }
   return height;
 }

@@ -19,8 +19,9 @@ struct Lifetime {
 };
 
 // Height of the packing by falling size at the lowest free offset; blocks of one size by age. It is
-// never less than the most that is live at once.
-[[nodiscard]] std::uint64_t packed_height(std::vector<Lifetime> blocks);
+// never less than the most that is live at once. Empty if so many live at the same time that it
+// would take long: time is proportional to the number of blocks.
+[[nodiscard]] std::optional<std::uint64_t> packed_height(std::vector<Lifetime> blocks);
 
 // Collects lifetimes from the events of a device.
 class Lifetimes final : public EventSink {
@@ -34,7 +35,7 @@ class Lifetimes final : public EventSink {
   [[nodiscard]] std::uint64_t events() const { return now_; }
   // Counts those that were refused, too.
   [[nodiscard]] std::uint64_t largest_request_bytes() const { return largest_request_; }
-  // Empty if there were more blocks.
+  // Empty if there were more blocks, or too many at the same time.
   [[nodiscard]] std::optional<std::uint64_t> packed_bytes() const;
 
  private:
