@@ -45,3 +45,13 @@ TEST_CASE("memory that ends beyond the last address does not upset the memory pa
     CHECK_FALSE(tools::memory_viz_snapshot(report, "p1", level, 0).empty());
   }
 }
+
+TEST_CASE("a device with a large number makes no large memory page", "[unit]") {
+  rows::Report report;
+  report.processes.emplace_back().id = "p1";
+  rows::Device& device = report.devices.emplace_back();
+  device.id = "d0";
+  device.seen_as.push_back({"p1", 2'000'000'000});
+  report.allocations.emplace().emplace_back().process = "p1";
+  CHECK(tools::memory_viz_snapshot(report, "p1", analyzer::Level::kDriver, 0).size() < 100'000);
+}

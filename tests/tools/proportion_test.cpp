@@ -16,6 +16,7 @@
 #include "analyzer/analyze.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/stack_records.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/trace_builder.hpp"
 #include "tools/base/failure.hpp"
@@ -173,6 +174,18 @@ TEST_CASE("what a trace takes is proportional to its devices", "[unit]") {
 TEST_CASE("what a trace takes is proportional to its records of devices", "[unit]") {
   check_records(20000, [](TraceBuilder& trace, std::uint64_t i) {
     trace.device(static_cast<std::int32_t>(i), i, 1 << 30);
+  });
+}
+
+TEST_CASE("what a trace takes is proportional to its modules, its stacks and what is live",
+          "[unit]") {
+  check_records(5000, [](TraceBuilder& trace, std::uint64_t i) {
+    if (i == 0) tests::add_code(trace, 1, "train", "/home/user/train.py");
+    const std::uint64_t begin = 0x7f00'0000'0000 + (i << 20);
+    const auto stack = static_cast<std::uint32_t>(i + 1);
+    tests::add_module(trace, "/nowhere/libcudart.so." + std::to_string(i), "", {begin});
+    tests::add_stack(trace, stack, {{1}, {begin + 0x100}});
+    tests::allocate_at(trace, (i + 2) << 32, 4096, stack);
   });
 }
 
