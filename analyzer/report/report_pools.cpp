@@ -102,10 +102,11 @@ void add_framework_pools(const ReportContext& context, const ReportProcess& proc
   std::ranges::move(own, std::back_inserter(list));
 }
 
-std::uint64_t most_allocated(const Accounts& accounts, std::uint32_t pool) {
-  std::uint64_t most = 0;
+// The sum of the peaks of each pool's kinds of memory, by the pool's number.
+std::map<std::uint32_t, std::uint64_t> most_allocated(const Accounts& accounts) {
+  std::map<std::uint32_t, std::uint64_t> most;
   for (const UsageRow& row : accounts.rows()) {
-    if (row.account->level == Level::kPool && row.pool == pool) most += row.peak_bytes;
+    if (row.account->level == Level::kPool) most[row.pool] += row.peak_bytes;
   }
   return most;
 }
@@ -114,10 +115,11 @@ std::uint64_t most_allocated(const Accounts& accounts, std::uint32_t pool) {
 void add_driver_pools(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::PoolRow>& list) {
   const auto& pools = process.model().memory().pools.pools();
+  std::map<std::uint32_t, std::uint64_t> most_of_pool = most_allocated(process.model().accounts());
   std::map<std::tuple<std::int32_t, bool, std::uint64_t, std::uint32_t>, std::uint64_t> allocated;
   for (std::uint32_t i = 1; i < pools.size(); ++i) {
     const PoolState& pool = pools[i];
-    const std::uint64_t most = most_allocated(process.model().accounts(), i);
+    const std::uint64_t most = most_of_pool[i];
     const bool is_used = most != 0 || pool.reserved_peak_bytes != 0;
     if (pool.is_imported || pool.device < 0 || !is_used) continue;
     allocated[{pool.device, !pool.is_default, pool.created_time, i}] = most;

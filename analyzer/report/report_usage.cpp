@@ -46,28 +46,30 @@ rows::Reserved framework_reserved(const ProcessModel& model, std::int32_t device
           framework->segments_allocated, framework->segments_freed, std::nullopt};
 }
 
-// Pools that the program made are counted in the order in which they came.
-std::string pool_name(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
-  if (pools[index].is_default) return "default";
-  std::size_t number = 0;
-  for (std::uint32_t i = 1; i <= index; ++i) number += pools[i].is_default ? 0 : 1;
-  return "pool " + std::to_string(number);
+// By index; 0 is no known pool. Pools that the program made are counted in the order in which they
+// came.
+std::vector<std::string> pool_names(const ledger::MappedArray<PoolState>& pools) {
+  std::vector<std::string> names{"pool 0"};
+  std::size_t made = 0;
+  for (std::uint32_t i = 1; i < pools.size(); ++i) {
+    names.push_back(pools[i].is_default ? "default" : "pool " + std::to_string(++made));
+  }
+  return names;
 }
 
-rows::Reserved pool_reserved(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
-  const PoolState& pool = pools[index];
+rows::Reserved pool_reserved(const PoolState& pool, const std::string& name) {
   rows::Reserved reserved;
   // Without a sample of the driver only a lower bound is known, which is no answer.
   if (pool.sampled) {
     reserved.peak_bytes = pool.reserved_peak_bytes;
     reserved.bytes_at_end = pool.reserved_bytes;
   }
-  reserved.pool = pool_name(pools, index);
+  reserved.pool = name;
   return reserved;
 }
 
 rows::Usage usage_row(const ReportContext& context, const ReportProcess& process,
-                      const UsageRow& row) {
+                      const UsageRow& row, const std::vector<std::string>& names_of_pools) {
   const ProcessModel& model = process.model();
   auto usage = context.row_on<rows::Usage>(process, row.device);
   usage.level = level_of(row.kind);
@@ -86,8 +88,10 @@ rows::Usage usage_row(const ReportContext& context, const ReportProcess& process
     usage.failed = raised_count(model, row.device);
     usage.reserved = framework_reserved(model, row.device);
   }
-  if (usage.level == Level::kPool)
-    usage.reserved = pool_reserved(model.memory().pools.pools(), row.pool);
+  if (usage.level == Level::kPool) {
+    usage.reserved =
+        pool_reserved(model.memory().pools.pools()[row.pool], names_of_pools.at(row.pool));
+  }
   usage.is_exact = !is_inexact(process, usage.level);
   return usage;
 }
@@ -138,10 +142,12 @@ rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
 std::vector<rows::Usage> report_usage(const ReportContext& context) {
   std::vector<rows::Usage> list;
   for (const ReportProcess& process : context.processes()) {
+    const std::vector<std::string> names_of_pools =
+        pool_names(process.model().memory().pools.pools());
     for (const UsageRow& row : process.model().accounts().rows()) {
       if (level_of(row.kind) == Level::kMapping) continue;
       if (row.allocations == 0 && row.failed == 0) continue;
-      list.push_back(usage_row(context, process, row));
+      list.push_back(usage_row(context, process, row, names_of_pools));
     }
   }
   sort_rows(list, &rows::Usage::peak_bytes);

@@ -189,6 +189,17 @@ TEST_CASE("what a trace takes is proportional to its modules, its stacks and wha
   });
 }
 
+TEST_CASE("what a trace takes is proportional to its pools", "[unit]") {
+  check_records(5000, [](TraceBuilder& trace, std::uint64_t i) {
+    trace::Allocation allocation;
+    allocation.address = (i + 2) << 32;
+    allocation.bytes = 4096;
+    allocation.memory = trace::MemoryKind::kStreamOrdered;
+    allocation.pool = 0x5000 + i * 16;
+    trace.add_call(allocation, {});
+  });
+}
+
 TEST_CASE("what a folder takes is proportional to its traces", "[unit]") {
   check_proportion(
       60,
