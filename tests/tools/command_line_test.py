@@ -431,7 +431,8 @@ class Env(CommandLine):
             self.assertEqual(result.stdout, f"{expected}|a b.gmt|1073741824|")
 
     def test_every_launcher_has_a_text_with_the_library_and_the_settings(self):
-        for launcher in ("torchrun", "srun", "mpirun", "docker", "k8s", "ray"):
+        for launcher in ("shell", "torchrun", "accelerate", "deepspeed", "srun", "mpirun", "docker", "compose",
+                         "dockerfile", "k8s", "ray", "systemd", "jupyter"):
             result = self.call("env", "--for", launcher, "--max-trace-bytes", "1GiB")
             self.assertEqual(result.returncode, 0, launcher)
             self.assertIn("LD_PRELOAD", result.stdout, launcher)
@@ -440,6 +441,32 @@ class Env(CommandLine):
             self.assertIn("GPUMEMTRACE_MAX_TRACE_BYTES", result.stdout, launcher)
             self.assertIn("1073741824", result.stdout, launcher)
 
+    def test_slurm_is_another_name_of_srun(self):
+        self.assertEqual(self.call("env", "--for", "slurm").stdout, self.call("env", "--for", "srun").stdout)
+
+    def test_each_launcher_gets_a_pattern_in_its_own_writing(self):
+        pattern = '/a b/$x.%e.gmt'
+        for launcher, expected in (("dockerfile", f"ENV GPUMEMTRACE_OUTPUT='{pattern}'"),
+                                   ("compose", 'GPUMEMTRACE_OUTPUT: "/a b/$$x.%e.gmt"'),
+                                   ("systemd", 'Environment="GPUMEMTRACE_OUTPUT=/a b/$x.%%e.gmt"'),
+                                   ("deepspeed", f"\nGPUMEMTRACE_OUTPUT={pattern}\n")):
+            self.assertIn(expected, self.call("env", "--for", launcher, "-o", pattern).stdout, launcher)
+
+    def test_a_kernel_for_jupyter_is_written_by_the_lines_that_are_pasted(self):
+        script = self.call("env", "--for", "jupyter", "--max-trace-bytes", "1GiB").stdout
+        subprocess.run(["sh", "-c", script], env=dict(os.environ, HOME=str(self.folder)), check=True,
+                       timeout=TIMEOUT_S)
+        (place,) = self.folder.glob(".local/share/jupyter/kernels/*/kernel.json")
+        kernel = json.loads(place.read_text())
+        self.assertIn("{connection_file}", kernel["argv"])
+        self.assertEqual(kernel["env"]["LD_PRELOAD"], LIBRARY)
+        self.assertEqual(kernel["env"]["GPUMEMTRACE_MAX_TRACE_BYTES"], "1073741824")
+
+    def test_a_container_gets_no_folder_of_this_machine(self):
+        for launcher in ("docker", "compose", "dockerfile", "k8s"):
+            text = self.call("env", "--for", launcher, "--torch-names", variables={"PYTHONPATH": "/mine"}).stdout
+            self.assertIn("/opt/gpumemtrace/python/torch_names", text, launcher)
+            self.assertNotIn("/mine", text, launcher)
 
     def test_the_traces_of_a_pod_outlive_it(self):
         text = self.call("env", "--for", "k8s").stdout

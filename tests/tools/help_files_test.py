@@ -111,7 +111,7 @@ class Bash(HelpFiles):
         self.assertEqual(self.complete("export", "job.gmt", "--to", "s"), {"speedscope", "svg", "sqlite"})
         self.assertEqual(self.complete("export", "--to", "=", "m"), {"memory_viz", "minimalloc"})
         self.assertEqual(self.complete("export", "--to", "="), formats)
-        self.assertEqual(self.complete("env", "--for", "s"), {"shell", "srun"})
+        self.assertEqual(self.complete("env", "--for", "s"), {"shell", "srun", "slurm", "systemd"})
         self.assertEqual(self.complete("run", "--cupti", "full"), {"full", "full,kernels"})
         self.assertEqual(self.complete("dump", "job.gmt", "--kind", "mem"), {"memory_sample"})
         self.assertEqual(self.complete("ctl", "1", ""), {"start", "stop", "mark"})
@@ -185,7 +185,7 @@ class OtherShells(HelpFiles):
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish_completes_as_bash_does(self):
         for line, expected in (("su", {"summary"}), ("export --to s", {"speedscope", "svg", "sqlite"}),
-                               ("env --for=s", {"--for=shell", "--for=srun"}), ("ctl 4711 st", {"start", "stop"}),
+                               ("env --for=sr", {"--for=srun"}), ("ctl 4711 st", {"start", "stop"}),
                                ("run --fo", {"--force"}), ("run -o t.gmt env --fo", set()),
                                ("report --to ", set()), ("run -- gpumemtrace su", {"summary"})):
             with self.subTest(line):

@@ -73,7 +73,7 @@ EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {
 }
 
 EnvironmentVariable python_path_variable(const std::filesystem::path& folder) {
-  return first_in("PYTHONPATH", folder);
+  return first_in(kPythonPathVariable.data(), folder);
 }
 
 std::string shell_word(const std::string& text) {

@@ -29,7 +29,9 @@ inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 // LD_LIBRARY_PATH with `folder` in front of what is there already.
 [[nodiscard]] EnvironmentVariable library_path_variable(const std::filesystem::path& folder);
 
-// PYTHONPATH with `folder` first: Python imports the sitecustomize in it when it starts.
+// Python imports the sitecustomize of the first folder in it that has one, when it starts.
+inline constexpr std::string_view kPythonPathVariable = "PYTHONPATH";
+// The variable with `folder` first.
 [[nodiscard]] EnvironmentVariable python_path_variable(const std::filesystem::path& folder);
 
 // `text` as one word of a POSIX shell; unquoted if that is safe.

@@ -46,18 +46,36 @@ std::vector<EnvironmentVariable> new_variables(const LaunchSettings& settings,
   return variables;
 }
 
-// The settings with an output that lies in the container's mounted trace folder unless one is set.
+// Traces go to `folder` unless an output is set.
+void add_output(std::vector<EnvironmentVariable>& variables, std::string_view folder) {
+  const bool has_output = std::ranges::any_of(variables, [](const EnvironmentVariable& variable) {
+    return variable.name == kOutputVariable;
+  });
+  if (has_output) return;
+  variables.push_back({std::string(kOutputVariable), format_text("{}/%e.%h.%p.gmt", folder)});
+}
+
+// The mounted folders stand for this machine's: no other path of this machine is in the container.
 std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
   std::vector<EnvironmentVariable> variables =
       new_variables(settings, library_in_container(settings));
-  const bool has_output = std::ranges::any_of(
-      settings.variables,
-      [](const EnvironmentVariable& variable) { return variable.name == kOutputVariable; });
-  if (!has_output) {
-    variables.push_back(
-        {std::string(kOutputVariable), format_text("{}/%e.%h.%p.gmt", kTracesInContainer)});
+  const std::string here = settings.library.parent_path().string();
+  for (EnvironmentVariable& variable : variables) {
+    if (variable.name != kPythonPathVariable || !variable.value.starts_with(here)) continue;
+    const std::string first = variable.value.substr(0, variable.value.find(':'));
+    variable.value = kFolderInContainer + first.substr(here.size());
   }
+  add_output(variables, kTracesInContainer);
   return variables;
+}
+
+// As in YAML and JSON, and between the double quotes of a unit of systemd.
+std::string quoted(const std::string& text) { return analyzer::Json(text).dump(); }
+
+std::string json_object(const std::vector<EnvironmentVariable>& variables) {
+  analyzer::Json object;
+  for (const EnvironmentVariable& variable : variables) object[variable.name] = variable.value;
+  return object.dump(4);
 }
 
 std::string shell_recipe(const LaunchSettings& settings) {
@@ -69,10 +87,32 @@ std::string shell_recipe(const LaunchSettings& settings) {
          "# Off again: unset LD_PRELOAD NVTX_INJECTION64_PATH GPUMEMTRACE_NVTX_CHAIN\n";
 }
 
-std::string torchrun_recipe(const LaunchSettings& settings) {
-  return "# torchrun hands its environment to every worker; each rank writes a trace.\n" +
+// For a launcher whose workers have its environment.
+std::string handed_on(const LaunchSettings& settings, std::string_view launcher,
+                      std::string_view command) {
+  return format_text("# {} hands its environment to every worker; each rank writes a trace.\n",
+                     launcher) +
          prefix_assignments(settings) + shell_preload(settings) +
-         " \\\n  torchrun --nproc-per-node=2 train.py\n";
+         format_text(" \\\n  {}\n", command);
+}
+
+std::string torchrun_recipe(const LaunchSettings& settings) {
+  return handed_on(settings, "torchrun", "torchrun --nproc-per-node=2 train.py");
+}
+
+std::string accelerate_recipe(const LaunchSettings& settings) {
+  return handed_on(settings, "accelerate", "accelerate launch train.py");
+}
+
+std::string deepspeed_recipe(const LaunchSettings& settings) {
+  std::string text =
+      handed_on(settings, "On one node, deepspeed", "deepspeed train.py") +
+      "# On several nodes it exports the lines of ~/.deepspeed_env. The library must "
+      "be at the\n# same path on every node.\ncat >> ~/.deepspeed_env <<'END'\n";
+  for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
+    text += format_text("{}={}\n", variable.name, variable.value);
+  }
+  return text + "END\n";
 }
 
 std::string srun_recipe(const LaunchSettings& settings) {
@@ -109,6 +149,42 @@ std::string docker_recipe(const LaunchSettings& settings) {
   return text + "  IMAGE python3 train.py\n";
 }
 
+std::string compose_recipe(const LaunchSettings& settings) {
+  std::string text =
+      "# Parts of a service in compose.yaml. The image needs glibc 2.28 or newer.\n"
+      "services:\n"
+      "  training:\n"
+      "    environment:\n";
+  for (const EnvironmentVariable& variable : container_variables(settings)) {
+    // Compose puts variables of its own in place of a single dollar.
+    text += format_text("      {}: {}\n", variable.name,
+                        quoted(replaced(variable.value, {{'$', "$$"}})));
+  }
+  return text + format_text(
+                    "    volumes:\n"
+                    "      - type: bind\n"
+                    "        source: {}\n"
+                    "        target: {}\n"
+                    "        read_only: true\n"
+                    "      - ./traces:{}\n",
+                    quoted(replaced(settings.library.parent_path().string(), {{'$', "$$"}})),
+                    kFolderInContainer, kTracesInContainer);
+}
+
+std::string dockerfile_recipe(const LaunchSettings& settings) {
+  std::string text = format_text(
+      "# The last lines of a Dockerfile: what is built after them would be recorded, too.\n"
+      "# First put the library into the build context:\n"
+      "#   cp -r {} gpumemtrace\n"
+      "# The image needs glibc 2.28 or newer. Traces go to {}: mount a folder there.\n"
+      "COPY gpumemtrace {}\n",
+      shell_word(settings.library.parent_path().string()), kTracesInContainer, kFolderInContainer);
+  for (const EnvironmentVariable& variable : container_variables(settings)) {
+    text += format_text("ENV {}\n", assignment(variable));
+  }
+  return text;
+}
+
 std::string kubernetes_recipe(const LaunchSettings& settings) {
   std::string text = format_text(
       "# Parts of a pod. The folder {} must hold the library on every node;\n"
@@ -120,7 +196,7 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
       settings.library.parent_path().string());
   for (const EnvironmentVariable& variable : container_variables(settings)) {
     text += format_text("        - name: {}\n          value: {}\n", variable.name,
-                        analyzer::Json(variable.value).dump());
+                        quoted(variable.value));
   }
   return text + format_text(
                     "      volumeMounts:\n"
@@ -138,29 +214,66 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
                     "        path: /var/lib/gpumemtrace/traces\n"
                     "        type: DirectoryOrCreate\n",
                     kFolderInContainer, kTracesInContainer,
-                    analyzer::Json(settings.library.parent_path().string()).dump());
+                    quoted(settings.library.parent_path().string()));
 }
 
 std::string ray_recipe(const LaunchSettings& settings) {
-  analyzer::Json variables;
-  for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
-    variables[variable.name] = variable.value;
-  }
   return format_text(
       "# Workers take their environment from the runtime environment. The library must be at the\n"
       "# same path on every node.\n"
       "ray.init(runtime_env={{\"env_vars\": {}}})\n",
-      variables.dump(4));
+      json_object(new_variables(settings, settings.library.string())));
+}
+
+std::string systemd_recipe(const LaunchSettings& settings) {
+  std::vector<EnvironmentVariable> variables = new_variables(settings, settings.library.string());
+  add_output(variables, "/var/lib/gpumemtrace");
+  std::string text =
+      "# Put this into `systemctl edit NAME.service` and restart the service. StateDirectory "
+      "makes\n"
+      "# /var/lib/gpumemtrace, where its user can write.\n"
+      "[Service]\n"
+      "StateDirectory=gpumemtrace\n";
+  for (const EnvironmentVariable& variable : variables) {
+    // systemd replaces what stands behind a single percent sign.
+    const std::string text_of_variable = format_text("{}={}", variable.name, variable.value);
+    text += format_text("Environment={}\n", quoted(replaced(text_of_variable, {{'%', "%%"}})));
+  }
+  return text;
+}
+
+std::string jupyter_recipe(const LaunchSettings& settings) {
+  constexpr const char* kFolder = "~/.local/share/jupyter/kernels/gpumemtrace";
+  return format_text(
+      "# Adds the kernel \"Python 3, recorded\". The trace is written where the notebook lies.\n"
+      "mkdir -p {0} && cat > {0}/kernel.json <<'END'\n"
+      "{{\n"
+      "\"argv\": [\"python3\", \"-m\", \"ipykernel_launcher\", \"-f\", "
+      "\"{{connection_file}}\"],\n"
+      "\"display_name\": \"Python 3, recorded\",\n"
+      "\"language\": \"python\",\n"
+      "\"env\": {1}\n"
+      "}}\n"
+      "END\n"
+      "# Off again: rm -r {0}\n",
+      kFolder, json_object(new_variables(settings, settings.library.string())));
 }
 
 constexpr auto kRecipes = std::to_array<LaunchRecipe>({
     {"shell", shell_recipe},
     {"torchrun", torchrun_recipe},
+    {"accelerate", accelerate_recipe},
+    {"deepspeed", deepspeed_recipe},
     {"srun", srun_recipe},
+    {"slurm", srun_recipe},
     {"mpirun", mpirun_recipe},
     {"docker", docker_recipe},
+    {"compose", compose_recipe},
+    {"dockerfile", dockerfile_recipe},
     {"k8s", kubernetes_recipe},
     {"ray", ray_recipe},
+    {"systemd", systemd_recipe},
+    {"jupyter", jupyter_recipe},
 });
 
 }  // namespace

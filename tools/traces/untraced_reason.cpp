@@ -44,6 +44,8 @@ struct Launcher {
 constexpr auto kLaunchers = std::to_array<Launcher>({
     {"docker", "starts the program in a container; see `gpumemtrace env --for docker`"},
     {"podman", "starts the program in a container; see `gpumemtrace env --for docker`"},
+    {"docker-compose", "starts containers; see `gpumemtrace env --for compose`"},
+    {"systemd-run", "hands the program to systemd; see `gpumemtrace env --for systemd`"},
     {"kubectl", "starts the program in a pod; see `gpumemtrace env --for k8s`"},
     {"ray", "hands the program to workers that run already; see `gpumemtrace env --for ray`"},
     {"ssh", "starts the program on another machine; run gpumemtrace there"},
