@@ -35,6 +35,10 @@ __all__ = ["step", "mark", "push", "pop", "range", "start", "stop", "suppress",
            "is_recorded", "annotate", "read"]
 
 
+def __dir__():
+    return __all__
+
+
 def _find_library():
     """The symbols of the process if the preloaded library is among them, else None."""
     process = ctypes.CDLL(None)

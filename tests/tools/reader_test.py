@@ -159,8 +159,29 @@ class Reader(unittest.TestCase):
                 self.assertEqual(
                     [(row["rule"], row["bytes"], row["fix"], row["stack_id"]) for row in recording.findings],
                     [(row["rule"], row["bytes"], row["fix"], row["stack"]) for row in report["findings"]])
+                for table, expected in ((recording.steps, report["steps"]),
+                                        (recording.leaks, report["leaks"]["exit"]),
+                                        (recording.transfers, report["transfers"]["sites"])):
+                    self.assertEqual(len(table), len(expected))
+                    for row, source in zip(table, expected):
+                        site = source.get("site") or {}
+                        where = {"stack_id": source.get("stack")}
+                        where.update((key, site.get(key)) for key in ("file", "line", "function"))
+                        for key, value in row.items():
+                            self.assertEqual(value, where.get(key, source.get(key)), key)
         finding, = gpumemtrace.read(self.folder / TRAINING).findings
         self.assertTrue(finding["file"].endswith("kept_loss.py"))
+
+    def test_summary_and_page_are_those_of_the_commands(self):
+        recording = gpumemtrace.read(self.write_report(self.report(TRAINING)))
+        self.assertIn("\n  PEAK ", recording.summary())
+        page = self.folder / "page.html"
+        recording.to_html(page)
+        self.addCleanup(page.unlink)
+        self.assertIn("kept_loss.py", page.read_text())
+
+    def test_the_module_shows_its_own_names_alone(self):
+        self.assertEqual(dir(gpumemtrace), sorted(gpumemtrace.__all__))
 
     def test_a_trace_and_a_report_give_the_same_tables_as_the_folder(self):
         folder = gpumemtrace.read(self.folder / TRAINING)

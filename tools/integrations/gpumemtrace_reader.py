@@ -20,8 +20,13 @@ _HOLDER = ("bytes", "count", "share", "category", "category_confidence", "phase"
 _BUCKET = ("start_ns", "end_ns", "min_bytes", "max_bytes", "max_time_ns", "last_bytes", "reserved_bytes")
 _FINDING = ("rule", "severity", "confidence", "title", "detail", "fix", "bytes", "time_ns", "process",
             "device", "level", "owner")
+_STEP = ("process", "index", "start_ns", "end_ns", "inferred", "peak_bytes", "live_bytes_at_end", "allocations",
+         "transfers_bytes", "source")
+_LEAK = ("process", "device", "level", "kind", "class", "bytes", "count", "first_time_ns", "last_time_ns", "owner")
+_TRANSFER = ("process", "device", "direction", "source_memory", "destination_memory", "api", "count", "bytes",
+             "host_time_ns", "gpu_time_ns", "bandwidth_bytes_per_s", "owner")
 _PART = "parts."
-_INTEGERS = {"id", "stack", "depth", "line", "address", "step", "count"}
+_INTEGERS = {"id", "stack", "depth", "line", "address", "step", "count", "index", "allocations"}
 
 
 def find_program():
@@ -161,6 +166,26 @@ class Recording:
                 for finding in self._report["findings"]]
         return _table((*_FINDING, *_SITE, "stack_id", "fingerprint"), rows)
 
+    @functools.cached_property
+    def steps(self):
+        """The steps of the program, a row each; `source` says how they are known."""
+        return _table(_STEP, [[step.get(key) for key in _STEP] for step in self._report["steps"]])
+
+    @functools.cached_property
+    def leaks(self):
+        """What was not freed when a process ended, a row a place; `class` "lost" is what the program leaked."""
+        return self._with_sites(_LEAK, self._report["leaks"]["exit"])
+
+    @functools.cached_property
+    def transfers(self):
+        """Copies, a row for those of one kind at one place, with the time in the calls and on the GPU."""
+        return self._with_sites(_TRANSFER, self._report["transfers"]["sites"])
+
+    @staticmethod
+    def _with_sites(columns, rows):
+        return _table((*columns, *_SITE, "stack_id"),
+                      [[*(row.get(key) for key in columns), *_site(row), row["stack"]] for row in rows])
+
     @property
     def allocations(self):
         """Single allocations, a row each: the table `allocation` of `gpumemtrace export --format sqlite`.
@@ -188,13 +213,23 @@ class Recording:
                     tables[name] = _table([column[0] for column in rows.description], rows.fetchall())
                 return tables
 
+    def summary(self):
+        """What `gpumemtrace summary` says of it."""
+        return self._of_report("summary").decode("utf-8")
+
+    def to_html(self, path):
+        """Writes the page of `gpumemtrace report`."""
+        pathlib.Path(os.fsdecode(path)).write_text(self._page, encoding="utf-8")
+
     @functools.cached_property
     def _page(self):
+        return self._of_report("report", "-o", "-").decode("utf-8")
+
+    def _of_report(self, command, *options):
         with tempfile.TemporaryDirectory(prefix="gpumemtrace-") as folder:
-            report, page = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "page.html")
+            report = pathlib.Path(folder, "report.json")
             report.write_text(json.dumps(self._report), encoding="utf-8")
-            _run("report", str(report), "-o", str(page))
-            return page.read_bytes().decode("utf-8")
+            return _run(command, str(report), *options)
 
     def _repr_html_(self):
         # In the sandbox the page's scripts cannot reach the notebook.
