@@ -95,8 +95,28 @@ TEST_CASE("by module the frames are layers, and bytes outside a model stay", "[u
   rows::Report report = small_report();
   report.costs[1].layers = "GPT > Mlp";
   report.costs.push_back(cost(Level::kFramework, "p1:1", 5));
-  CHECK(collapsed_stacks(report, {kCostMeasures[0], "framework", true}) ==
+  CHECK(collapsed_stacks(report, {kCostMeasures[0], "framework", FrameKind::kLayers}) ==
         "(no layer) 5\nGPT;Mlp 30\n");
+}
+
+TEST_CASE("by user the frames are those of the user's own files", "[unit]") {
+  rows::Report report = small_report();
+  CHECK(collapsed_stacks(report, {kCostMeasures[0], "driver", FrameKind::kUsers}) ==
+        "step (train.py:12);model::grow(int) (model.cpp:4) 100\n");
+  report.stacks[0].frames.resize(1);  // of the runtime alone
+  CHECK(collapsed_stacks(report, {kCostMeasures[0], "driver", FrameKind::kUsers}) ==
+        "program 100\n");
+}
+
+TEST_CASE("the picture says of what program it is, how long it ran, and the sum", "[unit]") {
+  rows::Report report = small_report();
+  report.processes[0].command = {"/usr/bin/python3", "train.py"};
+  report.traces.resize(1);
+  report.traces[0].process = "p1";
+  report.traces[0].duration_ns = 2'500'000'000;
+  const std::string picture = flame_graph_svg(report, {kCostMeasures[0], "driver"});
+  CHECK(picture.find(">100 bytes in all; python3 train.py, 2.50 s: GPU memory by stack, peak "
+                     "bytes") != std::string::npos);
 }
 
 TEST_CASE("stacks that differ only in what is not shown are one line", "[unit]") {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tests/catch.hpp"
+#include "tools/base/shell_words.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/same_fault.hpp"
 #include "tools/check/verdict_output.hpp"
-#include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/stack_text.hpp"
 
 namespace gpumemtrace::tools {

@@ -79,6 +79,17 @@ struct ExportOptions {
 using analyzer::Level;
 using analyzer::rows::Report;
 
+// The values of --by.
+struct NamedFrames {
+  const char* name;
+  FrameKind frames;
+};
+constexpr std::array kFrameKinds = {
+    NamedFrames{"stack", FrameKind::kAll},
+    NamedFrames{"user", FrameKind::kUsers},
+    NamedFrames{"module", FrameKind::kLayers},
+};
+
 // The options of a format, besides the rows.
 struct ExportRequest {
   StackExport stacks;
@@ -318,7 +329,8 @@ int export_job(ExportOptions& options) {
   LoadOptions load = load_options(options, *format, span);
   const ReportScope scope = std::exchange(load.scope, {});  // times begin with the whole job
   Report report = load_rows(options.input.inputs, load);
-  ExportRequest what = {{*measure, options.level, options.by == "module"},
+  const auto* const by = std::ranges::find(kFrameKinds, options.by, &NamedFrames::name);
+  ExportRequest what = {{*measure, options.level, by->frames},
                         start_of_job(report),
                         text_of_selection(options),
                         span ? span->to_ns : TimeSpan().to_ns};
@@ -351,8 +363,9 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   add_choice(line, "--level", options->level,
              {"driver", "pool", "managed", "host", "framework", "imported"},
              "Only memory of this allocator layer.");
-  add_choice(line, "--by", options->by, {"stack", "module"},
-             "What the frames are: functions, or layers of a PyTorch model (default stack).");
+  add_choice(line, "--by", options->by, names_of(kFrameKinds),
+             "What the frames are: functions, those in files of the user alone, or layers of a "
+             "PyTorch model (default stack).");
   add_time_options(line, options->times, {"Only what was there", "--until", "Only what was live"});
   line.option("--last", options->last,
               "Of single allocations, those that ended last, so many a process (default 200000); "

@@ -8,6 +8,7 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
+#include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/check_job.hpp"

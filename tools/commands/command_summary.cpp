@@ -5,12 +5,12 @@
 
 #include "analyzer/json/report_json.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
-#include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/printable_report.hpp"
 #include "tools/report_view/step_moment.hpp"
 #include "tools/summary/summary_step.hpp"

@@ -7,6 +7,7 @@
 #include "analyzer/base/printable.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -124,10 +125,11 @@ class Picture {
   std::string boxes_;
 };
 
-// The graph's name, and the losses that it has.
-std::string title_of(const char* what_of, const Report& report, const StackExport& what) {
+// The program and its time, what the graph shows, and the losses that it has.
+std::string title_of(const Report& report, const StackExport& what) {
   const std::string missing = missing_in_short(report);
-  return format_text("{}, {} bytes{}", what_of, what.measure.name,
+  return format_text("{}, {}: GPU memory by stack, {} bytes{}", job_command(report),
+                     duration_text(job_length_ns(report)), what.measure.name,
                      missing.empty() ? "" : "; incomplete: " + missing);
 }
 
@@ -157,7 +159,7 @@ std::string speedscope_profile(const Report& report, const StackExport& what) {
   const Json file = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},
                      {"shared", {{"frames", std::move(frames)}}},
                      {"profiles", std::move(profiles)},
-                     {"name", title_of("GPU memory", report, what)},
+                     {"name", title_of(report, what)},
                      {"activeProfileIndex", 0},
                      {"exporter", "gpumemtrace " GPUMEMTRACE_VERSION}};
   return file.dump(1) + "\n";
@@ -173,7 +175,8 @@ std::string flame_graph_svg(const Report& report, const StackExport& what) {
       box->bytes += bytes;
     }
   }
-  return Picture(root, title_of("GPU memory by stack", report, what)).text();
+  const std::string total = size_text(root.bytes);
+  return Picture(root, format_text("{} in all; {}", total, title_of(report, what))).text();
 }
 
 }  // namespace gpumemtrace::tools

@@ -26,13 +26,19 @@ inline constexpr std::array kCostMeasures = {
     CostMeasure{"copied", &analyzer::rows::Cost::copied_bytes},
 };
 
+// What the frames of a stack are.
+enum class FrameKind : std::uint8_t {
+  kAll,    // functions
+  kUsers,  // those in files of the user alone
+  kLayers  // the layers of a model
+};
+
 struct StackExport {
   CostMeasure measure = kCostMeasures[0];
   // One of the report's levels. Empty: for leaked bytes all but the framework's; for others the
   // framework's blocks if there are any, else the memory of all other levels. Copies have none.
   std::string level;
-  // Frames are the layers of a model instead of functions.
-  bool by_module = false;
+  FrameKind frames = FrameKind::kAll;
 };
 
 struct NamedFrame {

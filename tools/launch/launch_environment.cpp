@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
@@ -74,31 +73,6 @@ EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {
 
 EnvironmentVariable python_path_variable(const std::filesystem::path& folder) {
   return first_in(kPythonPathVariable.data(), folder);
-}
-
-std::string shell_word(const std::string& text) {
-  // As bash and zsh have it: the word is pasted from one line of a terminal.
-  if (analyzer::printable(text) != text) {
-    std::string word = "$'";
-    for (const char letter : text) {
-      const bool is_plain = letter >= ' ' && letter <= '~' && letter != '\'' && letter != '\\';
-      word += is_plain ? std::string(1, letter)
-                       : format_text("\\x{:02x}", static_cast<unsigned char>(letter));
-    }
-    return word + "'";
-  }
-  constexpr std::string_view kSafe =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
-  if (!text.empty() && text.find_first_not_of(kSafe) == std::string::npos) return text;
-  return "'" + replaced(text, {{'\'', "'\\''"}}) + "'";
-}
-
-std::string shell_words(const std::vector<std::filesystem::path>& paths) {
-  std::string words;
-  for (const std::filesystem::path& path : paths) {
-    words += (words.empty() ? "" : " ") + shell_word(path.string());
-  }
-  return words;
 }
 
 }  // namespace gpumemtrace::tools

@@ -34,9 +34,4 @@ inline constexpr std::string_view kPythonPathVariable = "PYTHONPATH";
 // The variable with `folder` first.
 [[nodiscard]] EnvironmentVariable python_path_variable(const std::filesystem::path& folder);
 
-// `text` as one word of a POSIX shell; unquoted if that is safe.
-[[nodiscard]] std::string shell_word(const std::string& text);
-// The same of several, with spaces between.
-[[nodiscard]] std::string shell_words(const std::vector<std::filesystem::path>& paths);
-
 }  // namespace gpumemtrace::tools

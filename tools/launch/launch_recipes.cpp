@@ -5,6 +5,7 @@
 #include <array>
 
 #include "analyzer/base/json.hpp"
+#include "tools/base/shell_words.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/launch_environment.hpp"
 

@@ -28,15 +28,6 @@ bool has_readable_name(const Frame& frame) {
   return frame.function && !frame.function->starts_with("libcudart_static_");
 }
 
-// True for frames of the user: Python lines, and native lines outside of libraries that only pass
-// calls on.
-bool is_users(const Frame& frame) {
-  const std::string file = frame.file.value_or("");
-  if (is_python(frame)) return analyzer::is_users_python_file(file);
-  return !file.empty() && analyzer::is_users_source_file(file) &&
-         analyzer::is_users_function(frame.function.value_or(""));
-}
-
 std::string short_text(const Stack& stack, std::size_t most_frames) {
   const std::vector<const Frame*> frames = readable_frames(stack);
   const auto innermost = std::ranges::find_if(
@@ -44,7 +35,7 @@ std::string short_text(const Stack& stack, std::size_t most_frames) {
   std::string text;
   std::size_t shown = 0;
   for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
-    if (frame != innermost && !is_users(**frame)) continue;
+    if (frame != innermost && !is_users_frame(**frame)) continue;
     if (!has_readable_name(**frame)) continue;
     text += (text.empty() ? "" : " < ") + analyzer::short_function_name(*(*frame)->function) +
             location_of(**frame);
@@ -73,6 +64,13 @@ std::vector<const Frame*> readable_frames(const Stack& stack) {
     readable.push_back(&frame);
   }
   return readable;
+}
+
+bool is_users_frame(const Frame& frame) {
+  const std::string file = frame.file.value_or("");
+  if (is_python(frame)) return analyzer::is_users_python_file(file);
+  return !file.empty() && analyzer::is_users_source_file(file) &&
+         analyzer::is_users_function(frame.function.value_or(""));
 }
 
 std::string name_frame(const Frame& frame) {

@@ -15,6 +15,10 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::vector<const analyzer::rows::Frame*> readable_frames(
     const analyzer::rows::Stack& stack);
 
+// True for frames of the user: Python lines, and native lines outside of libraries that only pass
+// calls on.
+[[nodiscard]] bool is_users_frame(const analyzer::rows::Frame& frame);
+
 // "step (train.py:12)", "model::grow(int) (model.cpp:4)", "cudnnCreate (libcudnn.so.9)",
 // "libx.so+0x1234", "0x7f0012345678".
 [[nodiscard]] std::string name_frame(const analyzer::rows::Frame& frame);

@@ -8,8 +8,8 @@
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
-#include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/card_text.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -25,7 +25,6 @@ using analyzer::Level;
 using analyzer::Rule;
 using analyzer::Severity;
 
-constexpr std::size_t kMostCommandLetters = 60;
 constexpr std::size_t kMostFacts = 3;
 // Reserved memory in pieces too small is a fact if it is this share of the peak.
 constexpr std::uint64_t kUnusableShare = 20;
@@ -73,38 +72,6 @@ std::string end_text(const Report& report) {
   return text;
 }
 
-std::string command_of(const Report& report) {
-  if (report.processes.empty()) return "an unknown command";
-  const rows::Process& process = report.processes.front();
-  std::string text;
-  for (const std::string& word : process.command) {
-    // The program by its name, the arguments as they are, as far as they fit.
-    if (text.size() + word.size() > kMostCommandLetters && !text.empty()) return text + " ...";
-    text += text.empty() ? shell_word(word.substr(word.rfind('/') + 1)) : " " + shell_word(word);
-  }
-  return text.empty() ? process.executable.value_or("an unknown command") : text;
-}
-
-// From the start of the earliest process, as all times of the report, to the end of the last.
-std::uint64_t length_of_job_ns(const Report& report) {
-  const auto start_of = [&](const std::string& id) -> std::uint64_t {
-    for (const rows::Process& process : report.processes) {
-      if (process.id == id) return process.start_unix_ns.value_or(0);
-    }
-    return 0;
-  };
-  std::uint64_t first_start = UINT64_MAX;
-  for (const rows::Trace& trace : report.traces) {
-    first_start = std::min(first_start, start_of(trace.process));
-  }
-  std::uint64_t length_ns = 0;
-  for (const rows::Trace& trace : report.traces) {
-    length_ns =
-        std::max(length_ns, start_of(trace.process) - first_start + trace.duration_ns.value_or(0));
-  }
-  return length_ns;
-}
-
 // ", 412 steps of 1.32 s": those of the process that made most, and their median.
 std::string steps_text(const Report& report) {
   const StepCount steps = count_steps(report.steps);
@@ -130,7 +97,7 @@ std::string job_text(const Report& report) {
           ? std::string()
           : ", " + (has_ranks ? count_of(report.processes.size(), "rank", "ranks")
                               : count_of(report.processes.size(), "process", "processes"));
-  return format_text("{}: {}{}{}", command_of(report), duration_text(length_of_job_ns(report)),
+  return format_text("{}: {}{}{}", job_command(report), duration_text(job_length_ns(report)),
                      processes, steps_text(report));
 }
 

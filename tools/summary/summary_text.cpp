@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/shell_words.hpp"
 #include "tools/base/text.hpp"
-#include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_sections.hpp"
 
