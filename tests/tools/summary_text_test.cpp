@@ -188,6 +188,7 @@ TEST_CASE("a peak that is not exact is a range, and one that is the card's stand
   CHECK(
       has(summary_text(report, 120), "PEAK      60.0 GiB to 68.6 GiB of 79.6 GiB  this job on d0"));
   CHECK(has(summary_text(report, 120), "CARD      60.0 GiB to 74.6 GiB  "));
+  CHECK(has(summary_text(report, 120), "HEADROOM  5.1 GiB to 19.6 GiB  "));
   CHECK(has(summary_text(report), "\nCard d0 at its peak: 60.0 GiB to 74.6 GiB\n"));
   report["card_peaks"][0] = report["card_peaks"][1];
   report["card_peaks"][0]["of"] = "card";
@@ -206,7 +207,7 @@ TEST_CASE("the largest is chosen over everything in the peak", "[unit]") {
     job["bytes"] = job["low_bytes"] = job["high_bytes"] = bytes + (4u << 20);
   };
   set_part("driver", nullptr, 70ull << 30);
-  CHECK(has(summary_text(report, 120), "CUDA contexts, code, 100 % of the peak"));
+  CHECK(has(summary_text(report, 200), "CUDA contexts, code, 100 % of the peak; largest line "));
   set_part("allocated", "cublas", 70ull << 30);
   CHECK(has(summary_text(report, 120), "cublas, 100 % of the peak"));
   // A known line is named, with no more than it held.
@@ -438,6 +439,24 @@ TEST_CASE("ranks are told by spread, and an outlier by what it held", "[unit]") 
   }
   CHECK(has(summary_text(report, 120),
             "Ranks     PyTorch allocated at their peaks: 3 of 4 at 60.0 GiB; rank 2 72.0 GiB\n"));
+
+  Json growth = report["findings"][0];
+  growth["rule"] = "growth";
+  growth["severity"] = "warning";
+  growth["process"] = "p2";
+  growth["evidence"] = {{"bytes_per_step", 31247564.0}, {"by_repetition", true}};
+  report["findings"] = {growth};
+  CHECK(has(summary_text(report, 60),
+            "Ranks     PyTorch allocated at their peaks: 3 of 4 at 60.0\n"
+            "          GiB; rank 2 72.0 GiB, grows 29.8 MiB a repetition\n"
+            "          at fastops.py:12 (fused_step)\n"));
+}
+
+TEST_CASE("a note of several processes is told once", "[unit]") {
+  Json report = example_report();
+  report["traces"].push_back(report["traces"][0]);
+  for (Json& trace : report["traces"]) trace["notes"] = {"Its end is not known."};
+  CHECK(has(full_summary(report), "          Its end is not known. (2 processes)\n"));
 }
 
 TEST_CASE("a summary of one rank leaves the others out", "[unit]") {

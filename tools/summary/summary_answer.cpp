@@ -283,39 +283,79 @@ BytesByName uses_of(const rows::Peak& peak) {
   return parts;
 }
 
-// The lines of one owner that held memory of the driver or of its pools at their peak.
+// The level whose calls asked for a part of a peak.
+std::optional<Level> level_of(rows::CardPartKind part) {
+  switch (part) {
+    case rows::CardPartKind::kFrameworkAllocated:
+      return Level::kFramework;
+    case rows::CardPartKind::kAllocated:
+      return Level::kDriver;
+    case rows::CardPartKind::kPoolUsed:
+      return Level::kPool;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The lines that held most of a part when the most was held at its level.
 BytesByName lines_of(const Report& report, const rows::CardPart& part, const std::string& device) {
-  const bool is_pool = part.what == rows::CardPartKind::kPoolUsed;
+  const std::optional<Level> level = level_of(part.what);
   BytesByName parts;
   for (const rows::Peak& peak : report.peak) {
-    const bool is_of_level = peak.level == (is_pool ? Level::kPool : Level::kDriver);
-    if (peak.process != part.process || peak.device != device || !is_of_level) continue;
+    if (peak.process != part.process || peak.device != device || peak.level != level) continue;
     for (const rows::Holder& holder : peak.holders) {
-      const bool is_of_owner = is_pool || holder.origin.owner == part.owner;
+      const bool is_of_owner = level != Level::kDriver || holder.origin.owner == part.owner;
       if (is_of_owner && holder.origin.site) parts[name_line(holder.origin)] += holder.bytes;
     }
   }
   return parts;
 }
 
+struct Largest {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string process;
+};
+
+// The first of them is the largest. The peak of a level can be at another time than that of the
+// card, so it is no more than the part.
+Largest largest_of(const rows::CardPart& part, const BytesByName& parts) {
+  const auto sorted = largest_first(parts);
+  if (sorted.empty()) return {};
+  return {sorted.front().name, std::min(sorted.front().bytes, part.bytes),
+          part.process.value_or("")};
+}
+
 // The largest holder of a part of a peak: a category or a line if it is known, else the part
 // itself.
-std::pair<std::string, std::uint64_t> largest_of(const Report& report, const rows::CardPart& part,
-                                                 const std::string& device) {
+Largest largest_of(const Report& report, const rows::CardPart& part, const std::string& device) {
   BytesByName parts;
   if (part.what == rows::CardPartKind::kFrameworkAllocated) {
     for (const rows::Peak& peak : report.peak) {
       const bool is_of_part = peak.process == part.process && peak.device == device;
       if (is_of_part && peak.level == Level::kFramework) parts = uses_of(peak);
     }
-  } else if (part.what == rows::CardPartKind::kAllocated ||
-             part.what == rows::CardPartKind::kPoolUsed) {
+  } else {
     parts = lines_of(report, part, device);
   }
-  const auto sorted = largest_first(parts);
-  if (sorted.empty() || sorted.front().bytes == 0) return {part_name(part), part.bytes};
-  // Its own peak can be at another time than that of the card.
-  return {sorted.front().name, std::min(sorted.front().bytes, part.bytes)};
+  const Largest largest = largest_of(part, parts);
+  if (largest.bytes != 0) return largest;
+  return {part_name(part), part.bytes, part.process.value_or("")};
+}
+
+// "; largest line model.py:41, 64.1 MiB": beside memory that no line asked for.
+std::string largest_line_text(const Report& report, const DevicePeaks& peaks) {
+  Largest line;
+  for (const rows::CardPart& part : peaks.job->parts) {
+    const Largest other = largest_of(part, lines_of(report, part, peaks.device->id));
+    if (other.bytes > line.bytes) line = other;
+  }
+  if (line.bytes == 0) return {};
+  // The line alone: the sections below have its function.
+  std::string text = "; largest line " + line.name.substr(0, line.name.rfind(" ("));
+  append(text, name_in_job(report, line.process));
+  append(text, size_text(line.bytes));
+  return text;
 }
 
 Fact largest_fact_of(const Report& report, std::uint64_t bytes, std::uint64_t whole,
@@ -330,18 +370,19 @@ Fact largest_fact_of(const Report& report, std::uint64_t bytes, std::uint64_t wh
 std::optional<Fact> largest_fact(const Report& report) {
   const DevicePeaks peaks = fullest_device(report);
   if (peaks.job != nullptr) {
-    std::string name;
-    std::string process;
-    std::uint64_t most = 0;
+    Largest most;
+    bool has_line = false;
     for (const rows::CardPart& part : peaks.job->parts) {
-      const auto [largest, bytes] = largest_of(report, part, peaks.device->id);
-      if (bytes <= most) continue;
-      most = bytes;
-      name = largest;
-      process = part.process.value_or("");
+      Largest other = largest_of(report, part, peaks.device->id);
+      if (other.bytes <= most.bytes) continue;
+      most = std::move(other);
+      has_line = level_of(part.what).has_value();
     }
-    if (most == 0) return std::nullopt;
-    return largest_fact_of(report, most, peaks.job->bytes, process, name, "the peak");
+    if (most.bytes == 0) return std::nullopt;
+    Fact fact =
+        largest_fact_of(report, most.bytes, peaks.job->bytes, most.process, most.name, "the peak");
+    if (!has_line) fact.text += largest_line_text(report, peaks);
+    return fact;
   }
   const rows::Peak* peak = main_peak(report);
   if (peak == nullptr) return std::nullopt;
@@ -355,10 +396,11 @@ std::optional<Fact> largest_fact(const Report& report) {
 std::optional<Fact> headroom_fact(const Report& report) {
   const DevicePeaks peaks = fullest_device(report);
   if (peaks.job != nullptr) {
-    const std::uint64_t used = (peaks.card == nullptr ? peaks.job : peaks.card)->high_bytes;
+    const rows::CardPeak& used = peaks.card == nullptr ? *peaks.job : *peaks.card;
     const std::uint64_t total = peaks.device->total_bytes.value_or(0);
-    if (total < used) return std::nullopt;
-    return Fact{"HEADROOM", size_text(total - used), "never used"};
+    if (total < used.high_bytes) return std::nullopt;
+    return Fact{"HEADROOM", range_text(total - used.high_bytes, total - used.low_bytes),
+                "never used"};
   }
   const std::optional<CardState> card = fullest_card(report);
   if (!card) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "tools/base/sizes.hpp"
@@ -75,8 +76,10 @@ std::string growth_of(const Report& report, const std::string& process) {
                          finding.severity != analyzer::Severity::kInfo;
     const double* const by_step = finding.evidence.find<double>("bytes_per_step");
     if (!is_told || by_step == nullptr) continue;
-    return format_text(", grows {} a step at {}", size_text(static_cast<std::uint64_t>(*by_step)),
-                       name_line(finding.origin));
+    const bool* const by_repetition = finding.evidence.find<bool>("by_repetition");
+    const bool is_of_steps = by_repetition == nullptr || !*by_repetition;
+    return format_text(", grows {} a {} at {}", size_text(static_cast<std::uint64_t>(*by_step)),
+                       is_of_steps ? "step" : "repetition", name_line(finding.origin));
   }
   return {};
 }
@@ -114,12 +117,35 @@ std::string families_of(const std::vector<std::string>& rules) {
   return joined(parts);
 }
 
+constexpr std::size_t kMostRanksTold = 5;
+
 // Processes with about the same peak.
 struct Alike {
   std::uint64_t least = UINT64_MAX;
   std::uint64_t most = 0;
   std::size_t count = 0;
 };
+
+// Each once, with how many processes it is of.
+Lines notes_of(const Report& report) {
+  std::vector<std::pair<std::string, std::size_t>> notes;
+  for (const rows::Trace& trace : report.traces) {
+    for (const std::string& text : trace.notes) {
+      const auto known =
+          std::ranges::find(notes, text, [](const auto& note) { return note.first; });
+      if (known == notes.end()) {
+        notes.emplace_back(text, 1);
+      } else {
+        ++known->second;
+      }
+    }
+  }
+  Lines texts;
+  for (const auto& [text, processes] : notes) {
+    texts.push_back(processes == 1 ? text : format_text("{} ({} processes)", text, processes));
+  }
+  return texts;
+}
 
 }  // namespace
 
@@ -155,12 +181,19 @@ Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
     parts.insert(parts.begin(), format_text("{} of {} at {}", alike.count, peaks.size(),
                                             range_text(alike.least, alike.most)));
   }
+  if (!detail.is_full && parts.size() > kMostRanksTold) {
+    const std::size_t left_out = parts.size() - kMostRanksTold;
+    parts.resize(kMostRanksTold);
+    parts.push_back(format_text("{} more", left_out));
+  }
   const bool has_ranks = report.processes.front().rank.has_value();
-  const std::string head =
-      format_text("{}{} at their peaks: ", has_ranks ? "Ranks     " : "Processes ",
-                  level == Level::kFramework ? "PyTorch allocated" : "the driver gave out");
-  return {{wrapped_parts(head, parts, "; ", detail.width, detail.is_full ? kAllLines : 4),
-           rank::kRanks}};
+  return {
+      {wrapped(has_ranks ? "Ranks     " : "Processes ",
+               format_text("{} at their peaks: {}",
+                           level == Level::kFramework ? "PyTorch allocated" : "the driver gave out",
+                           joined(parts, "; ")),
+               detail.width),
+       rank::kRanks}};
 }
 
 Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail) {
@@ -293,11 +326,9 @@ Blocks trace_section(const Report& report, const SummaryDetail& detail) {
   const auto add = [&](const std::string& text, int rank_of_text) {
     blocks.push_back({wrapped("          ", text, detail.width), rank_of_text});
   };
-  Lines notes;
   for (const rows::Trace& trace : report.traces) {
     events += trace.events;
     dropped += trace.dropped;
-    append(notes, trace.notes);
   }
   const bool is_whole = is_complete(report);
   blocks.push_back(
@@ -317,7 +348,7 @@ Blocks trace_section(const Report& report, const SummaryDetail& detail) {
     add(reason, reason_rank += 1);
     blocks.back().what = "reason";
   }
-  for (const std::string& note : notes) add(note, rank::kNote);
+  for (const std::string& note : notes_of(report)) add(note, rank::kNote);
   std::vector<std::string> names;
   for (const auto& function : report.coverage.resolved_unwrapped) names.push_back(function.name);
   if (!names.empty()) {

@@ -332,8 +332,10 @@ function courseTile(report: Report, at: At): Tile | undefined {
   }
   const use = cardUse(report, at);
   if (!use || use.capacity === null || use.row?.source === "none") return undefined;
-  const used = cardPeak(report, at.device, "card")?.high_bytes ?? use.used;
-  return { title: "Headroom", value: size(Math.max(use.capacity - used, 0)), note: "never used of the card", tone: "plain" };
+  const card = cardPeak(report, at.device, "card");
+  const left = (used: Bytes): Bytes => Math.max((use.capacity ?? 0) - used, 0);
+  const value = range(left(card?.high_bytes ?? use.used), left(card?.low_bytes ?? use.used));
+  return { title: "Headroom", value, note: "never used of the card", tone: "plain" };
 }
 
 function restTile(report: Report, at: At): Tile | undefined {
@@ -351,14 +353,18 @@ function restTile(report: Report, at: At): Tile | undefined {
   return largestTile(report, at);
 }
 
-/** Chosen over everything in the peak that is shown. */
+/** Chosen over everything in the peak that is shown; if no line allocated it, with the line that holds most. */
 function largestTile(report: Report, at: At): Tile | undefined {
   const job = cardPeak(report, at.device, "job");
-  const most = heldAtPeak(report, at.device)?.[0];
+  const held = heldAtPeak(report, at.device);
+  const most = held?.[0];
   if (job && most) {
+    const line = most.query === "" ? held.find((part) => part.query !== "") : undefined;
     return {
       title: "Largest holder", value: size(most.bytes),
-      note: `${most.name}${most.note && ` (${most.note})`}; ${percent(most.bytes / job.bytes)} of the peak`, tone: "plain",
+      note: `${most.name}${most.note && ` (${most.note})`}; ${percent(most.bytes / job.bytes)} of the peak`
+        + (line ? `; largest line ${line.name}, ${size(line.bytes)}` : ""),
+      tone: "plain",
     };
   }
   const peak = tellingPeak(report, at);

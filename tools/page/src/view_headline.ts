@@ -17,12 +17,14 @@ function commandOf(head: Head): string {
 function endsOf(head: Head): string {
   const ends = Object.entries(head.page.job.ends);
   if (ends.length === 0) return "nothing was recorded";
-  const plain: Record<string, string> = { exit: "exited", killed: "was killed", running: "still runs" };
-  if (ends.length === 1) {
-    const end = ends[0]?.[0] ?? "unknown";
-    return plain[end] ?? `ended by ${words(end)}`;
-  }
-  return ends.map(([end, number]) => `${number} ${words(end)}`).join(", ");
+  const plain: Record<string, string> = {
+    exit: "exited", exec: "was replaced by exec", signal: "was ended by a signal", killed: "was killed",
+    running: "still runs", unknown: "ended in a way that is not known",
+  };
+  return ends.map(([end, number]) => {
+    const text = plain[end] ?? words(end);
+    return ends.length === 1 ? text : `${number} ${text}`;
+  }).join(", ");
 }
 
 function jobLine(head: Head): string {
