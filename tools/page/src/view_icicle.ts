@@ -181,7 +181,7 @@ export class IcicleView {
     // Faded boxes have the page's colour behind them.
     context.fillStyle = isFaded ? themeColor("text") : isHatched(node.color) ? "#000000" : textOn(colorOf(node.color));
     const label = fitted(context, `${node.name}  ${size(node.bytes)}`, node.name, width - 10);
-    if (label) context.fillText(label, x + 5, y + kRow / 2);
+    if (label) context.fillText(label, x + 5, y + kRow / 2, width - 10);
   }
 
   private fill(name: string, context: CanvasRenderingContext2D): string | CanvasPattern {

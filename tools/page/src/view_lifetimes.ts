@@ -148,7 +148,7 @@ export class LifetimesView extends CanvasList<LifeBox> {
     context.fillStyle = isHatched(name) ? "#000000" : textOn(colorOf(name));
     const letters = Math.floor((right - left - 8) / 6.2);
     const label = `${blockName(box.block)}  ${size(box.block.bytes)}`;
-    context.fillText(label.length <= letters ? label : `${label.slice(0, letters - 1)}…`, left + 4, top + height / 2);
+    context.fillText(label.length <= letters ? label : `${label.slice(0, letters - 1)}…`, left + 4, top + height / 2, right - left - 8);
   }
 
   private paintMoment(context: CanvasRenderingContext2D, width: number): void {
