@@ -23,9 +23,9 @@ struct FollowOptions {
 
 // The state of a job at a refresh.
 struct JobNow {
-  // traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[], steps[],
-  // leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of live
-  // memory: a row for each site and use.
+  // traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[], timeline[],
+  // steps[], leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of
+  // live memory: a row for each site and use.
   rows::Report report;
   // Known losses and guesses, by process; for CUPTI's records only those that were dropped.
   std::map<std::string, std::vector<rows::Loss>> losses;

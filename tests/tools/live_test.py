@@ -210,6 +210,9 @@ class Live(unittest.TestCase):
         shown = b""
         while b"q ends this view" not in shown:
             shown += os.read(master, 4096)
+        os.write(master, b" ")
+        while b"Paused" not in shown:
+            shown += os.read(master, 4096)
         os.write(master, b"q")
         try:
             while more := os.read(master, 4096):
@@ -222,6 +225,7 @@ class Live(unittest.TestCase):
         self.assertIn(str(pid), plain)
         self.assertIn("4.0 MiB", plain)
         self.assertIn("recording, no event lost", plain)
+        self.assertIn("#", plain)  # bars
 
     def test_saved_jobs_hold_what_analyze_says(self):
         for name in ("torch_transformer_native", "torch_ddp", "torch_oom", "leaks"):

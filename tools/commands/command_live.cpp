@@ -28,6 +28,7 @@
 #include "tools/live/live_screen.hpp"
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
+#include "tools/live/live_view.hpp"
 #include "tools/live/look_pause.hpp"
 #include "tools/report_view/printable_report.hpp"
 #include "tools/traces/ring_control.hpp"
@@ -47,7 +48,8 @@ It only reads: the recorded process does not wait and does not notice. The first
 reads what was recorded so far, each further one what has come since then. Between two
 looks lie fifty times the processor time of the former, at most ten seconds and at least
 the interval: looks take some 2 % of a processor, more of a job that allocates hundreds of
-thousands of times a second. It ends when the recording ends; q ends it before.
+thousands of times a second. It ends when the recording ends; q ends it before, space
+pauses it, and the arrow keys choose the row whose holders and history are shown.
 
 Examples:
   gpumemtrace live 4711
@@ -174,25 +176,26 @@ bool can_draw() {
 
 // Returns the last state.
 LiveState show_on_screen(Looks& looks) {
-  LiveState state = looks.look();  // an error here is printed on the terminal as it is
+  LiveView view;
+  view.show(looks.look());  // an error here is printed on the terminal as it is
   LiveScreen screen;
   const auto draw = [&] {
-    auto lines = live_lines(state, screen.width(), screen.height() - 1);
-    lines.push_back(format_text("q ends this view; the next look is in {}",
-                                duration_text(static_cast<std::uint64_t>(
-                                    std::chrono::nanoseconds(looks.pause()).count()))));
-    screen.draw(lines);
+    screen.draw(view.lines(screen.width(), screen.height(), looks.pause()));
   };
   const auto wait = [&](milliseconds time) {
-    const std::pair size(screen.width(), screen.height());
-    const bool leaves = screen.wait_for_end(time);
-    if (size != std::pair(screen.width(), screen.height())) draw();
-    return leaves;
+    do {
+      const std::pair size(screen.width(), screen.height());
+      const LiveKey key = screen.wait_for_key(time);
+      if (key == LiveKey::kEnd) return true;
+      const bool is_changed = view.press(key);
+      if (is_changed || size != std::pair(screen.width(), screen.height())) draw();
+    } while (view.is_paused());
+    return false;
   };
   while (true) {
     draw();
-    if (!state.is_running || looks.wait_for_next(wait)) return state;
-    state = looks.look();
+    if (!view.state().is_running || looks.wait_for_next(wait)) return view.state();
+    view.show(looks.look());
   }
 }
 

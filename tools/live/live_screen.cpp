@@ -26,6 +26,7 @@ LiveScreen::LiveScreen() {
   initscr();
   cbreak();
   noecho();
+  keypad(stdscr, TRUE);
   curs_set(0);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) end_on(signal);
 }
@@ -44,11 +45,26 @@ void LiveScreen::draw(const std::vector<std::string>& lines) {
   refresh();
 }
 
-bool LiveScreen::wait_for_end(std::chrono::milliseconds time) {
+LiveKey LiveScreen::wait_for_key(std::chrono::milliseconds time) {
   timeout(static_cast<int>(
       std::min<std::chrono::milliseconds::rep>(time.count(), std::numeric_limits<int>::max())));
   const int key = getch();
-  return g_is_ended != 0 || key == 'q' || key == 'Q';
+  if (g_is_ended != 0) return LiveKey::kEnd;
+  switch (key) {
+    case 'q':
+    case 'Q':
+      return LiveKey::kEnd;
+    case KEY_UP:
+    case 'k':
+      return LiveKey::kUp;
+    case KEY_DOWN:
+    case 'j':
+      return LiveKey::kDown;
+    case ' ':
+      return LiveKey::kPause;
+    default:
+      return LiveKey::kNone;
+  }
 }
 
 }  // namespace gpumemtrace::tools

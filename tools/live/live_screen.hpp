@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tools/live/live_view.hpp"
+
 namespace gpumemtrace::tools {
 
 // - One at a time, on one thread. The terminal is what it was when the object is gone, also after
-//   SIGTERM, SIGINT and SIGHUP, which end wait_for_end().
+//   SIGTERM, SIGINT and SIGHUP, which end wait_for_key().
 // - Standard output must be a terminal.
 class LiveScreen {
  public:
@@ -22,9 +24,9 @@ class LiveScreen {
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::size_t height() const;
   void draw(const std::vector<std::string>& lines);
-  // True if the user wants to leave (q, or one of the signals); false after `time`, or when the
-  // terminal has another size.
-  [[nodiscard]] bool wait_for_end(std::chrono::milliseconds time);
+  // kEnd for q and for one of the signals; kNone after `time`, for a key without a meaning, and
+  // when the terminal has another size.
+  [[nodiscard]] LiveKey wait_for_key(std::chrono::milliseconds time);
 };
 
 }  // namespace gpumemtrace::tools

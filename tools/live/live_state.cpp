@@ -8,6 +8,7 @@
 #include "analyzer/rows/report.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -67,6 +68,29 @@ void add_growth(const rows::Report& report, LiveRow& row) {
   }
 }
 
+void add_history(const rows::Report& report, LiveRow& row) {
+  const rows::Timeline* highest = nullptr;
+  std::uint64_t most = 0;
+  for (const rows::Timeline& timeline : report.timeline) {
+    const bool is_of_it = timeline.process == row.process && timeline.device == row.device;
+    if (!is_of_it || !counts(row, timeline.level) || timeline.buckets.empty()) continue;
+    const std::uint64_t bytes =
+        std::ranges::max_element(timeline.buckets, {}, &rows::TimelineBucket::max_bytes)->max_bytes;
+    if (highest != nullptr && bytes <= most) continue;
+    highest = &timeline;
+    most = bytes;
+  }
+  if (highest == nullptr) return;
+  for (const rows::TimelineBucket& bucket : highest->buckets) {
+    row.history.push_back({bucket.start_ns, bucket.end_ns, bucket.max_bytes});
+  }
+  // The last changes can be in a stretch that is not over yet.
+  const std::uint64_t known_until_ns = row.history.back().end_ns;
+  if (row.time_ns > known_until_ns) {
+    row.history.push_back({known_until_ns, row.time_ns, row.live_bytes});
+  }
+}
+
 // False if the process has used no memory of the device.
 bool add_bytes(const rows::Report& report, LiveRow& row) {
   for (const rows::Usage& usage : report.usage) {
@@ -97,6 +121,7 @@ std::vector<LiveRow> rows_of(const analyzer::JobNow& now, const ReportScope& sco
       if (!scope.device.empty() && device && *device != scope.device) return;
       add_process(now, row);
       add_growth(report, row);
+      add_history(report, row);
       has_any = true;
       found.push_back(std::move(row));
     };
@@ -117,7 +142,26 @@ std::string category_name(Category category) {
   return category == Category::kUnknown ? "unknown" : std::string(analyzer::name_of(category));
 }
 
-// "Peak on d0: this job 810.0 MiB, card 3.8 GiB (other processes 3.0 GiB)".
+// Who holds what is live.
+void add_holders(const std::vector<rows::BlockAt>& blocks, std::vector<LiveRow>& rows) {
+  std::vector<BytesByName> lines(rows.size());
+  std::vector<BytesByName> layers(rows.size());
+  for (const rows::BlockAt& block : blocks) {
+    const auto row =
+        std::ranges::find_if(rows, [&](const LiveRow& known) { return is_of(known, block); });
+    if (row == rows.end()) continue;
+    if (row->has_framework) row->categories[category_name(block.category)] += block.bytes;
+    const auto index = static_cast<std::size_t>(row - rows.begin());
+    lines[index][name_holder(block.origin)] += block.bytes;
+    if (block.layers) layers[index][*block.layers] += block.bytes;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].lines = largest_first(lines[i]);
+    rows[i].layers = largest_first(layers[i]);
+  }
+}
+
+// "Peak of this job on d0: 810.0 MiB", "Peak of card d0: 3.8 GiB (other processes 3.0 GiB)".
 std::vector<std::string> peak_sentences(const rows::Report& report,
                                         const std::vector<LiveRow>& shown) {
   std::vector<std::string> sentences;
@@ -126,13 +170,12 @@ std::vector<std::string> peak_sentences(const rows::Report& report,
     const bool is_shown =
         std::ranges::any_of(shown, [&](const LiveRow& row) { return row.device == device.id; });
     if (peaks.job == nullptr || !is_shown) continue;
-    std::string text = format_text("Peak on {}: this job {}", device.id, peak_text(*peaks.job));
-    if (peaks.shows_both()) {
-      const std::string besides = besides_job(*peaks.card);
-      text += format_text(", card {}{}", peak_text(*peaks.card),
-                          besides.empty() ? besides : " (" + besides + ")");
-    }
-    sentences.push_back(std::move(text));
+    sentences.push_back(
+        format_text("Peak of this job on {}: {}", device.id, peak_text(*peaks.job)));
+    if (!peaks.shows_both()) continue;
+    const std::string besides = besides_job(*peaks.card);
+    sentences.push_back(format_text("Peak of card {}: {}{}", device.id, peak_text(*peaks.card),
+                                    besides.empty() ? besides : " (" + besides + ")"));
   }
   return sentences;
 }
@@ -142,27 +185,14 @@ std::vector<std::string> peak_sentences(const rows::Report& report,
 LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope) {
   const rows::Report& report = now.report;
   LiveState state;
-  if (!report.processes.empty()) state.name = joined(report.processes.front().command, " ");
+  if (!report.processes.empty()) state.name = job_command(report);
   state.is_running = std::ranges::any_of(report.traces, [](const rows::Trace& trace) {
     return trace.end == rows::TraceEnd::kRunning;
   });
   state.rows = rows_of(now, scope);
   std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
   state.peaks = peak_sentences(report, state.rows);
-  if (!report.blocks) return state;
-  BytesByName lines;
-  BytesByName layers;
-  for (const rows::BlockAt& block : *report.blocks) {
-    const auto row =
-        std::ranges::find_if(state.rows, [&](const LiveRow& known) { return is_of(known, block); });
-    if (row == state.rows.end()) continue;
-    if (row->has_framework) row->categories[category_name(block.category)] += block.bytes;
-    if (row != state.rows.begin()) continue;
-    lines[name_holder(block.origin)] += block.bytes;
-    if (block.layers) layers[*block.layers] += block.bytes;
-  }
-  state.lines = largest_first(lines);
-  state.layers = largest_first(layers);
+  if (report.blocks) add_holders(*report.blocks, state.rows);
   return state;
 }
 

@@ -15,6 +15,13 @@
 
 namespace gpumemtrace::tools {
 
+// The most that was in use in a stretch of the run.
+struct LiveStretch {
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint64_t bytes = 0;
+};
+
 // One process on one device; a process that has used none has one row. Bytes are those of the
 // framework if it has blocks, else all that calls of the driver and its pools gave out there.
 struct LiveRow {
@@ -35,6 +42,11 @@ struct LiveRow {
   BytesByName categories;  // of framework blocks; sum to live_bytes
   std::optional<double> growth_bytes_per_step;
   std::optional<std::uint64_t> full_in_ns;  // from time_ns on, at that rate
+  std::vector<NamedBytes> lines;            // largest first
+  std::vector<NamedBytes> layers;
+  // From the start of the recording; without a framework of the driver's calls or of its pools,
+  // which had more.
+  std::vector<LiveStretch> history;
   // Rows of losses[]: how often each was counted, and those of them by which events are missing.
   std::map<std::string, std::uint64_t> losses;
   std::vector<std::string> missing;
@@ -44,9 +56,7 @@ struct LiveState {
   std::string name;                // of the job's first program
   bool is_running = false;         // a process still records
   std::vector<LiveRow> rows;       // fullest device first
-  std::vector<std::string> peaks;  // of the devices of the rows, a sentence each
-  std::vector<NamedBytes> lines;   // of the first row, largest first
-  std::vector<NamedBytes> layers;
+  std::vector<std::string> peaks;  // of the devices of the rows, in sentences
 };
 
 // The state of the processes and devices in `scope`, which need not be there yet.

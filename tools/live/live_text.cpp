@@ -19,12 +19,24 @@ using analyzer::Json;
 
 constexpr std::size_t kMostLiveRows = 8;
 constexpr std::size_t kMostHolders = 6;
+constexpr std::size_t kBarLetters = 12;
+// Narrower lines have no bars.
+constexpr std::size_t kLeastWidthOfBars = 60;
+constexpr std::size_t kMostChartLines = 6;
+constexpr std::size_t kLeastChartLines = 3;
+constexpr std::size_t kMostChartColumns = 120;
 constexpr const char* kPausedLoss = "paused";  // a row of losses[]
 
 std::string cut(std::string line, std::size_t width) {
   constexpr std::string_view kRest = "...";
   if (line.size() <= width) return line;
   return line.substr(0, width - kRest.size()) + std::string(kRest);
+}
+
+// How many of `count` letters stand for that part of the whole; all of them for more than that.
+std::size_t part_of(std::size_t count, std::uint64_t part, std::uint64_t whole) {
+  const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+  return static_cast<std::size_t>(share * static_cast<double>(count));
 }
 
 std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
@@ -82,20 +94,70 @@ std::string live_table_line(const std::vector<LiveColumn>& columns, const TextOf
 }
 
 void add_holders(const std::string& title, const std::vector<NamedBytes>& holders,
-                 std::uint64_t whole, std::vector<std::string>& lines) {
+                 std::uint64_t whole, std::size_t width, std::vector<std::string>& lines) {
   if (holders.empty() || whole == 0) return;
   lines.push_back(title);
+  const auto add = [&](const std::string& name, std::uint64_t bytes) {
+    std::string bar;
+    if (width >= kLeastWidthOfBars) {
+      const std::string filled(part_of(kBarLetters, bytes, whole), '#');
+      bar = format_text("{:<{}}  ", filled, kBarLetters);
+    }
+    lines.push_back(
+        format_text("{:>11} {:>3} %  {}{}", size_text(bytes), bytes * 100 / whole, bar, name));
+  };
   std::uint64_t rest = whole;
   std::size_t shown = 0;
   for (const NamedBytes& holder : holders) {
     if (shown++ == kMostHolders) break;
     rest -= std::min(rest, holder.bytes);
-    lines.push_back(format_text("{:>11} {:>3} %  {}", size_text(holder.bytes),
-                                holder.bytes * 100 / whole, holder.name));
+    add(holder.name, holder.bytes);
   }
-  if (rest != 0) {
-    lines.push_back(format_text("{:>11} {:>3} %  all others", size_text(rest), rest * 100 / whole));
+  if (rest != 0) add("all others", rest);
+}
+
+// The most that was in use in each of so many equal parts of the history's time.
+std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, std::size_t count) {
+  const std::uint64_t start_ns = history.front().start_ns;
+  const std::uint64_t length_ns = std::max(history.back().end_ns, start_ns + 1) - start_ns;
+  const auto column_at = [&](std::uint64_t time_ns) {
+    return std::min(count - 1, part_of(count, std::max(time_ns, start_ns) - start_ns, length_ns));
+  };
+  std::vector<std::uint64_t> columns(count);
+  for (const LiveStretch& stretch : history) {
+    // The stretch that begins with its end does not reach into it.
+    const std::uint64_t last_ns = std::max(stretch.start_ns + 1, stretch.end_ns) - 1;
+    for (std::size_t i = column_at(stretch.start_ns); i <= column_at(last_ns); ++i) {
+      columns[i] = std::max(columns[i], stretch.bytes);
+    }
   }
+  return columns;
+}
+
+// A chart of that height below its title.
+std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::size_t height) {
+  constexpr std::size_t kAxisLetters = 13;
+  if (row.history.empty() || width < 2 * kAxisLetters) return {};
+  const std::vector<std::uint64_t> columns =
+      columns_of(row.history, std::min(kMostChartColumns, width - kAxisLetters));
+  const std::uint64_t most = std::ranges::max(columns);
+  if (most == 0) return {};
+  std::vector<std::string> lines = {format_text(
+      "In use from {} to {} (process {}, {})", duration_text(row.history.front().start_ns),
+      duration_text(row.history.back().end_ns), row.pid, row.device.value_or("-"))};
+  for (std::size_t level = height; level-- > 0;) {
+    const std::string label = level + 1 == height ? size_text(most) : std::string();
+    std::string line = format_text("{:>11} |", label);
+    for (const std::uint64_t bytes : columns) {
+      // What is there at all has a letter in the lowest line.
+      const bool is_filled =
+          bytes != 0 && std::max<std::size_t>(1, part_of(height, bytes, most)) > level;
+      line += is_filled ? '#' : ' ';
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 // The sums over all processes, each of which may have several rows.
@@ -156,32 +218,56 @@ Json json_of(const std::map<std::string, std::uint64_t>& numbers) {
 
 }  // namespace
 
-std::vector<std::string> live_lines(const LiveState& state, std::size_t width, std::size_t height) {
+namespace {
+
+// Those of the rows that fit, the chosen one marked where there are several.
+void add_table(const LiveState& state, std::size_t width, std::size_t chosen_row,
+               std::vector<std::string>& lines) {
+  const bool has_choice = state.rows.size() > 1;
+  const std::vector<LiveColumn> columns =
+      live_columns_for(has_choice ? std::max<std::size_t>(width, 2) - 2 : width);
+  const auto add = [&](bool is_chosen, const auto& text_of) {
+    const char* const mark = is_chosen ? "> " : "  ";
+    lines.push_back((has_choice ? mark : "") + live_table_line(columns, text_of));
+  };
+  add(false, [](const LiveColumn& column) { return column.title; });
+  const std::size_t first = chosen_row < kMostLiveRows ? 0 : chosen_row - kMostLiveRows + 1;
+  const std::size_t end = std::min(first + kMostLiveRows, state.rows.size());
+  for (std::size_t i = first; i < end; ++i) {
+    add(i == chosen_row, [&](const LiveColumn& column) { return column.text(state.rows[i]); });
+  }
+  if (state.rows.size() > kMostLiveRows) {
+    lines.push_back(
+        format_text("rows {} to {} of {}, the fullest first", first + 1, end, state.rows.size()));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> live_lines(const LiveState& state, std::size_t width, std::size_t height,
+                                    std::size_t chosen_row) {
   std::vector<std::string> lines = {state_text(state)};
+  std::size_t chart_at = lines.size();
   if (state.rows.empty()) {
     lines.emplace_back("Nothing was allocated on a device yet.");
   } else {
-    const std::vector<LiveColumn> columns = live_columns_for(width);
-    lines.push_back(
-        live_table_line(columns, [](const LiveColumn& column) { return column.title; }));
-    for (std::size_t i = 0; i < std::min(kMostLiveRows, state.rows.size()); ++i) {
-      lines.push_back(live_table_line(
-          columns, [&](const LiveColumn& column) { return column.text(state.rows[i]); }));
-    }
-    if (state.rows.size() > kMostLiveRows) {
-      lines.push_back(format_text("and {} that hold less",
-                                  count_of(state.rows.size() - kMostLiveRows, "row", "rows")));
-    }
+    const LiveRow& chosen = state.rows.at(chosen_row);
+    add_table(state, width, chosen_row, lines);
     for (const std::string& sentence : state.peaks) lines.push_back(sentence);
-    const LiveRow& first = state.rows.front();
+    chart_at = lines.size();
     const std::string where =
-        format_text(" (process {}, {})", first.pid, first.device.value_or("-"));
-    add_holders("Categories" + where, categories_of(first), first.live_bytes, lines);
-    add_holders("Lines" + where, state.lines, first.live_bytes, lines);
-    add_holders("Layers" + where, state.layers, first.live_bytes, lines);
+        format_text(" (process {}, {})", chosen.pid, chosen.device.value_or("-"));
+    add_holders("Categories" + where, categories_of(chosen), chosen.live_bytes, width, lines);
+    add_holders("Lines" + where, chosen.lines, chosen.live_bytes, width, lines);
+    add_holders("Layers" + where, chosen.layers, chosen.live_bytes, width, lines);
   }
   const std::string remarks = losses_text(sum_losses(state, false));
   if (!remarks.empty()) lines.push_back("Also counted: " + remarks);
+  const std::size_t left = height - std::min(height, lines.size() + 1);
+  if (!state.rows.empty() && left >= kLeastChartLines) {
+    const auto chart = chart_of(state.rows.at(chosen_row), width, std::min(left, kMostChartLines));
+    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(chart_at), chart.begin(), chart.end());
+  }
   if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) line = cut(std::move(line), width);
   return lines;
