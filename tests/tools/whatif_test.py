@@ -368,6 +368,12 @@ class WhatIf(unittest.TestCase):
         self.assertIn("Recorded without PyTorch", text)
         self.assertIn("calls of the driver: 2 instead of 100", " ".join(text.split()))
 
+    def test_settings_with_one_outcome_are_one_row(self):
+        text = call("whatif", self.folder("gpu", "torch_transformer_native")).stdout
+        self.assertIn("\nmax_split_size_mb:64, 128, 256, 512\n", text)
+        self.assertIn("214.0 MiB   +2.0 MiB ", text)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
     def test_a_program_of_jax_is_told_whose_allocator_it_has(self):
         text = " ".join(call("whatif", self.folder("gpu", "jax_train")).stdout.split())
         self.assertIn("XLA's allocator in p1 on d0 JAX has 7.9 GiB here", text)

@@ -68,14 +68,15 @@ std::string range_of(const WhatIfRow& row) {
   return range == size_text(*row.high_bytes) ? std::string() : range;
 }
 
-std::string saving_of(const WhatIfRow& row, const WhatIfRow& recorded) {
+// "-882.0 MiB" for what the setting saves, "+2.0 MiB" for what it needs more.
+std::string change_of(const WhatIfRow& row, const WhatIfRow& recorded) {
   if (!row.reserved_peak_bytes || !recorded.reserved_peak_bytes) return "";
   if (row.basis == WhatIfBasis::kBracket) return "";
   const std::uint64_t now = *recorded.reserved_peak_bytes;
   const std::uint64_t then = *row.reserved_peak_bytes;
   if (&row == &recorded) return "";
   if (now == then) return "0";
-  return now > then ? size_text(now - then) : "-" + size_text(then - now);
+  return now > then ? "-" + size_text(now - then) : "+" + size_text(then - now);
 }
 
 std::string number_of(const OptionalNumber& number) { return number ? format_count(*number) : ""; }
@@ -98,26 +99,54 @@ std::string here_of(const WhatIfRow& row) {
   return *row.raised == 0 ? "yes" : "no";
 }
 
-std::string table_line(const std::string& setting, const std::string& peak,
-                       const std::string& saves, const std::string& retries,
-                       const std::string& calls, const std::string& here, const std::string& card,
-                       const std::string& basis) {
-  return format_text("{:<{}} {:>10} {:>10} {:>3} {:>6} {:>4} {:>6} {}\n", setting, kSettingWidth,
-                     peak, saves, retries, calls, here, card, basis);
+// What stands behind the name of a setting.
+std::string table_line(const std::string& peak, const std::string& change,
+                       const std::string& retries, const std::string& calls,
+                       const std::string& here, const std::string& card, const std::string& basis) {
+  return format_text(" {:>10} {:>10} {:>3} {:>6} {:>4} {:>6} {}\n", peak, change, retries, calls,
+                     here, card, basis);
 }
 
-std::string setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
-  std::string setting = row.policy;
-  std::string text;
-  if (setting.size() > kSettingWidth) {
-    text = setting + "\n";
-    setting.clear();
+// Settings with the same outcome, which differ in their value alone.
+struct SettingLines {
+  std::string name;    // "max_split_size_mb:"
+  std::string values;  // "64, 128"
+  std::string outcome;
+
+  [[nodiscard]] std::string text() const {
+    const std::string setting = name + values;
+    if (setting.size() > kSettingWidth) {
+      return setting + "\n" + std::string(kSettingWidth, ' ') + outcome;
+    }
+    return format_text("{:<{}}{}", setting, kSettingWidth, outcome);
   }
+};
+
+SettingLines setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
+  const std::size_t value_at = row.policy.rfind(':') + 1;  // 0 of one without a value
   std::string basis(name_of(row.basis));
   if (row.warning) basis += " !";
-  text += table_line(setting, peak_of(row), saving_of(row, recorded), number_of(row.retries),
-                     number_of(row.segment_calls), here_of(row), card_of(row), basis);
-  if (const std::string range = range_of(row); !range.empty()) text += "    " + range + "\n";
+  std::string outcome = table_line(peak_of(row), change_of(row, recorded), number_of(row.retries),
+                                   number_of(row.segment_calls), here_of(row), card_of(row), basis);
+  if (const std::string range = range_of(row); !range.empty()) outcome += "    " + range + "\n";
+  return {row.policy.substr(0, value_at), row.policy.substr(value_at), std::move(outcome)};
+}
+
+std::string settings_text(const WhatIf& device) {
+  std::vector<SettingLines> list;
+  for (const WhatIfRow& row : device.rows) {
+    SettingLines lines = setting_lines(row, device.rows.front());
+    const bool is_like_last = !list.empty() && !lines.name.empty() &&
+                              list.back().name == lines.name &&
+                              list.back().outcome == lines.outcome;
+    if (is_like_last) {
+      list.back().values += ", " + lines.values;
+    } else {
+      list.push_back(std::move(lines));
+    }
+  }
+  std::string text;
+  for (const SettingLines& lines : list) text += lines.text();
   return text;
 }
 
@@ -336,8 +365,9 @@ std::string device_text(const Report& report, const WhatIf& device) {
   std::string text =
       (is_without_torch(device) ? "The driver's allocations in " : "PyTorch's allocator in ") +
       name_of(device) + "\n" + wrapped(proof_text(device), 2) + "\n" +
-      table_line("setting", "reserved", "saves", "try", "calls", "here", "card", "basis");
-  for (const WhatIfRow& row : device.rows) text += setting_lines(row, device.rows.front());
+      format_text("{:<{}}", "setting", kSettingWidth) +
+      table_line("reserved", "change", "try", "calls", "here", "card", "basis") +
+      settings_text(device);
   return text + notes_of(device) + "\n" + advice_text(device) + refusal_text(device) +
          ideal_text(device) + unusable_text(device);
 }
@@ -367,10 +397,11 @@ std::string what_if_text(const Report& report) {
   }
   if (!has_table) return text;
   return text +
-         "\nreserved: the most that PyTorch takes from the driver; try: times that its cache\n"
-         "was flushed for a request; calls: segments taken and given back; here: every\n"
-         "request is met on the recorded card; card: the smallest from which on all are,\n"
-         "1 GB = 10^9 bytes. Programs that react to free memory may run differently.\n";
+         "\nreserved: the most that PyTorch takes from the driver; change: against the\n"
+         "recorded settings; try: times that its cache was flushed for a request; calls:\n"
+         "segments taken and given back; here: every request is met on the recorded card;\n"
+         "card: the smallest from which on all are, 1 GB = 10^9 bytes. Programs that\n"
+         "react to free memory may run differently.\n";
 }
 
 }  // namespace gpumemtrace::tools
