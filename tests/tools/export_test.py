@@ -296,6 +296,14 @@ class Export(SavedJobs):
         lives = self.lives(name, "--at", peak["time_ns"])
         self.assertEqual(sum(row[3] for row in lives), peak["bytes"])
 
+    def test_the_peak_as_a_moment_is_that_of_the_job(self):
+        name = "case_kept_loss_faulty"
+        job, = (row for row in self.report(name)["card_peaks"] if row["of"] == "job")
+        largest = max(self.report(name)["peak"], key=lambda row: row["bytes"])
+        self.assertNotEqual(job["time_ns"], largest["time_ns"])
+        self.assertEqual(self.export(name, "collapsed", "--at", "peak"),
+                         self.export(name, "collapsed", "--at", job["time_ns"]))
+
     def test_a_part_of_the_run_has_what_was_there_in_it(self):
         name = "torch_transformer_native"
         step = self.report(name)["steps"][1]

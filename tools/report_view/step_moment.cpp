@@ -7,6 +7,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/card_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -90,8 +91,11 @@ StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, Load
           {}};
 }
 
-// When the job held most of a device.
+// When the job had most in use on its fullest device; in a report without that peak, when one
+// allocator layer held most.
 std::uint64_t time_of_peak(const rows::Report& report) {
+  const rows::CardPeak* const job = fullest_device(report).job;
+  if (job != nullptr && job->time_ns) return *job->time_ns;
   const rows::Peak* largest = nullptr;
   for (const rows::Peak& peak : report.peak) {
     if (!peak.device || !peak.time_ns) continue;
