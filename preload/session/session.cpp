@@ -50,6 +50,7 @@ std::uint32_t settled_session() noexcept {
   const auto is_settled = [] {
     return control.session.load() != kStarting || control.start_is_slow.load();
   };
+  // About two seconds. Looks are counted, not time: a busy machine has longer for them.
   wait_until(is_settled, 12'000, 100);
   const std::uint32_t session = control.session.load();
   if (session == kStarting && !control.start_is_slow.exchange(true)) warn_slow_start();
