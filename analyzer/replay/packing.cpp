@@ -8,8 +8,8 @@
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
-// How many lives are compared for a block, on average, before the packing is given up. Up
-// to some 6,000 blocks that all live at the same time it never is.
+// Lives that are compared for a block, on average, before the packing is given up. It never is up
+// to some 6,000 blocks that all live at the same time.
 constexpr std::uint64_t kMostComparisonsPerBlock = 2'000;
 constexpr std::uint64_t kComparisonsOfFewBlocks = 20'000'000;
 
@@ -41,7 +41,7 @@ class Placed {
     return offset;
   }
 
-  // How many lives were compared so far.
+  // The number of lives that were compared so far.
   [[nodiscard]] std::uint64_t comparisons() const { return comparisons_; }
 
  private:

@@ -133,8 +133,8 @@ struct Physical : ledger::DeviceSamples {
   ledger::Parts at_peak;
   std::uint64_t threads = 0;  // that the device can run at once; 0 = not known
   OwnCurves curves;
-  // Of the curves' points, whose number is the epoch. As many as there are points, so one is free
-  // whenever a point is taken.
+  // The holders at the curves' points, whose number is the epoch. As many as there are points, so
+  // one is free whenever a point is taken.
   std::array<PeakSnapshot, kCardPoints> card_points;
   std::uint32_t card_epochs = 0;
 };
@@ -221,7 +221,7 @@ class GroupSums {
   MappedArray<Physical> physicals_;
   bool has_managed_ = false;
   std::uint64_t now_ = 0;             // of the last call that told it
-  ledger::PoolSums pools_of_device_;  // likewise, of the device that it was about
+  ledger::PoolSums pools_of_device_;  // at that call, of its device
   bool failed_ = false;
 };
 

@@ -26,7 +26,7 @@ inline constexpr std::array kCostMeasures = {
     CostMeasure{"copied", &analyzer::rows::Cost::copied_bytes},
 };
 
-// What the frames of a stack are.
+// The kind of frames that a stack is made of.
 enum class FrameKind : std::uint8_t {
   kAll,    // functions
   kUsers,  // those in files of the user alone

@@ -173,7 +173,7 @@ class Recording:
 
     @functools.cached_property
     def leaks(self):
-        """What was not freed when a process ended, a row a place; `class` "lost" is what the program leaked."""
+        """The memory not freed when a process ended, a row a place; `class` "lost" is what the program leaked."""
         return self._with_sites(_LEAK, self._report["leaks"]["exit"])
 
     @functools.cached_property
@@ -214,7 +214,7 @@ class Recording:
                 return tables
 
     def summary(self):
-        """What `gpumemtrace summary` says of it."""
+        """The text that `gpumemtrace summary` prints of it."""
         return self._of_report("summary").decode("utf-8")
 
     def to_html(self, path):

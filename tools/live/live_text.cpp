@@ -33,7 +33,7 @@ std::string cut(std::string line, std::size_t width) {
   return line.substr(0, width - kRest.size()) + std::string(kRest);
 }
 
-// How many of `count` letters stand for that part of the whole; all of them for more than that.
+// The number of `count` letters that stand for the part of the whole; all if it is larger.
 std::size_t part_of(std::size_t count, std::uint64_t part, std::uint64_t whole) {
   const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
   return static_cast<std::size_t>(share * static_cast<double>(count));
@@ -149,7 +149,7 @@ std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::si
     const std::string label = level + 1 == height ? size_text(most) : std::string();
     std::string line = format_text("{:>11} |", label);
     for (const std::uint64_t bytes : columns) {
-      // What is there at all has a letter in the lowest line.
+      // Bytes that are not 0 have a letter in the lowest line, however few.
       const bool is_filled =
           bytes != 0 && std::max<std::size_t>(1, part_of(height, bytes, most)) > level;
       line += is_filled ? '#' : ' ';

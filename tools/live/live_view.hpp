@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the screen of a running job shows, as its user chose by keys.
+// The part of a running job that its screen shows, as the user chose by keys.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class LiveView {
  public:
   // The row that was chosen stays chosen if it is still there.
   void show(LiveState state);
-  // Returns whether the screen is to be drawn anew.
+  // Returns true if the screen is to be drawn again.
   [[nodiscard]] bool press(LiveKey key);
 
   [[nodiscard]] const LiveState& state() const { return state_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job ran and how long, for a title or the first lines.
+// The program of a job and how long it ran, for a title or the first lines.
 #pragma once
 
 #include <cstdint>

@@ -99,7 +99,7 @@ std::string here_of(const WhatIfRow& row) {
   return *row.raised == 0 ? "yes" : "no";
 }
 
-// What stands behind the name of a setting.
+// The cells behind the name of a setting.
 std::string table_line(const std::string& peak, const std::string& change,
                        const std::string& retries, const std::string& calls,
                        const std::string& here, const std::string& card, const std::string& basis) {

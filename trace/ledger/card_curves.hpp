@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of one card is in use: by everything on it, and by processes of the job alone. What
-// calls ask for is known at all times; the driver is asked now and then.
+// The memory in use on one card: by everything on it, and by processes of the job alone. The
+// bytes that calls ask for are known at all times; the driver is asked now and then.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +103,7 @@ class CardCurves {
   // Returns the number of members if there is none.
   [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
   void take(std::size_t member, Point& point);
-  // How much the driver took for the member was not known at points that wait or are the highest.
+  // Points that wait or are the highest did not know how much the driver took for the member.
   void tell_late(std::size_t member);
   // Divides what the driver took as the last samples told it.
   void divide(Point& point) const;

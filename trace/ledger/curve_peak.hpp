@@ -106,7 +106,7 @@ class CurvePeak {
   // The last sample of that part, beyond the calls.
   void restore_last_sample(const Beyond& beyond) { beyond_ = beyond; }
 
-  // What a checkpoint keeps beside the two points.
+  // The fields that a checkpoint keeps beside the two points.
   void store(trace::CardCurve& record) const {
     record.high_bytes = high_bytes_;
     record.low_bytes = low_bytes_;

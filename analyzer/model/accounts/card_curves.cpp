@@ -82,7 +82,7 @@ bool CardCurves::take_over(std::size_t member, const CardCurves& gone, std::uint
     add_bounds(member, gone.card_, card, card_);
     add_bounds(member, gone.job_, job, job_);
   }
-  // What memory of graphs the calls hold is known behind the cut alone; samples had counted it.
+  // The calls' memory of graphs is known behind the cut alone; samples had counted it.
   const std::uint64_t more_bytes = self.called_bytes - called_bytes;
   if (more_bytes == 0) return is_alone;
   if (self.is_told) subtract(self.driver_bytes, more_bytes);
