@@ -46,8 +46,9 @@ Action define_env(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<EnvOptions>();
   std::vector<std::string> launchers;
   for (const LaunchRecipe& recipe : launch_recipes()) launchers.emplace_back(recipe.launcher);
-  line.option("--for", options->launcher, "What starts the program; a plain shell by default.")
-      .value_name(joined(launchers, "|"))
+  line.option("--for", options->launcher,
+              "The program's launcher (default shell): " + joined(launchers, ", ") + ".")
+      .value_name("LAUNCHER")
       .one_of(launchers);
   options->recording.add_options(line);
   return [options] { return print_recipe(*options); };
