@@ -203,7 +203,7 @@ class NoMemory(support.EndToEnd):
         # Small thread stacks: the recorder's own thread fits into what the table of stacks
         # does not fit into.
         result = self.run_command(
-            [support.VICTIMS / "limited", "AS", 14 << 20, 1000],
+            [support.VICTIMS / "limited", "AS", 18 << 20, 1000],
             support.recorded_environment(GPUMEMTRACE_RING_SIZE="2MiB"),
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 18, 1 << 18)))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"1000\n", b""))

@@ -5,7 +5,6 @@ import concurrent.futures
 import errno
 import pathlib
 import platform
-import re
 import subprocess
 import tempfile
 import unittest
@@ -67,12 +66,11 @@ class Sandbox(support.EndToEnd):
                              support.recorded_environment(LD_LIBRARY_PATH=DRIVER),
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.assertEqual(program.stdout.readline(), f"{ROUNDS}\n".encode())
-        tasks = pathlib.Path(f"/proc/{program.pid}/task")
 
         def pauses():
-            texts = [(task / "status").read_text() for task in tasks.iterdir()]
-            own, = [text for text in texts if text.startswith("Name:\tgpumemtrace\n")]
-            return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", own, re.MULTILINE)[1])
+            own, = [thread for thread in support.thread_statuses(program.pid)
+                    if thread["Name"] == "gpumemtrace"]
+            return int(own["voluntary_ctxt_switches"])
 
         before = pauses()
         support.wait_until(lambda: pauses() >= before + 5, "five pauses of the thread", 30)

@@ -213,10 +213,9 @@ class StandsStillAtTheStart(support.EndToEnd):
             [support.VICTIMS / "stands_still"],
             support.recorded_environment(GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        tasks = pathlib.Path(f"/proc/{process.pid}/task")
         support.wait_until(
             lambda: process.poll() is not None or
-            any("gpumemtrace-io" in (task / "comm").read_text() for task in tasks.iterdir()),
+            any(thread["Name"] == "gpumemtrace-io" for thread in support.thread_statuses(process.pid)),
             "the thread that makes files")
         if process.poll() == support.SKIPPED:
             self.skipTest("this system has no filter that holds calls")

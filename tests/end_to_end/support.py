@@ -5,6 +5,7 @@ CMake sets GPUMEMTRACE_BUILD to the build folder. Every test works in a temporar
 and waits for conditions, never for a time, so tests run side by side.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -76,6 +77,16 @@ def wait_until(condition, what, timeout_s=TIMEOUT_S):
         if time.monotonic() > deadline:
             raise AssertionError(f"after {timeout_s} s still not: {what}")
         time.sleep(0.001)
+
+
+def thread_statuses(pid):
+    """What the kernel says of each thread of a process ({"Name": ...}). Threads that end meanwhile are left out."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            lines = (task / "status").read_text().splitlines()
+            found.append({key: value.strip() for key, value in (line.split(":", 1) for line in lines)})
+    return found
 
 
 def analyze(*inputs, timeout_s=TIMEOUT_S):

@@ -5,7 +5,6 @@ Counted are the times that it waited, against the time that these took: a thread
 enough may wait so often at most, however slow the machine is.
 """
 
-import pathlib
 import subprocess
 import time
 import unittest
@@ -39,10 +38,9 @@ class RecorderThread:
 
     def waits(self):
         """The number of its waits since it began."""
-        for task in pathlib.Path(f"/proc/{self._process.pid}/task").iterdir():
-            if (task / "comm").read_text() == "gpumemtrace\n":
-                status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
-                return int(status["voluntary_ctxt_switches"])
+        for thread in support.thread_statuses(self._process.pid):
+            if thread["Name"] == "gpumemtrace":
+                return int(thread["voluntary_ctxt_switches"])
         raise AssertionError("the recorder has no thread")
 
 
