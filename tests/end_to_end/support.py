@@ -80,7 +80,7 @@ def wait_until(condition, what, timeout_s=TIMEOUT_S):
 
 
 def thread_statuses(pid):
-    """What the kernel says of each thread of a process ({"Name": ...}). Threads that end meanwhile are left out."""
+    """The status lines of each thread of a process, as {"Name": ...}. Threads that end meanwhile are left out."""
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
