@@ -396,6 +396,8 @@ TEST_CASE("a job lasts until its last process ends", "[unit]") {
   report["traces"].push_back(trace);
   report["processes"].push_back(process);
   CHECK(has(summary_text(report), "106.40 s, 2 processes"));
+  report["processes"][0]["start_unix_ns"] = nullptr;
+  CHECK(has(summary_text(report), "96.40 s, 2 processes"));
 }
 
 TEST_CASE("the callers of a fault stand below it unless the place is all there is", "[unit]") {

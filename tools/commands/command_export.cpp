@@ -22,6 +22,7 @@
 #include "tools/export/pprof_profile.hpp"
 #include "tools/export/selection.hpp"
 #include "tools/export/sqlite_database.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_scope.hpp"
 #include "tools/report_view/step_moment.hpp"
@@ -97,16 +98,6 @@ struct ExportRequest {
   std::string selection;                    // as it was asked for
   std::uint64_t end_ns = TimeSpan().to_ns;  // of the part that was asked for
 };
-
-// The times of a report begin with the first process of the job.
-std::uint64_t start_of_job(const Report& report) {
-  std::uint64_t first = 0;
-  for (const analyzer::rows::Process& process : report.processes) {
-    const std::uint64_t start = process.start_unix_ns.value_or(0);
-    if (first == 0 || (start != 0 && start < first)) first = start;
-  }
-  return first;
-}
 
 std::optional<Level> level_named(std::string_view name) {
   for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
@@ -331,7 +322,7 @@ int export_job(ExportOptions& options) {
   Report report = load_rows(options.input.inputs, load);
   const auto* const by = std::ranges::find(kFrameKinds, options.by, &NamedFrames::name);
   ExportRequest what = {{*measure, options.level, by->frames},
-                        start_of_job(report),
+                        job_start_unix_ns(report).value_or(0),
                         text_of_selection(options),
                         span ? span->to_ns : TimeSpan().to_ns};
   if (report.blocks) what.stacks.measure.name = "live";

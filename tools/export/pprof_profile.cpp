@@ -6,6 +6,7 @@
 
 #include "tools/base/deflate.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -131,9 +132,7 @@ class ProfileWriter {
 std::string pprof_profile(const analyzer::rows::Report& report, const StackExport& what) {
   ProfileWriter writer;
   writer.add_types(what.measure);
-  std::uint64_t start_unix_ns = 0;
   for (const analyzer::rows::Process& process : report.processes) {
-    if (start_unix_ns == 0) start_unix_ns = process.start_unix_ns.value_or(0);
     std::map<NamedStack, Values> samples;
     for (std::size_t i = 0; i < kCostMeasures.size(); ++i) {
       StackExport one = what;
@@ -149,7 +148,7 @@ std::string pprof_profile(const analyzer::rows::Report& report, const StackExpor
   writer.add_comment("gpumemtrace " GPUMEMTRACE_VERSION);
   const std::string missing = missing_in_short(report);
   if (!missing.empty()) writer.add_comment("incomplete: " + missing);
-  return gzipped(writer.finish(start_unix_ns));
+  return gzipped(writer.finish(job_start_unix_ns(report).value_or(0)));
 }
 
 }  // namespace gpumemtrace::tools

@@ -2,6 +2,8 @@
 #include "tools/report_view/job_text.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "tools/base/shell_words.hpp"
 
@@ -22,21 +24,24 @@ std::string job_command(const Report& report) {
   return text.empty() ? process.executable.value_or("an unknown command") : text;
 }
 
+std::optional<std::uint64_t> job_start_unix_ns(const Report& report) {
+  std::optional<std::uint64_t> first;
+  for (const rows::Process& process : report.processes) {
+    const rows::OptionalNumber start = process.start_unix_ns;
+    if (start && (!first || *start < *first)) first = *start;
+  }
+  return first;
+}
+
 std::uint64_t job_length_ns(const Report& report) {
-  const auto start_of = [&](const std::string& id) -> std::uint64_t {
-    for (const rows::Process& process : report.processes) {
-      if (process.id == id) return process.start_unix_ns.value_or(0);
-    }
-    return 0;
-  };
-  std::uint64_t first_start = UINT64_MAX;
-  for (const rows::Trace& trace : report.traces) {
-    first_start = std::min(first_start, start_of(trace.process));
+  const std::uint64_t job_start = job_start_unix_ns(report).value_or(0);
+  std::map<std::string_view, std::uint64_t> offsets;  // of processes, from the start of the job
+  for (const rows::Process& process : report.processes) {
+    offsets[process.id] = process.start_unix_ns.value_or(job_start) - job_start;
   }
   std::uint64_t length_ns = 0;
   for (const rows::Trace& trace : report.traces) {
-    length_ns =
-        std::max(length_ns, start_of(trace.process) - first_start + trace.duration_ns.value_or(0));
+    length_ns = std::max(length_ns, offsets[trace.process] + trace.duration_ns.value_or(0));
   }
   return length_ns;
 }

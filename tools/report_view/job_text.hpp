@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of a job and how long it ran, for a title or the first lines.
+// The program of a job, when it started and how long it ran, for a title or the first lines.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "analyzer/rows/report.hpp"
@@ -13,7 +14,12 @@ namespace gpumemtrace::tools {
 // it too long.
 [[nodiscard]] std::string job_command(const analyzer::rows::Report& report);
 
-// From the start of the earliest process, as all times of the report, to the end of the last.
+// The earliest known start of a process, which is time 0 of the report. Nothing if no process has a
+// known start.
+[[nodiscard]] std::optional<std::uint64_t> job_start_unix_ns(const analyzer::rows::Report& report);
+
+// From the start of the job to the end of the last trace. A process without a known start counts as
+// started with the job.
 [[nodiscard]] std::uint64_t job_length_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools
