@@ -12,6 +12,7 @@
 #include "tools/page/page_blocks.hpp"
 #include "tools/page/page_stacks.hpp"
 #include "tools/page/page_timeline.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/step_count.hpp"
 
 namespace gpumemtrace::tools {
@@ -106,51 +107,26 @@ Json value_of(const std::string& key, const Json& value, const Json& process) {
   return found;
 }
 
-std::uint64_t start_of(const Json& report, const Json& process_id) {
-  for (const Json& process : report.at("processes")) {
-    if (process.at("id") == process_id) return number_or_zero(process, "start_unix_ns");
-  }
-  return 0;
-}
-
-StepCount count_steps_of(const Json& report) {
-  std::vector<analyzer::rows::Step> steps;
-  for (const Json& row : report.at("steps")) {
-    analyzer::rows::Step& step = steps.emplace_back();
-    step.process = row.at("process").get<std::string>();
-    step.index = row.at("index").get<std::uint64_t>();
-    step.is_inferred = row.at("inferred").get<bool>();
-  }
-  return count_steps(steps);
-}
-
-// Facts about all processes together. Times of the report begin with the earliest process.
-Json job_of(const Json& report) {
-  std::uint64_t first_start = UINT64_MAX;
-  for (const Json& process : report.at("processes")) {
-    first_start = std::min(first_start, number_or_zero(process, "start_unix_ns"));
-  }
+// Facts about all processes together.
+Json job_of(const Json& report, const analyzer::rows::Report& rows) {
   std::uint64_t events = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t duration_ns = 0;
   std::size_t incomplete = 0;
   Json ends = Json::object();
   for (const Json& trace : report.at("traces")) {
     events += number_or_zero(trace, "events");
     dropped += number_or_zero(trace, "dropped");
     incomplete += trace.at("complete").get<bool>() ? 0 : 1;
-    const std::uint64_t begin_ns = start_of(report, trace.at("process")) - first_start;
-    duration_ns = std::max(duration_ns, begin_ns + number_or_zero(trace, "duration_ns"));
     const std::string end = text_or(trace, "end", "unknown");
     ends[end] = number_or_zero(ends, end.c_str()) + 1;
   }
-  const StepCount steps = count_steps_of(report);
+  const StepCount steps = count_steps(rows.steps);
   return {{"processes", report.at("processes").size()},
           {"traces", report.at("traces").size()},
           {"incomplete", incomplete},
           {"events", events},
           {"dropped", dropped},
-          {"duration_ns", duration_ns},
+          {"duration_ns", job_length_ns(rows)},
           {"steps", steps.count},
           {"steps_are_repetitions", steps.are_repetitions},
           {"ends", std::move(ends)}};
@@ -174,7 +150,8 @@ const Json* row_with_largest_peak(const Json& report) {
   return largest;
 }
 
-Json head_with(const Json& report, std::size_t most_rows, std::size_t most_buckets) {
+Json head_with(const Json& report, const analyzer::rows::Report& all_rows, std::size_t most_rows,
+               std::size_t most_buckets) {
   const PageFocus focus = page_focus(report);
   Json left_out = Json::array();
   Json head = Json::object();
@@ -188,7 +165,8 @@ Json head_with(const Json& report, std::size_t most_rows, std::size_t most_bucke
     const Json rows = rows_of(report.at("timeline"), focus.process, "process");
     head["timeline"] = thinned_timeline(rows, most_buckets);
   }
-  head["page"] = {{"process", focus.process}, {"device", focus.device}, {"job", job_of(report)}};
+  head["page"] = {
+      {"process", focus.process}, {"device", focus.device}, {"job", job_of(report, all_rows)}};
   return head;
 }
 
@@ -222,11 +200,11 @@ PageFocus page_focus(const Json& report) {
   return {processes.empty() ? Json() : processes.front().at("id"), Json()};
 }
 
-Json page_head(const Json& report) {
+Json page_head(const Json& report, const analyzer::rows::Report& all_rows) {
   std::size_t rows = kMostHeadRows;
   std::size_t buckets = kMostHeadBuckets;
   for (;; rows = std::max<std::size_t>(rows / 2, 1), buckets /= 2) {
-    Json head = head_with(report, rows, std::max<std::size_t>(buckets, 1));
+    Json head = head_with(report, all_rows, rows, std::max<std::size_t>(buckets, 1));
     if (head.dump().size() <= kHeadBytes || (rows == 1 && buckets <= 1)) return head;
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/rows/report.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -26,8 +27,8 @@ struct PageChunk {
 };
 
 // The data of the first view: the report's own keys with the rows of the focus, and the key `page`
-// with facts about the job as a whole.
-[[nodiscard]] Json page_head(const Json& report);
+// with facts about the job as a whole. `all_rows` is the same report as rows.
+[[nodiscard]] Json page_head(const Json& report, const analyzer::rows::Report& all_rows);
 
 // `report`: the report's own keys with the rows of all processes. `costs`: rows of costs, and the
 // frames of their stacks in one table. `blocks`: single allocations (page_blocks.hpp). `timeline`:

@@ -48,6 +48,7 @@ std::string plain_findings(const Json& report) {
 }  // namespace
 
 std::string report_page(const Json& report) {
+  const analyzer::rows::Report rows = analyzer::report_of_json(report);
   const PageAssets assets = page_assets();
   const std::string title = valid_utf8(escaped(title_of(report)));
   std::string page = format_text(
@@ -59,11 +60,10 @@ std::string report_page(const Json& report) {
   page.append("<script>").append(assets.theme).append("</script>\n");
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // The text for readers without script, previews and other programs.
-  page +=
-      format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                  valid_utf8(escaped(summary_text(printable(analyzer::report_of_json(report))))),
-                  valid_utf8(plain_findings(report)));
-  page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report)) +
+  page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
+                      valid_utf8(escaped(summary_text(printable(rows)))),
+                      valid_utf8(plain_findings(report)));
+  page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report, rows)) +
           "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");
   // Behind the code, so that the first view is drawn before they have arrived.
