@@ -47,7 +47,7 @@ Action define_env(CommandLine& line, const std::vector<std::string>&) {
   std::vector<std::string> launchers;
   for (const LaunchRecipe& recipe : launch_recipes()) launchers.emplace_back(recipe.launcher);
   line.option("--for", options->launcher,
-              "The program's launcher (default shell): " + joined(launchers, ", ") + ".")
+              "The program's launcher (default shell). Launchers: " + joined(launchers, ", "))
       .value_name("LAUNCHER")
       .one_of(launchers);
   options->recording.add_options(line);
