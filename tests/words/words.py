@@ -22,7 +22,7 @@ MARKERS = {**dict.fromkeys((".c", ".cpp", ".cu", ".def", ".h", ".hpp", ".inc", "
            **dict.fromkeys((".cmake", ".py", ".sh", ".toml", ".yaml", ".yml"), "#")}
 VALUE = r"(?:0|-1|nullptr|False|false|True|true|Empty|empty|Nothing|nothing|Fails|k[A-Z]\w+)"
 
-# What a comment must not have, and what to write instead.
+# Patterns that no comment may have, each with the text to write instead.
 IN_COMMENTS = [(re.compile(pattern), remedy) for pattern, remedy in (
     (r"^(?:Apart|How|Likewise|Of|What|Where|Whether|Whose)\b", "begin with a subject"),
     (rf"(?<![\w:/.-]){VALUE} where\b", "say \"if\""),
