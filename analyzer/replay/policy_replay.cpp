@@ -10,6 +10,8 @@ constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 46;
 // More than 9/8 of any device.
 constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
 
+// The most addresses that are tried for one segment.
+constexpr int kMostTries = 64;
 // The most refused requests that are measured.
 constexpr std::size_t kMostMeasured = 4;
 // The precision of that, in bytes.
@@ -43,9 +45,10 @@ std::uint64_t AddressSpace::first_gap(std::uint64_t bytes) const {
   return at;
 }
 
-// There is so much room that the first address tried is nearly always free.
+// Segments of a real card leave so much room that the first address tried is nearly always free. A
+// trace may name larger ones.
 std::uint64_t AddressSpace::any_gap(std::uint64_t bytes) {
-  while (true) {
+  for (int tries = 0; tries < kMostTries; ++tries) {
     const std::uint64_t offset = spread(++takes_ ^ spread(*placing_.sample)) % kFirstAddress;
     const std::uint64_t at = kFirstAddress + offset / kSmallSegmentBytes * kSmallSegmentBytes;
     const auto after = taken_.lower_bound(at);
@@ -54,6 +57,7 @@ std::uint64_t AddressSpace::any_gap(std::uint64_t bytes) {
     const auto& [begin, length] = *std::prev(after);
     if (at - begin >= length) return at;
   }
+  return first_gap(bytes);
 }
 
 std::uint64_t AddressSpace::take(std::uint64_t bytes) {

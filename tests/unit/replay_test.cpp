@@ -2,6 +2,7 @@
 // PyTorch's caching allocator without memory: its settings, where it places blocks, what it asks of
 // the driver; and how tightly blocks of known lives can lie.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -452,6 +453,18 @@ TEST_CASE("a log gives back the events of a run, or says that it has not all", "
   REQUIRE(given.events.size() == 40'001);
   REQUIRE(given.events == told.events);
   REQUIRE(!small_log.is_complete());
+}
+
+TEST_CASE("segments larger than a place that is tried at random have one of their own", "[unit]") {
+  AddressSpace space({.sample = 3});
+  std::map<std::uint64_t, std::uint64_t> taken;
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 47;
+  for (int i = 0; i < 64; ++i) taken[space.take(kBytes)] = kBytes;
+  REQUIRE(taken.size() == 64);
+  for (auto next = std::next(taken.begin()); next != taken.end(); ++next) {
+    CHECK(next->first - std::prev(next)->first >= kBytes);
+  }
+  CHECK(space.place_again({.sample = 4}).size() == 64);
 }
 
 TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {
