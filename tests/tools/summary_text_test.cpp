@@ -11,6 +11,7 @@
 #include "tests/support/error_text.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/report_view/report_scope.hpp"
+#include "tools/summary/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -60,6 +61,16 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 }  // namespace
+
+TEST_CASE("no line of a name that is cut begins as a command of a build server", "[unit]") {
+  std::string name = "library";
+  for (int i = 0; i < 20; ++i) name += "::error::";
+  for (std::size_t width = 20; width < 60; ++width) {
+    for (const std::string& line : wrapped_parts("  ", {name}, ", ", width, 100)) {
+      CHECK(!line.substr(line.find_first_not_of(' ')).starts_with("::"));
+    }
+  }
+}
 
 // After a wanted change: gpumemtrace summary docs/report.example.json > the golden file.
 TEST_CASE("the example report is drawn as its golden text", "[unit]") {

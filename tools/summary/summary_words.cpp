@@ -64,12 +64,16 @@ namespace {
 
 constexpr std::size_t kNarrowIndent = 12;
 
-// A part that does not fit in a line continues in the next one; a letter of several bytes is not
-// split.
+// No character of several bytes is split, and no line begins as a command of a build server.
+bool may_begin_line(std::string_view rest) {
+  return (static_cast<unsigned char>(rest.front()) & 0xc0) != 0x80 && !rest.starts_with("::");
+}
+
+// A part that does not fit in a line continues in the next one.
 void add_long(Lines& lines, std::string line, std::size_t indent, std::size_t width) {
   while (line.size() > width) {
     std::size_t end = width;
-    while (end > indent + 1 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+    while (end > indent + 1 && !may_begin_line(std::string_view(line).substr(end))) --end;
     lines.push_back(line.substr(0, end));
     line = std::string(indent, ' ') + line.substr(end);
   }
