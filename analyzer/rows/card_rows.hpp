@@ -32,22 +32,26 @@ constexpr auto names(CardPartKind) {
 }
 
 struct CardPart {
-  OptionalText process;  // no value: it belongs to no process of the job
+  // null: no process of the job, or, with `driver`, children of the job's processes without a trace
+  OptionalText process;
   CardPartKind what = CardPartKind::kNotSeparable;
-  OptionalText owner;  // for kAllocated
+  OptionalText owner;  // of `allocated`
   std::uint64_t bytes = 0;
 
   GPUMEMTRACE_FIELDS(process, what, owner, bytes)
 };
 
-// The maximum of one curve on one device. In use is total - reserved - free of NVML, which is
-// total - free of cuMemGetInfo. The parts sum to `bytes`.
+// The maximum of one curve on one device: the memory in use on the card, or that of this job's
+// processes. In use is total - reserved - free of nvmlDeviceGetMemoryInfo_v2, which is total - free
+// of cuMemGetInfo. `bytes` is high_bytes. If nobody asked the driver, `bytes` and low_bytes are the
+// bytes that calls asked for, and high_bytes is the size of the card. The parts sum to `bytes`. If
+// processes cannot be told apart, the memory beyond their calls is not_separable and in both rows.
 struct CardPeak {
   OptionalText device;
   PeakOf of = PeakOf::kCard;
   std::uint64_t bytes = 0;
   std::uint64_t low_bytes = 0;   // the peak is at least this
-  std::uint64_t high_bytes = 0;  // and at most this
+  std::uint64_t high_bytes = 0;  // and at most this, under the assumption in docs/limits.md
   bool is_exact = false;         // the driver was asked at this very time
   OptionalNumber time_ns;
   std::vector<CardPart> parts;
@@ -73,6 +77,8 @@ constexpr auto names(PoolKind) {
 struct PoolRow : OnDevice {
   std::string id;  // ours: a pool's own id is not visible
   RowBasis basis = RowBasis::kInferred;
+  // default: memory that no capture allocated from, pools of torch.cuda.MemPool included. graph: a
+  // private pool of one or more captures. private: private pools that cannot be told apart.
   PoolKind kind = PoolKind::kDefault;
   std::optional<Site> made_at;
   OptionalText stack;     // id of a row of stacks[]
@@ -81,7 +87,8 @@ struct PoolRow : OnDevice {
   std::uint64_t allocated_peak_bytes = 0;
   OptionalNumber reserved_bytes_at_peak;  // at the peak of the device's reserved bytes
   OptionalNumber allocated_bytes_at_peak;
-  OptionalNumber allocated_bytes_after_capture;  // when its last capture had ended
+  // For pools of graphs: when their last capture had ended, so in use between replays.
+  OptionalNumber allocated_bytes_after_capture;
   OptionalNumber live_graphs_at_end;
   OptionalNumber time_ns;  // when it was made
 
@@ -135,16 +142,18 @@ struct DriverMemory : OnDevice {
   GPUMEMTRACE_FIELDS(process, device, samples, first_bytes, peak_bytes, end_bytes, parts, graphs)
 };
 
-// One communicator of NCCL, or, without an id, NCCL's allocations outside of the known ones.
+// One communicator of NCCL. The row without an id has the memory of NCCL's threads for
+// communicators that are not known.
 struct Communicator : OnDevice {
-  OptionalText id;
+  OptionalText id;                  // ours
   std::uint64_t bytes = 0;          // live at the most
-  std::uint64_t bytes_at_peak = 0;  // when all communicators of the device held most
+  std::uint64_t bytes_at_peak = 0;  // when all communicators of the process held most on the device
   std::uint64_t allocations = 0;
   std::optional<Site> made_at;
-  OptionalText stack;    // id of a row of stacks[]
-  OptionalNumber ranks;  // how many the communicator has
-  OptionalNumber rank;   // that of this process and device among them
+  OptionalText stack;  // id of a row of stacks[]
+  // The communicator's size; null if NCCL does not give it (a split, NCCL before 2.18)
+  OptionalNumber ranks;
+  OptionalNumber rank;  // of this process; null also if one call made all ranks
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, id, bytes, bytes_at_peak, allocations, made_at, stack,

@@ -3,7 +3,9 @@
 //
 // Every row is a struct in this room: plain data, filled by report/, judged by rules/, turned into
 // JSON and back by json/. Its keys stand once, in the table `fields` at its end, in the order of
-// the JSON. The verbs of such a table:
+// the JSON. docs/report.schema.json and tools/page/src/report.ts are made from these tables
+// (tests/schema/report_types.cpp); the comment of a row or a member is its description there. The
+// verbs of such a table:
 //   v("key", value)          always there; null if an optional has no value or a word is empty
 //   v.added("key", value)    the same, but older reports of this version lack the key
 //   v.only_if_known(...)     there only if the optional has a value

@@ -75,7 +75,7 @@ constexpr auto names(SavesBasis) {
   return std::to_array<std::string_view>({"exact", "replayed", "arithmetic", "inferred"});
 }
 
-// The savings if the advice is followed; no value if they are not known.
+// The savings if the advice is followed.
 struct Saves {
   OptionalNumber bytes;
   OptionalNumber time_ns;
@@ -91,17 +91,19 @@ struct Finding {
   std::string title;
   std::string detail;
   Evidence evidence;
-  std::string fix;  // empty = none is known
+  std::string fix;  // null if none is known
   OptionalNumber bytes;
   OptionalNumber time_ns;
-  Saves saves;
+  Saves saves;  // findings are in this order
   OptionalText process;
   OptionalText device;
   std::optional<Level> level;
   Origin origin;
-  std::string fingerprint;  // the same for the same fault in every run
-  // The fingerprint of the finding of the same process (and device, level and site, if this has a
-  // site) that has the same fault and its remedy; nothing if this stands for itself.
+  std::string fingerprint;  // of rule, owner, function and file's base name: the same in every run
+  // The fingerprint of the finding of the same process (and, if this has a site, of the same
+  // device, level and site) with the same fault and its remedy. The growth of memory that was never
+  // freed has it; the leak's evidence then has growth_bytes, growth_bytes_per_step and forecast_ns.
+  // rank_imbalance has it if one rank alone grows.
   OptionalText same_cause;
 
   static void fields(auto& self, auto& v) {

@@ -10,8 +10,9 @@ namespace gpumemtrace::analyzer::rows {
 
 struct Overhead {
   std::uint64_t events = 0;
+  // That an event costs the program's thread; null: traces do not have it
   std::optional<double> ns_per_event;
-  OptionalNumber cpu_ns;  // of the recorder's thread
+  OptionalNumber cpu_ns;  // processor time of the recorder's own thread
 
   GPUMEMTRACE_FIELDS(events, ns_per_event, cpu_ns)
 };
@@ -19,13 +20,15 @@ struct Overhead {
 struct Trace {
   std::string file;
   std::string process;
-  OptionalText recorder_version;
-  bool complete = false;
-  std::vector<std::string> incomplete_because;  // rows of losses[]
+  OptionalText recorder_version;  // gpumemtrace's version at the recording
+  bool complete = false;          // no event is missing
+  // Names of the rows of losses[] for the missing events. `paused` alone is no loss: it was asked
+  // for.
+  std::vector<std::string> incomplete_because;
   TraceEnd end = TraceEnd::kUnknown;
   std::uint64_t events = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // of the trace's files
   OptionalNumber duration_ns;
   Overhead overhead;
   std::vector<std::string> notes;
@@ -40,18 +43,22 @@ struct Trace {
 };
 
 struct CudaVersions {
-  OptionalNumber driver_version;
+  OptionalNumber driver_version;  // of cuDriverGetVersion: 13000 is CUDA 13.0
 
   GPUMEMTRACE_FIELDS(driver_version)
 };
 
-// The joins of CUPTI's records with the calls behind them.
+// The joins of CUPTI's records of copies and sets with the calls behind them.
 struct CuptiJoin {
-  std::uint64_t calls = 0;
-  std::uint64_t api_records = 0;
-  std::uint64_t joined_exact = 0;
-  std::uint64_t joined_inferred = 0;
+  std::uint64_t calls = 0;         // copies, sets and graph launches that were recorded meanwhile
+  std::uint64_t api_records = 0;   // CUPTI's records of calls
+  std::uint64_t joined_exact = 0;  // records whose call follows from thread and time
+  std::uint64_t joined_inferred = 0;  // records whose call was found by size and order
   std::uint64_t unjoined = 0;
+  // no_call: no call was recorded there. no_api_record: CUPTI has no record of the call.
+  // unknown_thread. call_forgotten: too many other calls came in between. clock_unknown: CUPTI's
+  // clock was exchanged. no_time: CUPTI gave no time. other_library: a second libcupti reported the
+  // same. before_checkpoint: a checkpoint replaced the call.
   NamedNumbers unjoined_by_reason;
 
   GPUMEMTRACE_FIELDS(calls, api_records, joined_exact, joined_inferred, unjoined,
@@ -61,10 +68,10 @@ struct CuptiJoin {
 struct Cupti {
   std::string state;
   OptionalText reason;
-  OptionalText version;
-  OptionalText mode;
-  OptionalNumber clock_error_ns;
-  std::optional<CuptiJoin> join;
+  OptionalText version;           // of cuptiGetVersion
+  OptionalText mode;              // that was recorded while anything was
+  OptionalNumber clock_error_ns;  // CUPTI's times may be wrong by this on the job's axis
+  std::optional<CuptiJoin> join;  // null if nothing was recorded
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, state, reason, version);
@@ -102,9 +109,10 @@ struct Process {
   OptionalNumber clock_error_ns;
   CudaVersions cuda;
   Cupti cupti;
-  std::vector<std::string> suppressions;  // that the program asked for
-  std::optional<Python> python;
-  std::optional<Torch> torch;
+  // Findings that the program wants left out, as lines of a suppressions file
+  std::vector<std::string> suppressions;
+  std::optional<Python> python;  // null if the process has no Python interpreter
+  std::optional<Torch> torch;    // null if the process has not loaded PyTorch
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, pid, ppid, host, boot_id, rank, local_rank, world_size, executable,
@@ -132,11 +140,12 @@ struct PhysicalPeak {
   }
 };
 
+// The connection of a device and the host: the theoretical rate of PCI Express less its line code.
 struct Link {
   std::string kind;
   std::uint64_t generation = 0;
-  std::uint64_t width = 0;
-  double bytes_per_s = 0;
+  std::uint64_t width = 0;  // lanes
+  double bytes_per_s = 0;   // in one direction
   std::string source;
 
   GPUMEMTRACE_FIELDS(kind, generation, width, bytes_per_s, source)
@@ -148,8 +157,9 @@ struct Device {
   OptionalText uuid;
   OptionalNumber total_bytes;
   std::vector<SeenAs> seen_as;
+  // The maximum over time of the sum over the job's processes
   std::optional<PhysicalPeak> physical_peak;
-  std::optional<Link> link;
+  std::optional<Link> link;  // null if NVML does not give it
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, name, uuid, total_bytes, seen_as, physical_peak);
@@ -164,18 +174,20 @@ struct Device {
   return found == devices.end() ? nullptr : &*found;
 }
 
-// The memory of one process on one device, beside that of the others.
+// The memory of one process on one device, the largest peak first.
 struct Rank {
   OptionalNumber rank;
   OptionalText host;
   std::string process;
   OptionalText device;
-  std::uint64_t peak_bytes =
-      0;  // of the framework; if it has none, of the driver; if that has none, of pools
-  OptionalNumber reserved_peak_bytes;
+  // The framework's; if it has none, of the driver; if that has none, of pools
+  std::uint64_t peak_bytes = 0;
+  OptionalNumber reserved_peak_bytes;  // of this level; null if it reserves nothing
+  // The class lost of leaks.exit, without memory inside another row's
   std::uint64_t leaked_bytes = 0;
-  std::optional<double> growth_bytes_per_step;
-  std::optional<std::int64_t> deviation;  // of the peak from the median; none for a single rank
+  std::optional<double> growth_bytes_per_step;  // the sum over leaks.growth of this level
+  // Peak_bytes less the median of all rows; null for a single row
+  std::optional<std::int64_t> deviation;
 
   GPUMEMTRACE_FIELDS(rank, host, process, device, peak_bytes, reserved_peak_bytes, leaked_bytes,
                      growth_bytes_per_step, deviation)
@@ -185,8 +197,10 @@ struct Frame {
   OptionalText function;
   OptionalText file;
   OptionalNumber line;
-  OptionalText module;    // file name; native frames only
-  OptionalNumber offset;  // in the module, of the byte before the return address
+  OptionalText module;  // the file's name; null for Python and for code in no file
+  // The byte before the return address: a virtual address of the module's file, or of the process
+  // if there is no module
+  OptionalNumber offset;
   Language language = Language::kNative;
 
   static void fields(auto& self, auto& v) {
@@ -203,9 +217,12 @@ struct Thread {
 
 struct Stack {
   std::string id;
-  Thread thread;
-  std::vector<Frame> frames;            // innermost first
-  std::optional<Thread> inferred_from;  // the thread whose Python frames stand in for missing ones
+  Thread thread;  // the first one that had the stack: its name, or its number if it has none
+  // Innermost first: native frames, functions inlined into others before those, then Python frames
+  std::vector<Frame> frames;
+  // The thread that waited for this one in a backward pass, so that its Python frames stand in for
+  // missing ones or follow those of the backward pass. null if all frames are the thread's own.
+  std::optional<Thread> inferred_from;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, thread, frames);
@@ -259,7 +276,7 @@ struct PoolActivity : OnDevice {
                      sampled_reserved_peak_bytes)
 };
 
-// Rules that cover only the run behind a checkpoint.
+// Rules that cover only the run after a checkpoint, which replaced the events before from_ns.
 struct PartialRules {
   std::string process;
   std::uint64_t from_ns = 0;
@@ -277,13 +294,14 @@ struct UnreadableTrace {
 };
 
 struct Coverage {
-  OptionalNumber wrapped;
+  OptionalNumber wrapped;  // driver functions that the recorder wraps
+  // Memory functions that a process got and the recorder does not wrap
   std::vector<UnwrappedFunction> resolved_unwrapped;
   std::vector<Disagreement> memory2_disagreements;
   std::vector<MemoryAgreement> memory2;
-  std::vector<PoolActivity> pools;
-  std::vector<PartialRules> partial_rules;
-  std::vector<UnreadableTrace> unreadable_traces;
+  std::vector<PoolActivity> pools;          // stream-ordered pools in CUPTI's records
+  std::vector<PartialRules> partial_rules;  // rules that need single events, with --max-trace-bytes
+  std::vector<UnreadableTrace> unreadable_traces;  // the report lacks their processes
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, wrapped, resolved_unwrapped, memory2_disagreements);

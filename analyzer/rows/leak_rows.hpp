@@ -16,12 +16,14 @@ struct ExitLeak : OnLevel {
   Origin origin;
   OptionalNumber first_time_ns;
   OptionalNumber last_time_ns;
-  std::optional<Level> inside;  // the level in whose memory it lies
+  // The level in whose memory it lies. Rows of the framework lie inside another level's bytes and
+  // are not added to the total.
+  std::optional<Level> inside;
   EndedBy ended_by = EndedBy::kNothing;
-  OptionalLocation ended_at;
-  OptionalNumber allocations;  // that the same site made of the kind, freed ones included
-  OptionalNumber last_allocation_ns;
-  OptionalNumber first_step;
+  OptionalLocation ended_at;   // the call that ended the context of the first of them
+  OptionalNumber allocations;  // of the site and the kind, freed ones included; null for blocks
+  OptionalNumber last_allocation_ns;  // of all these
+  OptionalNumber first_step;          // of first_time_ns; null if steps are inferred
   Releases freed;
   bool is_exact = true;
 
@@ -42,27 +44,33 @@ struct ExitLeak : OnLevel {
 
 // Memory of one site that rose throughout the run.
 struct Growth : OnLevel {
-  std::optional<double> bytes_per_step;
+  std::optional<double> bytes_per_step;  // null if the job has no steps
   OptionalNumber steps;
   std::uint64_t live_bytes = 0;
   FindingConfidence confidence = FindingConfidence::kHeuristic;
   OptionalNumber forecast_ns;  // when the device is full at this rate
   Origin origin;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;         // by which memory rose for good after the warm-up
   std::uint64_t larger_bytes = 0;  // part of them, with no more blocks than before
-  std::uint64_t rises = 0;
+  std::uint64_t rises = 0;         // parts of the run, of 64 at most, in which it rose
   std::uint64_t allocations = 0;
-  std::uint64_t blocks = 0;
+  std::uint64_t blocks = 0;  // by which the number of live allocations rose for good
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
-  std::uint64_t frees_before = 0;  // the time from begin to end, in it, and after it
-  std::uint64_t frees = 0;
-  std::uint64_t frees_after = 0;
-  std::uint64_t other_sites = 0;  // of the level on the device that went on allocating
+  std::uint64_t frees_before = 0;  // frees of the site's memory before begin_ns
+  std::uint64_t frees = 0;         // from begin_ns to end_ns
+  std::uint64_t frees_after = 0;   // after end_ns
+  std::uint64_t other_sites = 0;   // of the level on the device that allocated meanwhile
+  // Those of them that rose in the same way, by however little
   std::uint64_t other_sites_growing = 0;
-  OptionalLocation kept_at;    // the common origin of all rows that grow together
-  bool keeps_graph = false;    // activations that layers save for backward are part of it
-  bool only_fills = false;     // nothing of it was freed, and little of all else
+  // The line, outside of the model, from which this site and others come that grow by as many
+  // blocks. null if it grows for itself.
+  OptionalLocation kept_at;
+  // Much of the memory of the model's layers stays, as if a graph of autograd is kept.
+  bool keeps_graph = false;
+  // Nothing of it was freed before end_ns, and little else of the process was. A cache or a data
+  // set that fills looks the same.
+  bool only_fills = false;
   bool by_repetition = false;  // steps are repetitions of a pattern: no source gave the steps
   bool has_backward = false;   // the process ran backward passes
   Releases freed;
@@ -84,16 +92,19 @@ struct Growth : OnLevel {
   }
 };
 
-// Handles that were opened or made and never closed.
+// Handles of one kind from one site that were never closed. They are no part of the totals.
 struct OpenHandles : OnDevice {
-  HandleKind kind = HandleKind::kVmm;
+  HandleKind kind = HandleKind::kVmm;  // graph_executable: only those that allocate memory
   std::uint64_t count = 0;
-  OptionalNumber opened_count;  // by the same site, those that were closed included
+  // By the same site, closed ones included. null for graphs, and for pools after a checkpoint.
+  OptionalNumber opened_count;
+  // The memory behind them: a pool's is the bytes that it reserves, a graph's those that a launch
+  // allocates. null if the size of one is not known.
   OptionalNumber bytes;
   Origin origin;
   OptionalNumber first_time_ns;
   OptionalNumber last_time_ns;
-  OptionalNumber last_opened_ns;
+  OptionalNumber last_opened_ns;  // of all that the site opened
   Releases closed;
   bool is_exact = true;
 
@@ -122,10 +133,11 @@ struct InvalidFree {
   Origin origin;
   OptionalNumber first_time_ns;
   OptionalNumber last_time_ns;
+  // The memory at the address, as far as the trace shows it
   FreedWhat what = FreedWhat::kNothingKnown;
-  OptionalLocation allocated_at;
-  OptionalLocation freed_before_at;
-  std::uint64_t offset_bytes = 0;
+  OptionalLocation allocated_at;     // of the memory that the first such free concerned
+  OptionalLocation freed_before_at;  // the free before that one, or the end of the context
+  std::uint64_t offset_bytes = 0;    // with inside_live_memory: from the start of the allocation
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, function, result, address_was_live, count, bytes);
@@ -136,9 +148,11 @@ struct InvalidFree {
 };
 
 struct Leaks {
-  LeakState state = LeakState::kNotApplicable;
+  LeakState state = LeakState::kNotApplicable;  // not_applicable if a process did not end by exit
+  // The sum over exit[] of the levels driver, pool, managed and host
   std::uint64_t total_bytes = 0;
   std::uint64_t total_count = 0;
+  // The part that a verdict counts: the class lost, less what is suppressed
   std::uint64_t counted_by_gate_bytes = 0;
   std::uint64_t suppressed_bytes = 0;
   std::vector<ExitLeak> exit;

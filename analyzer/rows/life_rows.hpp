@@ -6,13 +6,15 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// The allocations of one level on one device in a range of sizes. Without a range: those whose
-// single sizes are not known.
+// The allocations of one level on one device of from_bytes or more and less than to_bytes, which
+// are powers of two. Ranges without any are left out. The rows of a level sum to allocations and
+// allocated_bytes_total of its usage[]; the row without a range has those that a checkpoint
+// replaced.
 struct SizeRange : OnLevel {
   OptionalNumber from_bytes;
-  OptionalNumber to_bytes;  // less than that
+  OptionalNumber to_bytes;
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // of them together
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -21,13 +23,13 @@ struct SizeRange : OnLevel {
   }
 };
 
-// The same by lifetime. Without a range: those that did not end, or whose lifetime is not
-// known.
+// The same by lifetime. The row without a range has those that lived to the end of the trace, and
+// those that a checkpoint replaced.
 struct LifetimeRange : OnLevel {
   OptionalNumber from_ns;
   OptionalNumber to_ns;
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // of them together
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -36,7 +38,9 @@ struct LifetimeRange : OnLevel {
   }
 };
 
-// Allocations of one site that their thread freed before its next allocation.
+// Allocations of one site that their thread freed before its next allocation, the site with the
+// most first. (For blocks of the framework the next block, else the next allocation of any kind.)
+// After 300 of a process, one row with the owner "other" has the rest of each level and device.
 struct Temporary : OnLevel {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -55,7 +59,7 @@ struct Temporary : OnLevel {
 struct Block : OnLevel {
   std::uint64_t bytes = 0;
   std::uint64_t start_ns = 0;
-  OptionalNumber end_ns;  // none: it was live when the trace ended
+  OptionalNumber end_ns;  // null: it was live when the trace ended
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
   OptionalText name;    // that the program gave its tensor
@@ -70,8 +74,11 @@ struct Block : OnLevel {
   }
 };
 
+// One allocation from its beginning to its end. Each process, device and level has those with the
+// most bytes times time, the largest first, and then the largest of those that were live at the
+// peak: 512 of each, down to 32 in jobs of many processes.
 struct LargestBlock : Block {
-  bool is_at_peak = false;  // it was live then
+  bool is_at_peak = false;  // it was live at the peak of its level on its device
 
   static void fields(auto& self, auto& v) {
     Block::fields(self, v);
@@ -79,11 +86,15 @@ struct LargestBlock : Block {
   }
 };
 
-// One that was live at a given time.
+// One allocation that was live at a given time, of each process, device and level the largest
+// first. They sum to the live bytes of that time. There are none of a peak before a checkpoint's
+// cut.
 struct BlockAt : Block {
+  // peak: of its own process, device and level (--blocks at-peak); time: after everything up to
+  // time_ns (--at)
   BlocksAt at = BlocksAt::kPeak;
   std::uint64_t time_ns = 0;
-  OptionalNumber address;  // none: it has a handle instead
+  OptionalNumber address;  // null: arrays and physical memory have a handle instead
 
   static void fields(auto& self, auto& v) {
     Block::fields(self, v);

@@ -6,10 +6,11 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// A library's pool in which the trace cannot see.
+// A library's pool in which the trace cannot see: its peak is the memory that the pool holds, used
+// or not.
 struct OpaquePool {
   std::string name;
-  std::string setting;  // the setting that records it in the next trace
+  std::string setting;  // records what is inside in the next trace
 
   GPUMEMTRACE_FIELDS(name, setting)
 };
@@ -41,7 +42,7 @@ struct Usage : OnLevel {
   std::uint64_t live_bytes_at_end = 0;
   std::uint64_t live_count_at_end = 0;
   std::uint64_t largest_bytes = 0;
-  std::optional<OpaquePool> opaque_pool;
+  std::optional<OpaquePool> opaque_pool;  // null if there is none
   std::optional<Reserved> reserved;
   bool is_exact = true;
 
@@ -54,15 +55,18 @@ struct Usage : OnLevel {
   }
 };
 
-// A holder of memory at one time. The last one of a list is the remainder, `other`.
+// A holder of memory at one time. The last row of a list has the owner "other" and is the
+// remainder: the rows sum to the memory of that time.
 struct Holder {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   double share = 0;
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
-  OptionalText phase;
-  OptionalText layers;  // of a model, outermost first: "GPT2Model > GPT2Block > GPT2MLP"
+  OptionalText phase;  // of the program when the memory was allocated; null if it is not known
+  // Classes of torch.nn.Module whose forward was running, outermost first: "GPT2Model > GPT2Block >
+  // GPT2MLP". null outside a model.
+  OptionalText layers;
   Origin origin;
 
   static void fields(auto& self, auto& v) {
@@ -78,7 +82,8 @@ struct Peak : OnLevel {
   OptionalNumber time_ns;
   OptionalNumber step;
   std::vector<Holder> holders;
-  std::optional<NamedNumbers> categories;  // the framework's blocks by their use
+  // The framework's blocks by their use. The numbers sum to the peak.
+  std::optional<NamedNumbers> categories;
   // The part of these bytes whose category the program itself gave; if it gave any.
   std::optional<NamedNumbers> categories_exact;
   bool is_exact = true;
@@ -94,7 +99,9 @@ struct Peak : OnLevel {
 // device sum to the peak; the row without a path has blocks allocated outside a model.
 struct Module : OnDevice {
   std::string at;
-  OptionalText path;
+  OptionalText path;  // as `module` of a holder
+  // The layer's name in the model, from the names in it (docs/concepts.md#names). One path may have
+  // rows for several layers, and one with the name null for the rest.
   OptionalText name;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
@@ -103,19 +110,23 @@ struct Module : OnDevice {
   GPUMEMTRACE_FIELDS(process, device, at, path, name, bytes, count, categories)
 };
 
-// A tensor that the program named, at the framework's peak. The rest of each role has no name, and
-// blocks without a name have no role, so the rows of a process and device sum to the peak.
+// A tensor that the program named, at the framework's peak, the largest first. The rest of each
+// role has no name, and blocks without a name have no role, so the rows of a process and device sum
+// to the peak. There are no rows if nothing was named.
 struct Tensor : OnDevice {
-  OptionalText name;   // "h.3.mlp.c_fc.weight", of a gradient and a state as of their parameter
-  OptionalText role;   // parameter, gradient, optimizer_state or buffer
-  OptionalText state;  // the optimizer's key of it: "exp_avg"
-  OptionalText layer;  // its module by name: "h.3.mlp.c_fc"
-  OptionalText path;   // and by classes, as modules[] has it
-  std::uint64_t bytes = 0;
-  OptionalNumber requested_bytes;        // of its storage
-  std::uint64_t count = 0;               // of blocks
-  std::vector<std::string> other_names;  // of the same block: tied weights, views of flat memory
-  std::uint64_t names = 0;               // the number of its names, these and others
+  // The name of the parameter or buffer in its model, such as "h.3.mlp.c_fc.weight". A gradient or
+  // an optimizer's state has the name of its parameter.
+  OptionalText name;
+  OptionalText role;               // parameter, gradient, optimizer_state or buffer
+  OptionalText state;              // the key in the optimizer's state, such as "exp_avg"
+  OptionalText layer;              // the name without its last part
+  OptionalText path;               // as `module` of a holder
+  std::uint64_t bytes = 0;         // of the allocator's block
+  OptionalNumber requested_bytes;  // of the storage; the block may be larger
+  std::uint64_t count = 0;         // of blocks
+  // The first 15 other names of the storage: tied weights, views of flat memory.
+  std::vector<std::string> other_names;
+  std::uint64_t names = 0;  // of the storage in all
 
   GPUMEMTRACE_FIELDS(process, device, name, role, state, layer, path, bytes, requested_bytes, count,
                      other_names, names)
@@ -128,7 +139,8 @@ struct OwnersBytes {
   GPUMEMTRACE_FIELDS(owner, bytes)
 };
 
-// The parts of the driver's own number for a device.
+// The parts of the driver's own number for a device, other processes included. Without a source
+// that number is not known, and context_and_modules, other_processes and unattributed are null.
 struct Composition : OnDevice {
   SnapshotAt at = SnapshotAt::kEnd;
   OptionalNumber time_ns;
@@ -139,11 +151,15 @@ struct Composition : OnDevice {
   std::vector<OwnersBytes> other;
   OptionalNumber context_and_modules;
   OptionalNumber other_processes;
+  // The part of the driver's number that this report cannot explain. Below zero if the driver's
+  // sample is older than the row's time.
   std::optional<std::int64_t> unattributed;
   std::string source;
-  OptionalNumber driver_bytes;
+  OptionalNumber driver_bytes;  // the driver's own number for the device's memory in use
+  // In use on the device at the driver's sample beyond the memory of the process's own calls at
+  // that time: contexts, modules, other processes.
   OptionalNumber outside_calls;
-  OptionalNumber sample_time_ns;
+  OptionalNumber sample_time_ns;  // of driver_bytes; the driver is asked about once a second
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -177,7 +193,8 @@ struct PinningBlocks {
   }
 };
 
-// Neighbouring bytes of a segment: a block, free memory, or several of both.
+// Neighbouring bytes of a segment: one block (`bytes` equal allocated_bytes), free memory
+// (allocated_bytes 0), or several of both, each shorter than a thousandth of all segments.
 struct SegmentRun {
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
@@ -186,18 +203,23 @@ struct SegmentRun {
   GPUMEMTRACE_FIELDS(bytes, allocated_bytes, category)
 };
 
-// A segment of the framework at one time. Without an address: several that are too small to be
-// shown one by one.
+// A segment of PyTorch's allocator at one time, of the process and device that ran out of memory
+// first, else of those with the most reserved. The times are the peak, the time at which most was
+// unusable, and the first failure. The 256 largest segments of each time have rows, in the order of
+// addresses; the row without an address has the others. The rows sum to reserved_bytes,
+// allocated_bytes and stranded_bytes of fragmentation[].
 struct Segment : OnDevice {
   SnapshotAt at = SnapshotAt::kPeak;
   std::uint64_t time_ns = 0;
   OptionalNumber address;
-  std::uint64_t segments = 1;
+  std::uint64_t segments = 1;  // of the row
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t unusable_bytes = 0;  // free, but beside live blocks
+  // Free, but beside live blocks: of no use for a request that is larger than its parts
+  std::uint64_t unusable_bytes = 0;
+  // The three origins whose blocks share most of stranded_bytes
   std::vector<PinningBlocks> pinned_by;
-  std::vector<SegmentRun> runs;
+  std::vector<SegmentRun> runs;  // they sum to the segment
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, at, time_ns, address, segments, bytes, allocated_bytes);
@@ -216,9 +238,9 @@ struct Fragmentation : OnDevice {
   std::uint64_t allocated_bytes = 0;
   OptionalNumber free_bytes;
   OptionalNumber largest_free_bytes;
-  OptionalNumber releasable_bytes;
-  OptionalNumber unusable_bytes;  // free, but in segments with live blocks
-  std::optional<double> external_fragmentation;
+  OptionalNumber releasable_bytes;               // free bytes in segments that hold no live block
+  OptionalNumber unusable_bytes;                 // free bytes in segments with live blocks
+  std::optional<double> external_fragmentation;  // 1 - largest_free_bytes / free_bytes
   std::vector<PinningBlocks> pinned_by;
   bool is_exact = true;
 
@@ -236,7 +258,8 @@ struct Oom : OnLevel {
   OptionalNumber time_ns;
   OptionalNumber step;
   OomOutcome outcome = OomOutcome::kUnknown;
-  // The process allocated at this level again and ended by exit; empty if that is not known.
+  // The process allocated at this level again and ended by exit. null if it did not end so, or
+  // failed here more than once.
   std::optional<bool> survived;
   std::uint64_t count = 0;
   std::uint64_t attempts = 0;
@@ -244,6 +267,7 @@ struct Oom : OnLevel {
   std::uint64_t requested_bytes = 0;
   OptionalNumber free_bytes;
   OptionalNumber largest_free_bytes;
+  // By the driver's last number and the process's calls since then
   OptionalNumber device_free_bytes;
   std::uint64_t flushed_bytes = 0;
   OomVerdict verdict = OomVerdict::kUnknown;
@@ -270,8 +294,8 @@ struct Interval {
   std::string process;
   std::uint64_t index = 0;
   OptionalNumber start_ns;
-  OptionalNumber end_ns;  // none: it was open when the trace ended
-  bool is_inferred = false;
+  OptionalNumber end_ns;     // null: it was open when the trace ended
+  bool is_inferred = false;  // the steps were found as the period of the allocations
   std::uint64_t peak_bytes = 0;
   std::uint64_t live_bytes_at_end = 0;
   std::uint64_t allocations = 0;
@@ -286,6 +310,9 @@ struct Interval {
   }
 };
 
+// A step of the program. Bytes and allocations are those of the framework's blocks; without a
+// framework, of driver memory and pools. Steps that the program does not number are counted from 0,
+// after a checkpoint from there on.
 struct Step : Interval {
   OptionalText source;
 
@@ -304,14 +331,15 @@ struct Range : Interval {
   }
 };
 
-// All ranges of one name. No name: those of further names, which have no rows of their own.
+// All ranges of one name, also those that ranges[] leaves out. Bytes are as of a step. The row
+// without a name has the ranges of further names than the first 1,000.
 struct RangesOfName {
   std::string process;
   OptionalText name;
   std::uint64_t count = 0;
-  std::uint64_t peak_bytes = 0;  // the highest of them
-  std::uint64_t allocated_bytes = 0;
-  std::int64_t live_delta_bytes = 0;
+  std::uint64_t peak_bytes = 0;       // of the highest of them
+  std::uint64_t allocated_bytes = 0;  // in all of them together
+  std::int64_t live_delta_bytes = 0;  // live at their ends less live at their starts
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -320,14 +348,15 @@ struct RangesOfName {
   }
 };
 
-// Bytes by stack. For copies without a level.
+// Bytes by stack, for flame graphs: the largest by each measure. The remainder of a level is one
+// row with the owner "other".
 struct Cost {
   std::string process;
-  std::optional<Level> level;
-  OptionalText layers;  // as of a holder
+  std::optional<Level> level;  // null for copies
+  OptionalText layers;         // as of a holder
   Origin origin;
-  std::uint64_t peak_bytes = 0;  // at the peak of its level on its device
-  std::uint64_t leaked_bytes = 0;
+  std::uint64_t peak_bytes = 0;    // at the peak of the level, summed over devices
+  std::uint64_t leaked_bytes = 0;  // of the class lost of leaks.exit
   std::uint64_t allocated_bytes = 0;
   std::uint64_t copied_bytes = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report: one member for each section, as docs/report.schema.json describes them.
+// The report: one member for each section.
 #pragma once
 
 #include "analyzer/rows/allocation_rows.hpp"
@@ -29,6 +29,7 @@ struct Report {
   std::string format{kFormat};
   std::uint64_t version = kVersion;
   Tool tool;
+  // True if --redact replaced private names by names without meaning
   std::optional<bool> is_redacted;
   std::vector<Trace> traces;
   std::vector<Process> processes;
@@ -38,7 +39,7 @@ struct Report {
   std::vector<Module> modules;
   std::vector<Tensor> tensors;
   std::vector<Composition> composition;
-  std::vector<CardPeak> card_peaks;
+  std::vector<CardPeak> card_peaks;  // two for each device
   std::vector<PoolRow> pools;
   std::vector<DriverMemory> driver_memory;
   std::vector<Communicator> communicators;
@@ -58,14 +59,14 @@ struct Report {
   std::vector<LifetimeRange> lifetimes;
   std::vector<Temporary> temporary;
   std::vector<LargestBlock> largest_blocks;
-  std::optional<Window> window;                               // if it was asked for
-  std::optional<std::vector<BlockAt>> blocks;                 // if they were asked for
-  std::optional<std::vector<WhatIf>> what_if;                 // if it was asked for
+  std::optional<Window> window;                               // only with --from or --to
+  std::optional<std::vector<BlockAt>> blocks;                 // only with --at or --blocks
+  std::optional<std::vector<WhatIf>> what_if;                 // only with --what-if
   std::optional<std::vector<AllocationHistory>> allocations;  // if they were asked for
   std::vector<Rank> ranks;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
-  std::vector<Stack> stacks;  // that the other sections name
+  std::vector<Stack> stacks;  // those that the other sections name
   Coverage coverage;
   std::vector<Loss> losses;
 

@@ -33,7 +33,9 @@ struct Site {
   Language language = Language::kNative;
   OptionalNumber offset;  // in the module, if the line is not known
   OptionalText api;       // the function of CUDA that the code called
-  OptionalText node;      // of autograd, if this is the work of a backward pass
+  // The autograd node of a backward pass, such as AddmmBackward0. It is the function, too, if the
+  // pass has no line of the user.
+  OptionalText node;
 
   friend bool operator==(const Site&, const Site&) = default;
 
@@ -57,24 +59,28 @@ using OptionalLocation = std::optional<CodeLocation>;
 
 // The owner of memory, and the line that asked for it.
 struct Origin {
+  // The owner of the code that allocated: program, pytorch, nccl, cublas and so on, from a table
+  // that users extend
   OptionalText owner;
-  std::optional<Site> site;
-  OptionalText stack;  // id of a row of stacks[]
+  std::optional<Site> site;  // the innermost line of the user's code
+  // The id of a row of stacks[]. The allocations of one site are one row, whatever library code
+  // lies between; the stack is that of the largest part.
+  OptionalText stack;
 
   GPUMEMTRACE_FIELDS(owner, site, stack)
 };
 
 // Frees by calls of the memory that a row's site had asked for. No value: not known.
 struct Releases {
-  OptionalNumber count;
-  OptionalLocation first_at;
+  OptionalNumber count;           // of all that the site made
+  OptionalLocation first_at;      // No trace has it for blocks of the framework.
   std::optional<bool> elsewhere;  // not all of them at that one
 };
 
 // The fields that rows on a process's memory on a device share.
 struct OnDevice {
   std::string process;
-  OptionalText device;
+  OptionalText device;  // null for host memory
 };
 // The same for one level of it.
 struct OnLevel : OnDevice {

@@ -6,7 +6,8 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// The spread of a row's single copies. No value: not known, or a checkpoint has the sums alone.
+// The spread of a row's single copies. host: in the call, which the parts of a batch share. gpu: in
+// CUPTI's records. null: not known, or a checkpoint has the sums alone.
 struct CopySpread {
   OptionalNumber min_bytes;
   OptionalNumber mean_bytes;
@@ -28,18 +29,24 @@ struct Copies : OnDevice {
   Direction direction = Direction::kUnknown;
   MemoryClass source_memory = MemoryClass::kUnknown;
   MemoryClass destination_memory = MemoryClass::kUnknown;
-  std::string api;
+  std::string api;  // the function that the user's code called
   bool is_asynchronous = false;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_time_ns = 0;
-  OptionalNumber gpu_time_ns;
-  std::optional<double> bandwidth_bytes_per_s;
+  OptionalNumber gpu_time_ns;                   // the sum of the durations in CUPTI's records
+  std::optional<double> bandwidth_bytes_per_s;  // joined_bytes by gpu_busy_ns
+  // The bandwidth by that of the device's link. null if the link is not known or another one was
+  // used.
   std::optional<double> link_share;
+  // Launches of graphs made them: CUPTI's records alone count them, without a call or host time of
+  // their own.
   bool is_in_graph = false;
-  std::uint64_t joined_count = 0;
-  std::uint64_t joined_bytes = 0;
+  std::uint64_t joined_count = 0;  // calls that CUPTI's records were joined to
+  std::uint64_t joined_bytes = 0;  // that these records moved
+  // The sum over calls of the time from the first record's start to the last one's end
   OptionalNumber gpu_busy_ns;
+  // The part of gpu_time_ns while kernels ran on the device; null without records of kernels
   OptionalNumber overlapped_ns;
   CopySpread spread;
   bool is_exact = true;
@@ -77,7 +84,8 @@ struct Sets : OnDevice {
   }
 };
 
-// Copies of one stream, by CUPTI's records.
+// Copies of one stream by CUPTI's records, joined to calls or not. `context` and `stream` are
+// CUPTI's numbers.
 struct Stream : OnDevice {
   std::uint64_t context = 0;
   std::uint64_t stream = 0;
@@ -94,23 +102,35 @@ struct Hotspot : OnDevice {
   Direction direction = Direction::kUnknown;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
+  // The time that the calls held their threads. low_bandwidth: time on the GPU beyond the link's
+  // need. copies_not_hidden: time on the GPU without a kernel beside it.
   std::uint64_t time_lost_ns = 0;
-  OptionalNumber own_time_ns;  // the most that the remedy could save
-  OptionalNumber loop_ns;      // from the first copy to the end of the last
+  // The most that the remedy could save: of time_lost_ns no more than 10 us a copy and 4 GB/s take;
+  // the rest waited for work that the GPU had to do in any case. ping_pong: as much for both ways,
+  // for pinned memory at least the time of 12 GB/s.
+  OptionalNumber own_time_ns;
+  // From the start of the first copy to the end of the last; the whole run if a checkpoint replaced
+  // some.
+  OptionalNumber loop_ns;
   Origin origin;
   std::string advice;
   std::string api;
   MemoryClass source_memory = MemoryClass::kUnknown;
   MemoryClass destination_memory = MemoryClass::kUnknown;
   std::uint64_t mean_bytes = 0;
-  std::uint64_t returned_count = 0;  // of the copies, those that brought back what went down
+  // Copies up that brought back the bytes of a copy down, by addresses and sizes
+  std::uint64_t returned_count = 0;
   std::uint64_t returned_bytes = 0;
-  std::uint64_t returned_host_ns = 0;
-  OptionalNumber returned_up_ns;
+  std::uint64_t returned_host_ns = 0;  // for which the calls of both ways held their threads
+  OptionalNumber returned_up_ns;       // the part of the copies up
+  // From the return of a copy down to the call of the copy back, over all
   OptionalNumber returned_away_ns;
+  // The part of returned_count whose memory on the GPU stayed allocated
   OptionalNumber returned_to_same_memory;
+  // The part whose memory had been freed; of the rest it is not known
   OptionalNumber returned_to_new_memory;
-  OptionalLocation down_at;
+  OptionalLocation down_at;  // the copies down
+  // Copies with the same bytes as one before; null without --hash-copies
   OptionalNumber repeated_count;
   OptionalNumber repeated_bytes;
   OptionalNumber gpu_time_ns;
@@ -132,7 +152,8 @@ struct Hotspot : OnDevice {
   }
 };
 
-// Copies of one line and kind. The last one of a process may be the remainder, `other`.
+// Copies of one line and kind. Each process has the 200 that copied most; the rest is its last row,
+// with the owner "other".
 struct CopySite : OnDevice {
   std::optional<Direction> direction;
   std::optional<MemoryClass> source_memory;
@@ -164,7 +185,7 @@ struct Transfers {
   std::vector<CopySite> sites;
   std::vector<Hotspot> hotspots;
   std::vector<Sets> sets;
-  OptionalNumber unjoined;  // none if CUPTI was off
+  OptionalNumber unjoined;  // CUPTI's records without a call; null if CUPTI was off
   std::vector<Stream> streams;
 
   static void fields(auto& self, auto& v) {
@@ -175,11 +196,12 @@ struct Transfers {
   }
 };
 
-// Managed memory that the driver moved, by the site that allocated it.
+// Managed memory that the driver moved, by the site that allocated it. The row without a site has
+// memory that no recorded call allocated.
 struct Managed : OnDevice {
   Origin origin;
-  std::uint64_t allocations = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t allocations = 0;  // those in which anything happened
+  std::uint64_t bytes = 0;        // of these allocations
   std::uint64_t migrated_bytes = 0;
   std::uint64_t to_device_bytes = 0;
   std::uint64_t to_host_bytes = 0;
@@ -188,10 +210,11 @@ struct Managed : OnDevice {
   std::uint64_t migration_time_ns = 0;
   std::uint64_t cpu_faults = 0;
   std::uint64_t gpu_faults = 0;
-  std::uint64_t thrashing = 0;
-  // The number of times that as many bytes as one allocation has went up and came down again.
+  std::uint64_t thrashing = 0;  // reports of it by the driver
+  // For the allocation that moved most: the smaller of the bytes that went up and came down, by its
+  // size.
   std::optional<double> round_trips;
-  std::uint64_t round_trip_bytes = 0;
+  std::uint64_t round_trip_bytes = 0;  // that allocation's size
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device);

@@ -15,7 +15,9 @@ constexpr auto names(WhatIfBasis) {
 // Tells if a run fits a card.
 struct WhatIfFit {
   std::uint64_t capacity_bytes = 0;
-  std::optional<bool> fits;
+  std::optional<bool> fits;  // every request is met
+  // The capacity less other memory on the device at the peak and high_bytes. Below 0 a run fits
+  // only because its cache is flushed.
   std::optional<std::int64_t> margin_bytes;
 
   GPUMEMTRACE_FIELDS(capacity_bytes, fits, margin_bytes)
@@ -24,19 +26,25 @@ struct WhatIfFit {
 // One setting.
 struct WhatIfRow {
   std::string policy;
-  OptionalText options;  // the text that sets it
+  OptionalText options;  // the text that sets it; empty for PyTorch's defaults
+  // The most that the allocator takes from the driver; the upper end of a range
   OptionalNumber reserved_peak_bytes;
   OptionalNumber low_bytes;
   OptionalNumber high_bytes;
-  OptionalNumber allocated_peak_bytes;
-  OptionalNumber retries;
-  OptionalNumber segments;
-  OptionalNumber segment_calls;
+  OptionalNumber allocated_peak_bytes;  // of the blocks that were handed out at once
+  OptionalNumber retries;               // times that the cache was flushed to meet a request
+  OptionalNumber segments;              // the most at once; none for expandable segments
+  OptionalNumber segment_calls;         // calls that took memory from the driver or gave it back
+  // Requests that are refused on the recorded card. The replay ends with the first that the
+  // recorded run was not refused.
   OptionalNumber raised;
-  std::vector<WhatIfFit> fits;
+  std::vector<WhatIfFit> fits;  // for each card of --capacity and the usual ones
+  // replayed: by rules that the recorded run proves, with the sizes that were asked for. sampled:
+  // the same over possible sizes and places of segments; a range. estimated: by rules that this run
+  // does not prove. bracket: bounds alone.
   WhatIfBasis basis = WhatIfBasis::kReplayed;
-  OptionalText warning;
-  OptionalText reason;
+  OptionalText warning;  // about known problems of these settings
+  OptionalText reason;   // for missing or estimated numbers, or for not knowing if requests are met
 
   static void fields(auto& self, auto& v) {
     v("policy", self.policy);
@@ -46,15 +54,19 @@ struct WhatIfRow {
   }
 };
 
-// The recorded run, replayed.
+// The recorded run, replayed under its own settings.
 struct WhatIfRecorded {
   std::string policy;
-  std::string options;
-  std::optional<bool> proven;  // null if there was nothing to compare with
-  std::uint64_t events = 0;
-  std::uint64_t mismatches = 0;
+  std::string options;  // the text of the settings; empty for PyTorch's defaults
+  // True if every block had the recorded address and size, every segment its size, and every total
+  // its value. null for the backend cudaMallocAsync, whose blocks the driver places.
+  std::optional<bool> proven;
+  std::uint64_t events = 0;      // blocks handed out, taken back and refused
+  std::uint64_t mismatches = 0;  // 1 if something differs: the comparison ends there
   OptionalText first_mismatch;
+  // Streams and private pools; in traces without streams, by the addresses of the blocks.
   std::uint64_t classes = 0;
+  // recorded if the sizes that the program asked for follow from the trace, to 512 bytes
   std::string requested_sizes;
   std::uint64_t changes = 0;  // of settings, after the first block
   // The fraction of the device that PyTorch was allowed; null if it is not known.
@@ -65,7 +77,8 @@ struct WhatIfRecorded {
 };
 
 struct WhatIfIdeal {
-  std::uint64_t live_peak_bytes = 0;
+  std::uint64_t live_peak_bytes = 0;  // blocks that are live at once
+  // All blocks, packed by their lifetimes into one range of addresses; null if there are too many
   OptionalNumber packed_bytes;
   OptionalNumber packed_window;  // events that were packed, from the first on
 
@@ -75,7 +88,7 @@ struct WhatIfIdeal {
 // The bytes that blocks of one line make unusable, or the remainder, `other`.
 struct WhatIfLine {
   std::uint64_t bytes = 0;
-  std::uint64_t releasable_bytes = 0;  // of these, where no block is in use
+  std::uint64_t releasable_bytes = 0;  // in segments or pages without a block in use
   Origin origin;
 
   static void fields(auto& self, auto& v) {
@@ -87,7 +100,11 @@ struct WhatIfLine {
 struct WhatIfUnusable {
   std::string cause;
   std::uint64_t bytes = 0;
-  std::optional<std::vector<WhatIfLine>> lines;  // the last one is the remainder
+  // The ten lines that cause most of it, and the remainder, whose owner is other; they sum to
+  // `bytes`. With rounding, the lines that asked for the blocks. Else the lines whose blocks are in
+  // use in the segment (or in the page of an expandable one), each by its bytes there; if none is
+  // in use, the line whose block was freed there last.
+  std::optional<std::vector<WhatIfLine>> lines;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, cause, bytes);
@@ -95,13 +112,16 @@ struct WhatIfUnusable {
   }
 };
 
-// One process's allocator on one device.
+// The needs of PyTorch's caching allocator under other settings, for a process and device on which
+// it was seen (docs/whatif.md).
 struct WhatIf : OnDevice {
   WhatIfRecorded recorded;
   std::vector<WhatIfRow> rows;  // the recorded settings first
   WhatIfIdeal ideal;
+  // Reserved bytes that no block in use asked for, at the recorded peak. Empty if the recorded run
+  // is not proven.
   std::vector<WhatIfUnusable> unusable_at_peak;
-  OptionalText lines_reason;  // why these have no lines
+  OptionalText lines_reason;  // why unusable_at_peak[] is empty or has no lines
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, recorded, rows, ideal, unusable_at_peak);

@@ -25,6 +25,8 @@ PARTS_OF_COMPOSITION = (
     "unattributed",
 )
 SHARE_TOLERANCE = 1e-5
+CATEGORIES = {"parameter", "gradient", "optimizer_state", "activation", "input", "temporary", "other", "unknown"}
+RESERVATION = ("reserved_peak_bytes", "reserved_bytes_at_end", "segments_allocated", "segments_freed")
 
 
 def schema_problems(report):
@@ -115,7 +117,9 @@ def card_problems(report):
 
 
 def category_problems(place, row):
-    """The categories of a peak sum to the peak."""
+    """A peak has every category that there always is, and they sum to the peak."""
+    for name in sorted(CATEGORIES - row.get("categories", dict.fromkeys(CATEGORIES)).keys()):
+        yield f"{place}.categories: {name} is missing"
     total = sum(row.get("categories", {}).values())
     if "categories" in row and total != row["bytes"]:
         yield f"{place}.categories: they sum to {total}, not to {row['bytes']}"
@@ -203,12 +207,19 @@ def leak_problems(leaks):
         total = sum(row[row_name] for row in counted)
         if leaks[total_name] != total:
             yield f"$.leaks.{total_name}: {leaks[total_name]}, but the exit rows sum to {total}"
+    for index, row in enumerate(leaks["exit"]):
+        allowed = ("driver", "pool") if row["level"] == "framework" else (None,)
+        if row["inside"] not in allowed:
+            yield f"$.leaks.exit[{index}]: {row['level']} cannot be inside {row['inside']}"
     if leaks["gated_bytes"] + leaks["suppressed_bytes"] > leaks["total_bytes"]:
         yield "$.leaks: gated_bytes and suppressed_bytes together exceed total_bytes"
 
 
 def usage_problems(place, row):
     """No level can end above its peak, and what is live was allocated and not freed."""
+    for name in RESERVATION:
+        if row["level"] in ("framework", "pool") and name not in row:
+            yield f"{place}: {name} is missing"
     if row["live_bytes_at_end"] > row["peak_bytes"]:
         yield f"{place}: live_bytes_at_end exceeds peak_bytes"
     if row["peak_bytes"] > row["allocated_bytes_total"] and row.get("exact", True):

@@ -134,6 +134,24 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("$.leaks.total_bytes", change)
 
+    def test_a_leak_inside_memory_of_its_own_level_is_named(self):
+        def change(report):
+            report["leaks"]["exit"][0]["inside"] = "host"
+
+        self.assert_problem("cannot be inside host", change)
+
+    def test_a_missing_category_of_a_peak_is_named(self):
+        def change(report):
+            next(row for row in report["peak"] if "categories" in row)["categories"].pop("unknown")
+
+        self.assert_problem("categories: unknown is missing", change)
+
+    def test_a_reservation_without_its_parts_is_named(self):
+        def change(report):
+            next(row for row in report["usage"] if row["level"] == "framework").pop("segments_freed")
+
+        self.assert_problem("segments_freed is missing", change)
+
     def test_free_bytes_that_are_neither_releasable_nor_stranded_are_named(self):
         def change(report):
             report["fragmentation"][0]["stranded_bytes"] -= 512
@@ -146,7 +164,8 @@ class CheckReport(unittest.TestCase):
             report["what_if"] = [{
                 "process": "p1", "device": "d0", "rows": [], "lines_reason": None,
                 "recorded": {"policy": "default", "options": "", "proven": True, "events": 1, "mismatches": 0,
-                             "first_mismatch": None, "classes": 1, "requested_sizes": "recorded"},
+                             "first_mismatch": None, "classes": 1, "requested_sizes": "recorded",
+                             "changes": 0, "memory_fraction": None},
                 "ideal": {"live_peak_bytes": 512, "packed_bytes": None, "packed_window": None},
                 "unusable_at_peak": [{"cause": "rounding", "bytes": 1024, "lines": [line]}]}]
 

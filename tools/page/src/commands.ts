@@ -2,7 +2,8 @@
 // Commands that make another page of the same job, ready to copy.
 
 import { button, element } from "./dom";
-import type { Report, Time } from "./report";
+import type { Report } from "./page_types";
+import type { Time } from "./report";
 
 /** The traces, as they are called where the page was made from them. */
 function input(report: Report): string {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the data of the page: the head at once, the chunks when the document is complete.
 
-import type { Blocks, Costs, Head, Report, Timeline } from "./report";
+import type { Blocks, Costs, Head, Report } from "./page_types";
+import type { Timeline } from "./report";
 
 /** A report that was made before there were ranks has none. */
 function withRanks<Type extends Report>(report: Type): Type {

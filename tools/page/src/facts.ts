@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of the first view, as functions of the report: sums and choices of its rows.
 
-import type {
-  Bytes, CardPart, CardPeak, Composition, Device, Finding, Fragmentation, Head, OutOfMemory, Peak, Report, Time,
-} from "./report";
+import type { Head, Report } from "./page_types";
+import type { Bytes, CardPart, CardPeak, Composition, Device, Finding, Fragmentation, Oom, Peak, Time } from "./report";
 import { counted, duration, holderName, location, percent, range, size, sizeOf, words } from "./format";
 import { kCategoryOrder } from "./colors";
 
@@ -32,7 +31,7 @@ export function deviceOf(report: Report, id: string | null): Device | undefined 
   return report.devices.find((device) => device.id === id);
 }
 
-export function failureOf(report: Report, at: At): OutOfMemory | undefined {
+export function failureOf(report: Report, at: At): Oom | undefined {
   return report.oom.find((row) => isAt(row, at) && row.outcome === "raised");
 }
 

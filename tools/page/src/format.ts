@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers, sizes, times and names as people read them; the same digits as in the terminal.
 
-import type { Bytes, Origin, Site, Time } from "./report";
+import type { Origin } from "./page_types";
+import type { Bytes, Site, Time } from "./report";
 
 const kUnits = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -79,8 +80,8 @@ export function percent(share: number | null | undefined): string {
   return share > 0 && share < 0.0005 ? "< 0.1 %" : `${(share * 100).toFixed(1)} %`;
 }
 
-export function words(name: string): string {
-  return name.replace(/_/g, " ");
+export function words(name: string | null): string {
+  return name === null ? "" : name.replace(/_/g, " ");
 }
 
 function baseName(path: string): string {

@@ -2,7 +2,8 @@
 // Bytes by stack, line or layer as a tree in which every node is the sum of its children.
 
 import { duration, location, siteName, words } from "./format";
-import type { Cost, Costs, Held, ModuleRow, Origin, Peak, Place, Report, Time } from "./report";
+import type { Costs, Held, Origin, Place, Report } from "./page_types";
+import type { Cost, Module, Peak, Time } from "./report";
 
 export type Grouping = "stack" | "line" | "layer";
 
@@ -158,7 +159,7 @@ function lineSteps(row: Origin): Step[] {
   return steps;
 }
 
-function layerTree(rows: ModuleRow[], process: string | null): Node {
+function layerTree(rows: Module[], process: string | null): Node {
   const tree = new Tree("all layers");
   for (const row of rows) {
     if (process !== null && row.process !== process) continue;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lays lives out as boxes: wide as they lasted, high as their bytes, none on another.
 
-import type { Block, Bytes, Time } from "./report";
+import type { Bytes, LargestBlock, Time } from "./report";
 
 export interface LifeBox {
-  block: Block;
+  block: LargestBlock;
   from: Time;
   to: Time;
   bottom: Bytes; // bytes below it
 }
 
 /** Those that hold most for longest lie at the bottom, the others wherever there is room above. */
-export function lifeBoxes(blocks: readonly Block[], end: Time): LifeBox[] {
+export function lifeBoxes(blocks: readonly LargestBlock[], end: Time): LifeBox[] {
   const boxes: LifeBox[] = [];
   const weight = (box: LifeBox): number => (box.to - box.from) * box.block.bytes;
   const made = blocks.map((block) => ({ block, from: block.start_ns, to: Math.max(block.end_ns ?? end, block.start_ns), bottom: 0 }));

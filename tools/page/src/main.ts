@@ -3,7 +3,7 @@
 
 import { element, replace } from "./dom";
 import { readChunks, readHead, type Chunks } from "./data";
-import type { Head, Report } from "./report";
+import type { Head, Report } from "./page_types";
 import { Selection } from "./selection";
 import { IcicleView } from "./view_icicle";
 import { LifetimesView } from "./view_lifetimes";

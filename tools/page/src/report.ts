@@ -1,73 +1,295 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the report (docs/report.schema.json), as far as the page reads them.
+// The rows of the report, made by tests/schema/report_types.cpp.
 
 export type Bytes = number;
 export type Time = number; // nanoseconds since the start of the job
+
+export interface Report {
+  format: "gpumemtrace-report";
+  version: number;
+  tool: Tool;
+  redacted?: boolean;
+  traces: Trace[];
+  processes: Process[];
+  devices: Device[];
+  usage: Usage[];
+  peak: Peak[];
+  modules: Module[];
+  tensors: Tensor[];
+  composition: Composition[];
+  card_peaks: CardPeak[];
+  pools: PoolRow[];
+  driver_memory: DriverMemory[];
+  communicators: Communicator[];
+  owners: Owner[];
+  leaks: Leaks;
+  fragmentation: Fragmentation[];
+  segments: Segment[];
+  transfers: Transfers;
+  managed: Managed[];
+  oom: Oom[];
+  steps: Step[];
+  ranges: Range[];
+  ranges_by_name: RangesOfName[];
+  marks: Mark[];
+  timeline: Timeline[];
+  sizes: SizeRange[];
+  lifetimes: LifetimeRange[];
+  temporary: Temporary[];
+  largest_blocks: LargestBlock[];
+  window?: Window;
+  blocks?: BlockAt[];
+  what_if?: WhatIf[];
+  allocations?: AllocationHistory[];
+  ranks: Rank[];
+  findings: Finding[];
+  costs: Cost[];
+  stacks: Stack[];
+  coverage: Coverage;
+  losses: Loss[];
+}
+
+export interface Tool {
+  name: "gpumemtrace";
+  version: string;
+}
+
+export interface Trace {
+  file: string;
+  process: string;
+  recorder_version: string | null;
+  complete: boolean;
+  incomplete_because: string[];
+  end: TraceEnd;
+  events: number;
+  dropped: number;
+  bytes: Bytes;
+  duration_ns: Time | null;
+  overhead: Overhead;
+  notes: string[];
+}
+
+export type TraceEnd = "exit" | "exec" | "signal" | "killed" | "running" | "unknown";
+
+export interface Overhead {
+  events: number;
+  ns_per_event: number | null;
+  cpu_ns: Time | null;
+}
+
+export interface Process {
+  id: string;
+  pid: number;
+  ppid: number | null;
+  host: string | null;
+  boot_id: string | null;
+  rank: number | null;
+  local_rank: number | null;
+  world_size: number | null;
+  executable: string | null;
+  command: string[];
+  start_unix_ns: Time | null;
+  clock_error_ns: Time | null;
+  cuda: CudaVersions;
+  cupti: Cupti;
+  suppressions: string[];
+  python: Python | null;
+  torch: Torch | null;
+}
+
+export interface CudaVersions {
+  driver_version: number | null;
+}
+
+export interface Cupti {
+  state: "off" | "copies" | "full" | "shared" | "lost";
+  reason: string | null;
+  version: string | null;
+  mode: "copies" | "full" | null;
+  clock_error_ns: Time | null;
+  join: CuptiJoin | null;
+}
+
+export interface CuptiJoin {
+  calls: number;
+  api_records: number;
+  joined_exact: number;
+  joined_inferred: number;
+  unjoined: number;
+  unjoined_by_reason: Record<string, number>;
+}
+
+export interface Python {
+  version: string | null;
+  stacks: boolean;
+  reason: string | null;
+}
+
+export interface Torch {
+  version: string | null;
+  allocator: string | null;
+}
+
+export interface Device {
+  id: string;
+  name: string | null;
+  uuid: string | null;
+  total_bytes: Bytes | null;
+  seen_as: SeenAs[];
+  physical_peak: PhysicalPeak | null;
+  link: Link | null;
+}
+
+export interface SeenAs {
+  process: string;
+  ordinal: number;
+}
+
+export interface PhysicalPeak {
+  bytes: Bytes;
+  time_ns: Time;
+  exact?: boolean;
+}
+
+export interface Link {
+  kind: "pcie";
+  generation: number;
+  width: number;
+  bytes_per_s: number;
+  source: "theoretical";
+}
+
+export interface Usage {
+  process: string;
+  device: string | null;
+  level: Level;
+  kind: Kind;
+  allocations: number;
+  frees: number;
+  failed: number;
+  allocated_bytes_total: Bytes;
+  peak_bytes: Bytes;
+  peak_time_ns: Time | null;
+  live_bytes_at_end: Bytes;
+  live_count_at_end: number;
+  largest_bytes: Bytes;
+  opaque_pool: OpaquePool | null;
+  reserved_peak_bytes?: Bytes | null;
+  reserved_bytes_at_end?: Bytes | null;
+  segments_allocated?: number | null;
+  segments_freed?: number | null;
+  pool?: string;
+  exact?: boolean;
+}
+
+export type Level = "driver" | "pool" | "managed" | "host" | "framework" | "imported" | "mapping";
+
+export type Kind = "device" | "pitched" | "array" | "vmm" | "graph" | "stream_ordered" | "managed" | "pinned" | "registered" | "vmm_host" | "block" | "ipc" | "external" | "mapping";
+
+export interface OpaquePool {
+  name: string;
+  setting: string;
+}
+
+export interface Peak {
+  process: string;
+  device: string | null;
+  level: Level;
+  bytes: Bytes;
+  time_ns: Time | null;
+  step: number | null;
+  holders: Holder[];
+  categories?: Record<string, number>;
+  categories_exact?: Record<string, number>;
+  exact?: boolean;
+}
+
+export interface Holder {
+  bytes: Bytes;
+  count: number;
+  share: number;
+  category: Category | null;
+  category_confidence: Confidence | null;
+  phase: "forward" | "backward" | "optimizer" | null;
+  module: string | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+}
+
+export type Category = "parameter" | "gradient" | "optimizer_state" | "buffer" | "activation" | "input" | "temporary" | "workspace" | "other" | "gathered" | "loaded";
+
+export type Confidence = "heuristic" | "inferred" | "exact";
 
 export interface Site {
   function: string | null;
   file: string | null;
   line: number | null;
   module: string | null;
-  api?: string | null;
-  node?: string | null;
+  kind: Language;
+  offset: number | null;
+  api: string | null;
+  node: string | null;
 }
 
-/** What many rows say of where memory comes from. */
-export interface Origin {
-  owner?: string | null;
-  site?: Site | null;
-  stack?: string | null;
-}
+export type Language = "native" | "python";
 
-export interface Place {
+export interface Module {
   process: string;
   device: string | null;
-}
-
-export interface Holder extends Origin {
+  at: "peak";
+  path: string | null;
+  name: string | null;
   bytes: Bytes;
-  category: string | null;
-  module?: string | null;
+  count: number;
+  categories: Record<string, number>;
 }
 
-export interface Peak extends Place {
-  level: string;
+export interface Tensor {
+  process: string;
+  device: string | null;
+  name: string | null;
+  role: "parameter" | "gradient" | "optimizer_state" | "buffer" | null;
+  state: string | null;
+  layer: string | null;
+  path: string | null;
   bytes: Bytes;
-  time_ns: Time | null;
-  step: number | null;
-  holders: Holder[];
-  categories?: Record<string, Bytes>; // of the framework
+  requested_bytes: Bytes | null;
+  count: number;
+  other_names: string[];
+  names: number;
 }
 
-export interface Composition extends Place {
-  at: string;
+export interface Composition {
+  process: string;
+  device: string | null;
+  at: SnapshotAt;
   time_ns: Time | null;
-  framework_allocated: Bytes | null;
-  framework_cached: Bytes | null;
-  pool_used: Bytes | null;
-  pool_cached: Bytes | null;
-  other: { owner: string | null; bytes: Bytes }[];
-  context_and_modules: Bytes | null;
-  other_processes: Bytes | null;
+  framework_allocated: number;
+  framework_cached: number;
+  pool_used: number;
+  pool_cached: number;
+  other: OwnersBytes[];
+  context_and_modules: number | null;
+  other_processes: number | null;
   unattributed: number | null;
-  source: string;
+  source: "nvml_process" | "nvml_device" | "cumemgetinfo" | "none";
   driver_bytes: Bytes | null;
-  outside_calls?: Bytes | null;
+  outside_calls: number | null;
   sample_time_ns: Time | null;
+  exact?: boolean;
 }
 
-export interface CardPart {
-  process: string | null; // null: it belongs to no process of the job
-  what: string;
+export type SnapshotAt = "peak" | "driver_peak" | "oom" | "worst" | "end";
+
+export interface OwnersBytes {
   owner: string | null;
   bytes: Bytes;
 }
 
-/** The maximum of what the job, or everything on the card, had in use. */
 export interface CardPeak {
   device: string | null;
-  of: "card" | "job";
+  of: PeakOf;
   bytes: Bytes;
   low_bytes: Bytes;
   high_bytes: Bytes;
@@ -76,152 +298,683 @@ export interface CardPeak {
   parts: CardPart[];
 }
 
-export interface WhatIfRow {
-  policy: string;
-  basis: string;
-  reserved_peak_bytes: Bytes | null;
-  low_bytes: Bytes | null;
-  high_bytes: Bytes | null;
-  retries: number | null;
-  raised: number | null;
+export type PeakOf = "card" | "job";
+
+export interface CardPart {
+  process: string | null;
+  what: CardPartKind;
+  owner: string | null;
+  bytes: Bytes;
 }
 
-export interface WhatIf extends Place {
-  rows: WhatIfRow[];
+export type CardPartKind = "framework_allocated" | "framework_cached" | "pool_used" | "pool_cached" | "allocated" | "managed" | "rounding" | "driver" | "other_processes" | "no_process" | "not_separable";
+
+export interface PoolRow {
+  process: string;
+  device: string | null;
+  id: string;
+  basis: RowBasis;
+  kind: PoolKind;
+  made_at: Site | null;
+  stack: string | null;
+  graphs: number | null;
+  reserved_peak_bytes: Bytes;
+  allocated_peak_bytes: Bytes;
+  reserved_bytes_at_peak: Bytes | null;
+  allocated_bytes_at_peak: Bytes | null;
+  allocated_bytes_after_capture: Bytes | null;
+  live_graphs_at_end: number | null;
+  time_ns: Time | null;
 }
 
-export interface Usage extends Place {
-  failed: number;
+export type RowBasis = "exact" | "inferred";
+
+export type PoolKind = "default" | "graph" | "mempool" | "private" | "driver";
+
+export interface DriverMemory {
+  process: string;
+  device: string | null;
+  samples: number;
+  first_bytes: Bytes | null;
+  peak_bytes: Bytes | null;
+  end_bytes: Bytes | null;
+  parts: DriverPart[];
+  graphs: GraphCounts;
 }
 
-/** Blocks that keep free memory beside them from being used. */
-export interface Pin extends Origin {
-  bytes_held: Bytes;
-  bytes_stranded: Bytes;
+export interface DriverPart {
+  what: DriverPartKind;
+  bytes: Bytes;
+  basis: RowBasis;
+  site: Site | null;
 }
 
-export interface Fragmentation extends Place {
-  at: string;
+export type DriverPartKind = "context" | "modules" | "graphs" | "local_memory" | "heap" | "printf" | "unknown";
+
+export interface GraphCounts {
+  instantiated: number;
+  destroyed: number;
+  live_peak: number;
+}
+
+export interface Communicator {
+  process: string;
+  device: string | null;
+  id: string | null;
+  bytes: Bytes;
+  bytes_at_peak: Bytes;
+  allocations: number;
+  made_at: Site | null;
+  stack: string | null;
+  ranks: number | null;
+  rank: number | null;
+}
+
+export interface Owner {
+  process: string;
+  device: string | null;
+  level: Level;
+  owner: string | null;
+  bytes_at_peak: Bytes;
+  bytes_at_end: Bytes;
+  allocations: number;
+}
+
+export interface Leaks {
+  state: LeakState;
+  total_bytes: Bytes;
+  total_count: number;
+  gated_bytes: Bytes;
+  suppressed_bytes: Bytes;
+  exit: ExitLeak[];
+  growth: Growth[];
+  handles: OpenHandles[];
+  invalid_frees: InvalidFree[];
+}
+
+export type LeakState = "checked" | "not_applicable";
+
+export interface ExitLeak {
+  process: string;
+  device: string | null;
+  level: Level;
+  kind: Kind;
+  class: LeakClass;
+  bytes: Bytes;
+  count: number;
+  module: string | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  first_time_ns: Time | null;
+  last_time_ns: Time | null;
+  inside: Level | null;
+  ended_by: EndedBy | null;
+  ended_at: CodeLocation | null;
+  allocations: number | null;
+  last_allocation_ns: Time | null;
+  first_step: number | null;
+  freed_count: number | null;
+  freed_at: CodeLocation | null;
+  freed_elsewhere: boolean | null;
+  exact?: boolean;
+}
+
+export type LeakClass = "lost" | "process_lifetime" | "framework_cache" | "context_destroyed" | "live_at_kill";
+
+export type EndedBy = "context_destroyed" | "primary_context_reset" | "primary_context_released";
+
+export interface CodeLocation {
+  site: Site;
+  stack: string | null;
+}
+
+export interface Growth {
+  process: string;
+  device: string | null;
+  level: Level;
+  bytes_per_step: number | null;
+  steps: number | null;
+  live_bytes: Bytes;
+  confidence: FindingConfidence;
+  forecast_ns: Time | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  bytes: Bytes;
+  rises: number;
+  allocations: number;
+  blocks: number;
+  begin_ns: Time;
+  end_ns: Time;
+  frees_before: number;
+  frees: number;
+  frees_after: number;
+  other_places: number;
+  other_places_growing: number;
+  kept_at: CodeLocation | null;
+  keeps_graph: boolean;
+  only_fills: boolean;
+  by_repetition: boolean;
+  has_backward: boolean;
+  freed_count: number | null;
+  freed_at: CodeLocation | null;
+  freed_elsewhere: boolean | null;
+  exact?: boolean;
+}
+
+export type FindingConfidence = "exact" | "inferred" | "heuristic";
+
+export interface OpenHandles {
+  process: string;
+  device: string | null;
+  kind: HandleKind;
+  count: number;
+  opened_count: number | null;
+  bytes: Bytes | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  first_time_ns: Time | null;
+  last_time_ns: Time | null;
+  last_opened_ns: Time | null;
+  closed_count: number | null;
+  closed_at: CodeLocation | null;
+  closed_elsewhere: boolean | null;
+  exact?: boolean;
+}
+
+export type HandleKind = "vmm" | "vmm_host" | "imported_vmm" | "ipc" | "external" | "pool" | "graph_executable";
+
+export interface InvalidFree {
+  process: string;
+  function: string;
+  result: number;
+  address_was_live: boolean;
+  count: number;
+  bytes: Bytes;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  first_time_ns: Time | null;
+  last_time_ns: Time | null;
+  what: FreedWhat;
+  allocated_at: CodeLocation | null;
+  freed_before_at: CodeLocation | null;
+  offset_bytes: Bytes;
+}
+
+export type FreedWhat = "live_memory" | "freed_before" | "ended_before" | "inside_live_memory" | "nothing_known";
+
+export interface Fragmentation {
+  process: string;
+  device: string | null;
+  level: Level;
+  at: SnapshotAt;
   time_ns: Time | null;
   reserved_bytes: Bytes | null;
-  allocated_bytes: Bytes | null;
+  allocated_bytes: Bytes;
+  free_bytes: Bytes | null;
   largest_free_bytes: Bytes | null;
   releasable_bytes: Bytes | null;
   stranded_bytes: Bytes | null;
-  pinned_by: Pin[];
+  external_fragmentation: number | null;
+  pinned_by: PinningBlocks[];
+  exact?: boolean;
 }
 
-/** One allocation from its beginning to its end. */
-export interface Block extends Place, Origin {
-  level: string;
-  bytes: Bytes;
-  start_ns: Time;
-  end_ns: Time | null; // null: it was live when the trace ended
-  category: string | null;
-  name: string | null;
-  module: string | null;
-  at_peak: boolean;
+export interface PinningBlocks {
+  bytes_held: Bytes;
+  bytes_stranded: Bytes;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
 }
 
-/** A segment of the framework at a moment; without an address several small ones. */
-export interface Segment extends Place {
-  at: string;
+export interface Segment {
+  process: string;
+  device: string | null;
+  at: SnapshotAt;
   time_ns: Time;
   address: number | null;
   segments: number;
   bytes: Bytes;
   allocated_bytes: Bytes;
-  stranded_bytes?: Bytes;
-  pinned_by?: Pin[]; // those that keep most of it
-  runs: { bytes: Bytes; allocated_bytes: Bytes; category: string | null }[];
+  stranded_bytes: Bytes;
+  pinned_by: PinningBlocks[];
+  runs: SegmentRun[];
 }
 
-/** Blocks of one stack and category that were live at a moment. */
-export interface Held extends Place, Origin {
-  level: string;
-  time_ns: Time;
+export interface SegmentRun {
   bytes: Bytes;
-  category: string | null;
+  allocated_bytes: Bytes;
+  category: Category | null;
 }
 
-export interface OutOfMemory extends Place, Origin {
-  level: string;
-  time_ns: Time | null;
-  outcome: string;
-  verdict: string;
-  requested_bytes: Bytes | null;
-  holders: Holder[];
+export interface Transfers {
+  by_kind: Copies[];
+  sites: CopySite[];
+  hotspots: Hotspot[];
+  sets: Sets[];
+  unjoined: number | null;
+  streams: Stream[];
 }
 
-export interface Growth extends Place, Origin {
-  level: string;
-  bytes: Bytes;
-  bytes_per_step: number | null;
-  steps: number | null;
-  live_bytes: Bytes;
-  forecast_ns: Time | null;
-  begin_ns: Time;
-  end_ns: Time;
-  confidence: string;
-}
-
-export interface ExitLeak extends Place, Origin {
-  level: string;
-  kind: string;
-  class: string;
-  bytes: Bytes;
-  count: number;
-  first_time_ns: Time | null;
-}
-
-export interface Finding extends Origin {
-  rule: string;
-  severity: "error" | "warning" | "info";
-  confidence: string;
-  title: string;
-  detail: string;
-  evidence: Record<string, unknown>;
-  fix: string | null;
-  bytes: Bytes | null;
-  time_ns: Time | null;
-  process: string | null;
+export interface Copies {
+  process: string;
   device: string | null;
-  fingerprint: string;
-  /** Told by the finding with this fingerprint. */
-  same_cause?: string;
+  direction: Direction;
+  source_memory: MemoryClass;
+  destination_memory: MemoryClass;
+  api: string;
+  asynchronous: boolean;
+  count: number;
+  bytes: Bytes;
+  host_time_ns: Time;
+  gpu_time_ns: Time | null;
+  bandwidth_bytes_per_s: number | null;
+  link_share: number | null;
+  in_graph: boolean;
+  joined_count: number;
+  joined_bytes: Bytes;
+  gpu_busy_ns: Time | null;
+  overlapped_ns: Time | null;
+  min_bytes: Bytes | null;
+  mean_bytes: Bytes | null;
+  max_bytes: Bytes | null;
+  min_host_ns: Time | null;
+  mean_host_ns: Time | null;
+  max_host_ns: Time | null;
+  min_gpu_ns: Time | null;
+  mean_gpu_ns: Time | null;
+  max_gpu_ns: Time | null;
+  exact?: boolean;
 }
+
+export type Direction = "host_to_device" | "device_to_host" | "device_to_device" | "peer" | "host_to_host" | "unknown";
+
+export type MemoryClass = "unknown" | "pageable" | "pinned" | "device" | "managed" | "array";
+
+export interface CopySite {
+  process: string;
+  device: string | null;
+  direction: Direction | null;
+  source_memory: MemoryClass | null;
+  destination_memory: MemoryClass | null;
+  api: string | null;
+  asynchronous: boolean | null;
+  count: number;
+  bytes: Bytes;
+  host_time_ns: Time;
+  gpu_time_ns: Time | null;
+  bandwidth_bytes_per_s: number | null;
+  link_share: number | null;
+  min_bytes: Bytes | null;
+  mean_bytes: Bytes | null;
+  max_bytes: Bytes | null;
+  min_host_ns: Time | null;
+  mean_host_ns: Time | null;
+  max_host_ns: Time | null;
+  min_gpu_ns: Time | null;
+  mean_gpu_ns: Time | null;
+  max_gpu_ns: Time | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  exact?: boolean;
+}
+
+export interface Hotspot {
+  rule: Rule;
+  process: string;
+  device: string | null;
+  direction: Direction;
+  count: number;
+  bytes: Bytes;
+  time_lost_ns: Time;
+  own_time_ns: Time | null;
+  loop_ns: Time | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  advice: string;
+  api: string;
+  source_memory: MemoryClass;
+  destination_memory: MemoryClass;
+  mean_bytes: Bytes;
+  returned_count: number;
+  returned_bytes: Bytes;
+  returned_host_ns: Time;
+  returned_up_ns: Time | null;
+  returned_away_ns: Time | null;
+  returned_to_same_memory: number | null;
+  returned_to_new_memory: number | null;
+  down_at: CodeLocation | null;
+  repeated_count: number | null;
+  repeated_bytes: Bytes | null;
+  gpu_time_ns: Time | null;
+  bandwidth_bytes_per_s: number | null;
+  link_share: number | null;
+  overlapped_ns: Time | null;
+  exact?: boolean;
+}
+
+export type Rule = "out_of_memory" | "out_of_memory_recovered" | "leak" | "invalid_free" | "leak_until_context_end" | "unreleased_handle" | "growth" | "reference_cycles" | "many_private_pools" | "many_communicators" | "wrong_device" | "rank_imbalance" | "repeated_copies" | "pageable_copies" | "synchronous_copies" | "small_copies" | "ping_pong" | "low_bandwidth" | "copies_not_hidden" | "managed_thrash" | "fragmentation" | "allocation_churn" | "pinned_churn" | "pinned_rounding" | "loaded_and_kept" | "opaque_pool" | "gradients_in_forward" | "graph_without_backward" | "graphs_pile_up" | "idle_contexts";
+
+export interface Sets {
+  process: string;
+  device: string | null;
+  destination_memory: MemoryClass;
+  api: string;
+  asynchronous: boolean;
+  count: number;
+  bytes: Bytes;
+  host_time_ns: Time;
+  gpu_time_ns: Time | null;
+  in_graph: boolean;
+  joined_count: number;
+  exact?: boolean;
+}
+
+export interface Stream {
+  process: string;
+  device: string | null;
+  context: number;
+  stream: number;
+  count: number;
+  bytes: Bytes;
+  gpu_time_ns: Time;
+}
+
+export interface Managed {
+  process: string;
+  device: string | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  allocations: number;
+  bytes: Bytes;
+  migrated_bytes: Bytes;
+  to_device_bytes: Bytes;
+  to_host_bytes: Bytes;
+  between_devices_bytes: Bytes;
+  migrations: number;
+  migration_time_ns: Time;
+  cpu_faults: number;
+  gpu_faults: number;
+  thrashing: number;
+  round_trips: number;
+  round_trip_bytes: Bytes;
+}
+
+export interface Oom {
+  process: string;
+  device: string | null;
+  level: Level;
+  time_ns: Time | null;
+  step: number | null;
+  outcome: OomOutcome;
+  survived: boolean | null;
+  count: number;
+  attempts: number;
+  lost_ns: Time;
+  requested_bytes: Bytes;
+  free_bytes: Bytes | null;
+  largest_free_bytes: Bytes | null;
+  device_free_bytes: Bytes | null;
+  flushed_bytes: Bytes;
+  verdict: OomVerdict;
+  composition: Composition | null;
+  holders: Holder[];
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  exact?: boolean;
+}
+
+export type OomOutcome = "unknown" | "raised" | "recovered";
+
+export type OomVerdict = "unknown" | "fragmented" | "exhausted";
 
 export interface Step {
   process: string;
   index: number;
-  start_ns: Time;
+  start_ns: Time | null;
   end_ns: Time | null;
-  peak_bytes: Bytes | null;
-  live_bytes_at_end: Bytes | null;
-  allocations: number | null;
-  transfers_bytes: Bytes | null;
+  inferred: boolean;
+  peak_bytes: Bytes;
+  live_bytes_at_end: Bytes;
+  allocations: number;
+  transfers_bytes: Bytes;
+  exact?: boolean;
+  source?: "api" | "nvtx" | "optimizer" | "period";
 }
 
-export interface Range extends Step {
+export interface Range {
+  process: string;
+  index: number;
+  start_ns: Time | null;
+  end_ns: Time | null;
+  inferred: boolean;
+  peak_bytes: Bytes;
+  live_bytes_at_end: Bytes;
+  allocations: number;
+  transfers_bytes: Bytes;
+  exact?: boolean;
   name: string;
 }
 
-export interface Transfer extends Place, Origin {
-  direction: string;
-  source_memory: string;
-  destination_memory: string;
-  api: string;
+export interface RangesOfName {
+  process: string;
+  name: string | null;
   count: number;
-  bytes: Bytes;
-  host_time_ns: Time | null;
-  gpu_time_ns: Time | null;
-  link_share?: number | null;
+  peak_bytes: Bytes;
+  allocated_bytes: Bytes;
+  live_delta_bytes: number;
+  exact?: boolean;
 }
 
-export interface Rank extends Place {
+export interface Mark {
+  process: string;
+  name: string;
+  time_ns: Time;
+  source: "ctl" | "api" | "nvtx";
+}
+
+export interface Timeline {
+  process: string;
+  device: string | null;
+  level: Level;
+  capacity_bytes: Bytes | null;
+  parts_by: PartsBy;
+  buckets: TimelineBucket[];
+  exact?: boolean;
+}
+
+export type PartsBy = "category" | "owner";
+
+export interface TimelineBucket {
+  start_ns: Time;
+  end_ns: Time;
+  min_bytes: Bytes | null;
+  max_bytes: Bytes;
+  max_time_ns: Time;
+  last_bytes: Bytes;
+  reserved_bytes: Bytes | null;
+  parts: Record<string, number>;
+}
+
+export interface SizeRange {
+  process: string;
+  device: string | null;
+  level: Level;
+  from_bytes: Bytes | null;
+  to_bytes: Bytes | null;
+  count: number;
+  bytes: Bytes;
+  exact?: boolean;
+}
+
+export interface LifetimeRange {
+  process: string;
+  device: string | null;
+  level: Level;
+  from_ns: Time | null;
+  to_ns: Time | null;
+  count: number;
+  bytes: Bytes;
+  exact?: boolean;
+}
+
+export interface Temporary {
+  process: string;
+  device: string | null;
+  level: Level;
+  count: number;
+  bytes: Bytes;
+  allocations: number;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  exact?: boolean;
+}
+
+export interface LargestBlock {
+  process: string;
+  device: string | null;
+  level: Level;
+  bytes: Bytes;
+  start_ns: Time;
+  end_ns: Time | null;
+  category: Category | null;
+  category_confidence: Confidence | null;
+  name: string | null;
+  module: string | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  at_peak: boolean;
+}
+
+export interface Window {
+  from_ns: Time;
+  to_ns: Time | null;
+}
+
+export interface BlockAt {
+  process: string;
+  device: string | null;
+  level: Level;
+  bytes: Bytes;
+  start_ns: Time;
+  end_ns: Time | null;
+  category: Category | null;
+  category_confidence: Confidence | null;
+  name: string | null;
+  module: string | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  at: BlocksAt;
+  time_ns: Time;
+  address: number | null;
+}
+
+export type BlocksAt = "peak" | "time";
+
+export interface WhatIf {
+  process: string;
+  device: string | null;
+  recorded: WhatIfRecorded;
+  rows: WhatIfRow[];
+  ideal: WhatIfIdeal;
+  unusable_at_peak: WhatIfUnusable[];
+  lines_reason: string | null;
+}
+
+export interface WhatIfRecorded {
+  policy: string;
+  options: string;
+  proven: boolean | null;
+  events: number;
+  mismatches: number;
+  first_mismatch: string | null;
+  classes: number;
+  requested_sizes: "recorded" | "unknown";
+  changes: number;
+  memory_fraction: number | null;
+}
+
+export interface WhatIfRow {
+  policy: string;
+  options?: string;
+  reserved_peak_bytes: Bytes | null;
+  low_bytes: Bytes | null;
+  high_bytes: Bytes | null;
+  allocated_peak_bytes: Bytes | null;
+  retries: number | null;
+  segments: number | null;
+  segment_calls: number | null;
+  raised: number | null;
+  fits: WhatIfFit[];
+  basis: WhatIfBasis;
+  warning: string | null;
+  reason: string | null;
+}
+
+export interface WhatIfFit {
+  capacity_bytes: Bytes;
+  fits: boolean | null;
+  margin_bytes: number | null;
+}
+
+export type WhatIfBasis = "replayed" | "sampled" | "estimated" | "bracket";
+
+export interface WhatIfIdeal {
+  live_peak_bytes: Bytes;
+  packed_bytes: Bytes | null;
+  packed_window: number | null;
+}
+
+export interface WhatIfUnusable {
+  cause: "rounding" | "too_small_pieces" | "oversize_blocks" | "other_pool" | "other_streams" | "rest_of_new_segment";
+  bytes: Bytes;
+  lines: WhatIfLine[] | null;
+}
+
+export interface WhatIfLine {
+  bytes: Bytes;
+  releasable_bytes: Bytes;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+}
+
+export interface AllocationHistory {
+  process: string;
+  complete_from_ns: Time | null;
+  allocations: Allocation[];
+}
+
+export interface Allocation {
+  device: string | null;
+  level: Level;
+  kind: Kind;
+  address: number;
+  bytes: Bytes;
+  start_ns: Time;
+  end_ns: Time | null;
+  category: Category | null;
+  module: string | null;
+  owner: string | null;
+  stack: string | null;
+}
+
+export interface Rank {
   rank: number | null;
   host: string | null;
-  device: string;
+  process: string;
+  device: string | null;
   peak_bytes: Bytes;
   reserved_peak_bytes: Bytes | null;
   leaked_bytes: Bytes;
@@ -229,182 +982,126 @@ export interface Rank extends Place {
   deviation: number | null;
 }
 
-export interface Bucket {
-  start_ns: Time;
-  end_ns: Time;
-  min_bytes: Bytes | null; // not known of what a checkpoint replaced
-  max_bytes: Bytes;
-  max_time_ns: Time;
-  reserved_bytes: Bytes | null;
-  parts: Record<string, Bytes>;
+export interface Finding {
+  rule: Rule;
+  severity: Severity;
+  confidence: FindingConfidence;
+  title: string;
+  detail: string;
+  evidence: Record<string, unknown>;
+  fix: string | null;
+  bytes: Bytes | null;
+  time_ns: Time | null;
+  saves: Saves;
+  process: string | null;
+  device: string | null;
+  level: Level | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  fingerprint: string;
+  same_cause?: string;
 }
 
-export interface Timeline extends Place {
-  level: string;
-  capacity_bytes: Bytes | null;
-  parts_by: "category" | "owner";
-  buckets: Bucket[];
+export type Severity = "error" | "warning" | "info";
+
+export interface Saves {
+  bytes: Bytes | null;
+  time_ns: Time | null;
+  basis: SavesBasis;
 }
 
-/** Allocations of one site that their thread freed before its next one. */
-export interface Temporary extends Place, Origin {
-  level: string;
-  count: number;
-  bytes: Bytes;
-  allocations: number;
-}
+export type SavesBasis = "exact" | "replayed" | "arithmetic" | "inferred";
 
-/** How many allocations were so large; without a range: not known one by one. */
-export interface SizeRange extends Place {
-  level: string;
-  from_bytes: Bytes | null;
-  to_bytes: Bytes | null;
-  count: number;
-  bytes: Bytes;
-}
-
-/** How many lived so long; without a range: to the end. */
-export interface LifetimeRange extends Place {
-  level: string;
-  from_ns: Time | null;
-  to_ns: Time | null;
-  count: number;
-  bytes: Bytes;
-}
-
-export interface Mark {
+export interface Cost {
   process: string;
-  name: string;
-  time_ns: Time;
-}
-
-export interface ModuleRow extends Place {
-  path: string | null;
-  name?: string | null;
-  bytes: Bytes;
-  count: number;
-  categories: Record<string, Bytes>;
-}
-
-export interface TensorRow extends Place {
-  name: string | null;
-  role: string | null;
-  state: string | null;
-  layer: string | null;
-  bytes: Bytes;
-  count: number;
-}
-
-export interface Process {
-  id: string;
-  pid: number;
-  host: string | null;
-  command: string[];
-  executable: string | null;
-  cuda?: { driver_version: number | null };
-  python?: { version: string | null; stacks: boolean | null; reason: string | null } | null;
-  torch?: { version: string | null; allocator: string | null } | null;
-  cupti?: { state: string; reason: string | null };
-}
-
-export interface Device {
-  id: string;
-  name: string | null;
-  total_bytes: Bytes | null;
-}
-
-export interface Trace {
-  file: string;
-  recorder_version: string | null;
-  bytes: Bytes;
-  notes: string[];
-}
-
-export interface Loss {
-  name: string;
-  count: number;
-  severity: string;
-  remedy: string | null;
-}
-
-export interface Coverage {
-  wrapped: number | null;
-  resolved_unwrapped: { name: string }[];
-  unreadable_traces?: { file: string; reason: string }[];
-}
-
-export interface Report {
-  tool: { version: string };
-  redacted?: unknown;
-  traces: Trace[];
-  processes: Process[];
-  devices: Device[];
-  usage: Usage[];
-  peak: Peak[];
-  composition: Composition[];
-  card_peaks?: CardPeak[];
-  what_if?: WhatIf[];
-  leaks: { exit: ExitLeak[]; growth: Growth[] };
-  fragmentation: Fragmentation[];
-  oom: OutOfMemory[];
-  findings: Finding[];
-  ranks: Rank[];
-  losses: Loss[];
-  coverage?: Coverage;
-  steps?: Step[];
-  ranges?: Range[];
-  marks?: Mark[];
-  modules?: ModuleRow[];
-  tensors?: TensorRow[];
-  transfers?: { by_kind: Transfer[]; sites?: Transfer[] };
-  timeline?: Timeline[];
-  sizes?: SizeRange[];
-  lifetimes?: LifetimeRange[];
-  temporary?: Temporary[];
-  /** The part of the run that the timelines and the largest blocks are of. */
-  window?: { from_ns: Time; to_ns: Time | null };
-  left_out?: { key: string; rows: number; of: number }[];
-}
-
-/** What the page says of all processes together. */
-export interface Job {
-  processes: number;
-  traces: number;
-  incomplete: number;
-  events: number;
-  dropped: number;
-  duration_ns: Time;
-  steps: number;
-  steps_are_repetitions: boolean;
-  ends: Record<string, number>;
-}
-
-export interface Head extends Report {
-  page: { process: string | null; device: string | null; job: Job };
-}
-
-export interface Cost extends Origin {
-  process: string;
-  level: string | null;
+  level: Level | null;
+  module: string | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
   peak_bytes: Bytes;
   leaked_bytes: Bytes;
   allocated_bytes: Bytes;
   copied_bytes: Bytes;
 }
 
-export interface Frame {
-  name: string;
-  file: string | null;
-}
-
-export interface Costs {
-  costs: Cost[];
+export interface Stack {
+  id: string;
+  thread: string | number | null;
   frames: Frame[];
-  stacks: Record<string, number[]>;
+  inferred_from: string | number | null;
 }
 
-export interface Blocks {
-  largest_blocks: Block[];
-  held: Held[];
-  segments: Segment[];
+export interface Frame {
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  module: string | null;
+  offset: number | null;
+  kind: Language;
+}
+
+export interface Coverage {
+  wrapped: number | null;
+  resolved_unwrapped: UnwrappedFunction[];
+  memory2_disagreements: Disagreement[];
+  memory2: MemoryAgreement[];
+  pools: PoolActivity[];
+  partial_rules: PartialRules[];
+  unreadable_traces: UnreadableTrace[];
+}
+
+export interface UnwrappedFunction {
+  process: string;
+  name: string;
+  count: number;
+}
+
+export interface Disagreement {
+  process: string;
+  what: string;
+  operation: string;
+  function: string | null;
+  during: string | null;
+  kind: Kind | null;
+  cupti_kind: string | null;
+  explained_by: string | null;
+  count: number;
+  bytes: Bytes | null;
+  cupti_bytes: Bytes | null;
+}
+
+export interface MemoryAgreement {
+  process: string;
+  records: number;
+  agreed: number;
+  not_judged: number;
+}
+
+export interface PoolActivity {
+  process: string;
+  device: string | null;
+  records: number;
+  reserved_peak_bytes: Bytes;
+  used_peak_bytes: Bytes;
+  sampled_reserved_peak_bytes: Bytes | null;
+}
+
+export interface PartialRules {
+  process: string;
+  from_ns: Time;
+  rules: ("out_of_memory" | "out_of_memory_recovered" | "leak" | "invalid_free" | "leak_until_context_end" | "unreleased_handle" | "growth" | "reference_cycles" | "many_private_pools" | "many_communicators" | "wrong_device" | "rank_imbalance" | "repeated_copies" | "pageable_copies" | "synchronous_copies" | "small_copies" | "ping_pong" | "low_bandwidth" | "copies_not_hidden" | "managed_thrash" | "fragmentation" | "allocation_churn" | "pinned_churn" | "pinned_rounding" | "loaded_and_kept" | "opaque_pool" | "gradients_in_forward" | "graph_without_backward" | "graphs_pile_up" | "idle_contexts")[];
+}
+
+export interface UnreadableTrace {
+  file: string;
+  reason: string;
+}
+
+export interface Loss {
+  name: string;
+  count: number;
+  severity: Severity;
+  remedy: string;
 }

@@ -2,7 +2,7 @@
 // A row of the report's timeline as columns to draw, and the bucket of a time.
 
 import { kCategoryOrder } from "./colors";
-import type { Bucket, Bytes, Time, Timeline } from "./report";
+import type { Bytes, Time, Timeline, TimelineBucket } from "./report";
 
 export interface Columns {
   row: Timeline;
@@ -10,7 +10,7 @@ export interface Columns {
   seconds: number[]; // begins of buckets, and the end of the last one
   sums: (number | null)[][]; // by part: it and all below it
   reserved: (number | null)[];
-  peak: Bucket; // the one with the largest maximum
+  peak: TimelineBucket; // the one with the largest maximum
 }
 
 function partOrder(row: Timeline, first: string | null): string[] {
@@ -35,7 +35,7 @@ function partOrder(row: Timeline, first: string | null): string[] {
 export function columnsOf(row: Timeline, first: string | null): Columns {
   const parts = partOrder(row, first);
   const { buckets } = row;
-  const last = buckets[buckets.length - 1] as Bucket;
+  const last = buckets[buckets.length - 1] as TimelineBucket;
   const drawn = [...buckets, last]; // steps need the end of the last one
   const sums: (number | null)[][] = [];
   const below = new Array<number>(drawn.length).fill(0);
@@ -57,7 +57,7 @@ export function bucketIndexAt(row: Timeline, time_ns: Time): number {
   let high = row.buckets.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if ((row.buckets[middle] as Bucket).start_ns <= time_ns) low = middle;
+    if ((row.buckets[middle] as TimelineBucket).start_ns <= time_ns) low = middle;
     else high = middle - 1;
   }
   return low;

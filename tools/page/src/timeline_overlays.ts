@@ -4,7 +4,8 @@
 import type uPlot from "uplot";
 import { themeColor } from "./colors";
 import { duration, size } from "./format";
-import type { Report, Time } from "./report";
+import type { Report } from "./page_types";
+import type { Time } from "./report";
 import type { Columns } from "./timeline_data";
 
 interface Colors {
@@ -96,6 +97,7 @@ function drawSteps(pen: Pen, columns: Columns, report: Report, colors: Colors): 
   context.textAlign = "left";
   context.textBaseline = "bottom";
   for (const step of steps) {
+    if (step.start_ns === null) continue;
     const x = pen.x(step.start_ns);
     if (!pen.isInside(x) || x - lastTick < 4 * ratio) continue;
     lastTick = x;

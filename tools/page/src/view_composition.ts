@@ -5,7 +5,8 @@ import { colorOf, isHatched, swatch, textOn } from "./colors";
 import { element, replace } from "./dom";
 import { cardPeak, cardUse, categoryParts, frameworkName, tellingPeak, type CardUse, type Part } from "./facts";
 import { duration, exactSize, percent, range, size } from "./format";
-import type { Composition, Peak, Report } from "./report";
+import type { Report } from "./page_types";
+import type { Composition, Peak } from "./report";
 import type { Selection } from "./selection";
 
 const kLeastShare = 0.0015; // narrower parts are in the list alone

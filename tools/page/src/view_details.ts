@@ -4,7 +4,8 @@
 import { element, replace } from "./dom";
 import { frameworkName } from "./facts";
 import { count, counted, duration, holderName, percent, size, words } from "./format";
-import type { Fragmentation, Head, Report } from "./report";
+import type { Head, Report } from "./page_types";
+import type { Fragmentation } from "./report";
 import type { Selection } from "./selection";
 
 const kMoments: Record<string, string> = { peak: "at the peak", oom: "when memory ran out", worst: "at the worst moment", end: "at the end" };

@@ -5,7 +5,7 @@ import { button, element, replace } from "./dom";
 import { swatch } from "./colors";
 import { cardPeak, faultsOf, heldAtPeak, processName, tellingPeak, type Fault, type HeldPart } from "./facts";
 import { counted, duration, exactSize, holderName, location, percent, size, words } from "./format";
-import type { Head, Report } from "./report";
+import type { Head, Report } from "./page_types";
 import type { Selection } from "./selection";
 
 const kFirst = 6;

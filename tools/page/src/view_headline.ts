@@ -4,7 +4,7 @@
 import { element, button, replace, append } from "./dom";
 import { processName, tilesOf, verdictOf } from "./facts";
 import { counted, count, duration, words } from "./format";
-import type { Head, Report } from "./report";
+import type { Head, Report } from "./page_types";
 import type { Selection } from "./selection";
 import { isDark, toggleTheme } from "./theme";
 

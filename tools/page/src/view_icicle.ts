@@ -8,7 +8,7 @@ import { counted, exactSize, percent, size, words } from "./format";
 import { hasMeasure, kMeasures, momentsOf, treeOf, type Grouping, type Moment, type Node } from "./icicle_tree";
 import { commandLine, momentCommand } from "./commands";
 import { processName } from "./facts";
-import type { Costs, Held, Report } from "./report";
+import type { Costs, Held, Report } from "./page_types";
 import type { Selection } from "./selection";
 
 const kRow = 22;

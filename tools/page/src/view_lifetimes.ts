@@ -6,7 +6,8 @@ import { colorOf, fillOf, isHatched, textOn, themeColor } from "./colors";
 import { button, element } from "./dom";
 import { axisSize, counted, duration, exactSize, holderName, location, percent, size, tickTime, words } from "./format";
 import { lifeBoxes, topOfBoxes, type LifeBox } from "./lifetimes_layout";
-import type { Block, Report, Timeline } from "./report";
+import type { Report } from "./page_types";
+import type { LargestBlock, Timeline } from "./report";
 import type { Selection } from "./selection";
 import { byteTicks } from "./timeline_data";
 
@@ -17,16 +18,16 @@ const kLeastLabel = 60;
 const kLeastLabelHeight = 13;
 
 /** What its colour says of it. */
-export function blockColor(block: Block): string {
+export function blockColor(block: LargestBlock): string {
   return block.level === "framework" ? block.category ?? "unknown" : block.owner ?? "unknown";
 }
 
-export function blockName(block: Block): string {
+export function blockName(block: LargestBlock): string {
   return block.name ?? holderName(block);
 }
 
 export class LifetimesView extends CanvasList<LifeBox> {
-  private blocks: Block[] = [];
+  private blocks: LargestBlock[] = [];
   private span = { from: 0, to: 1 };
   private whole = { from: 0, to: 1 };
   private top = 1;
@@ -37,7 +38,7 @@ export class LifetimesView extends CanvasList<LifeBox> {
     super(place, "Largest blocks, in the order of time", "life-item");
   }
 
-  draw(report: Report, all: Block[], timeline: Timeline[]): void {
+  draw(report: Report, all: LargestBlock[], timeline: Timeline[]): void {
     const { process, device } = this.selection.now;
     const mine = all.filter((block) => block.process === process && block.device === device);
     const level = mine.some((block) => block.level === "framework") ? "framework" : mine[0]?.level;
@@ -163,7 +164,7 @@ export class LifetimesView extends CanvasList<LifeBox> {
     context.stroke();
   }
 
-  private isFaded(block: Block): boolean {
+  private isFaded(block: LargestBlock): boolean {
     const query = this.selection.now.query.toLowerCase();
     const said = `${blockName(block)} ${block.module ?? ""} ${location(block.site)} ${block.owner ?? ""} ${block.category ?? ""}`;
     return query !== "" && !said.toLowerCase().includes(query);

@@ -4,14 +4,15 @@
 import { element, replace } from "./dom";
 import { frameworkName, processName } from "./facts";
 import { counted, exactSize, range } from "./format";
-import type { Rank, Report } from "./report";
+import type { Report } from "./page_types";
+import type { Rank } from "./report";
 import type { Selection } from "./selection";
 
 const kMostBars = 64;
 const kOutlier = 0.05; // away from the median
 
 function rankOrder(a: Rank, b: Rank): number {
-  return (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.process.localeCompare(b.process) || a.device.localeCompare(b.device);
+  return (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.process.localeCompare(b.process) || (a.device ?? "").localeCompare(b.device ?? "");
 }
 
 export function isOutlier(row: Rank): boolean {

@@ -7,7 +7,8 @@ import { fillOf, themeColor } from "./colors";
 import { choice, element } from "./dom";
 import { frameworkName } from "./facts";
 import { counted, duration, exactSize, holderName, size, words } from "./format";
-import type { Report, Segment } from "./report";
+import type { Report } from "./page_types";
+import type { Segment } from "./report";
 import type { Selection } from "./selection";
 
 const kRow = 16;

@@ -5,8 +5,10 @@ import { DataTable, type Column } from "./data_table";
 import { button, element, replace } from "./dom";
 import { processName } from "./facts";
 import { count, duration, holderName, location, percent, size, words } from "./format";
+import type { Costs, Report } from "./page_types";
 import type {
-  Block, Cost, Costs, ExitLeak, Growth, LifetimeRange, ModuleRow, Range, Rank, Report, SizeRange, Step, Temporary, TensorRow, Transfer, WhatIfRow,
+  Copies, CopySite, Cost, ExitLeak, Growth, LargestBlock, LifetimeRange, Module, Range, Rank, SizeRange, Step,
+  Temporary, Tensor, WhatIfRow,
 } from "./report";
 import type { Selection } from "./selection";
 import { blockColor, blockName } from "./view_lifetimes";
@@ -76,7 +78,7 @@ export class TablesView {
 
   constructor(private readonly place: Element, private readonly selection: Selection) {}
 
-  draw(report: Report, data: Costs | null, blocks: Block[]): void {
+  draw(report: Report, data: Costs | null, blocks: LargestBlock[]): void {
     const tabs = this.tabsOf(report, data, blocks);
     const tab = tabs.find((one) => one.name === this.chosen) ?? tabs[0];
     if (!tab) {
@@ -102,7 +104,7 @@ export class TablesView {
     replace(this.place, element("div", { class: "head-row" }, element("h2", {}, "Tables"), all, list), panel);
   }
 
-  private tabsOf(report: Report, data: Costs | null, blocks: Block[]): Tab[] {
+  private tabsOf(report: Report, data: Costs | null, blocks: LargestBlock[]): Tab[] {
     const tabs: Tab[] = [];
     const { process } = this.selection.now;
     const isMany = report.ranks.length > 1;
@@ -120,14 +122,14 @@ export class TablesView {
       text("Line", (row) => row.where, (row) => this.search(row.query || row.where)), text("Owner", (row) => row.owner), text("Level", (row) => row.level),
       bytes("Peak", (row) => row.peak), bytes("Leaked", (row) => row.leaked), bytes("Allocated", (row) => row.allocated), bytes("Copied", (row) => row.copied),
     ], data ? linesOf(data.costs) : undefined);
-    add<ModuleRow>("Layers", "modules", [...whose<ModuleRow>(),
-      text("Layer", (row) => row.path ?? "outside a model"), ...(report.modules?.some((row) => row.name) ? [text<ModuleRow>("Name", (row) => row.name)] : []), bytes("At the peak", (row) => row.bytes), number("Blocks", (row) => row.count)], report.modules);
-    add<TensorRow>("Tensors", "tensors", [...whose<TensorRow>(),
+    add<Module>("Layers", "modules", [...whose<Module>(),
+      text("Layer", (row) => row.path ?? "outside a model"), ...(report.modules?.some((row) => row.name) ? [text<Module>("Name", (row) => row.name)] : []), bytes("At the peak", (row) => row.bytes), number("Blocks", (row) => row.count)], report.modules);
+    add<Tensor>("Tensors", "tensors", [...whose<Tensor>(),
       text("Name", (row) => row.name ?? (row.role ? "all others" : "not named")), text("Role", (row) => words(row.role ?? "")), text("State", (row) => row.state),
       text("Layer", (row) => row.layer), bytes("At the peak", (row) => row.bytes), number("Blocks", (row) => row.count)], report.tensors);
-    add<Block>("Blocks", "largest_blocks", [...whose<Block>(), { ...text<Block>("Block", blockName), onClick: (row) => this.search(location(row.site)) },
+    add<LargestBlock>("Blocks", "largest_blocks", [...whose<LargestBlock>(), { ...text<LargestBlock>("Block", blockName), onClick: (row) => this.search(location(row.site)) },
       text("For", (row) => words(blockColor(row))), text("Level", (row) => row.level), bytes("Bytes", (row) => row.bytes), time("Came at", (row) => row.start_ns),
-      { ...time<Block>("Stayed", (row) => (row.end_ns === null ? null : row.end_ns - row.start_ns)), text: (row) => (row.end_ns === null ? "to the end" : duration(row.end_ns - row.start_ns)) },
+      { ...time<LargestBlock>("Stayed", (row) => (row.end_ns === null || row.start_ns === null ? null : row.end_ns - row.start_ns)), text: (row) => (row.end_ns === null ? "to the end" : duration(row.end_ns - row.start_ns)) },
     ], blocks);
     add<Temporary>("Temporary", "temporary", [...whose<Temporary>(), text("Line", holderName, (row) => this.search(location(row.site))), text("Level", (row) => row.level),
       number("Freed at once", (row) => row.count), number("Of allocations", (row) => row.allocations), bytes("Bytes", (row) => row.bytes)], report.temporary);
@@ -146,9 +148,9 @@ export class TablesView {
       text("Line", holderName, (row) => this.search(location(row.site))), text("Class", (row) => words(row.class)), text("Level", (row) => row.level), text("Kind", (row) => words(row.kind)),
       bytes("Bytes", (row) => row.bytes), number("Count", (row) => row.count), time("First", (row) => row.first_time_ns)], report.leaks.exit);
     const transfers = report.transfers;
-    add<Transfer>("Transfers", "transfers.by_kind", [...whose<Transfer>(), ...transferColumns()], transfers?.by_kind);
-    add<Transfer>("Transfers by line", "transfers.sites", [...whose<Transfer>(),
-      text("Line", holderName, (row) => this.search(location(row.site))), ...transferColumns()], transfers?.sites);
+    add<Copies>("Transfers", "transfers.by_kind", [...whose<Copies>(), ...transferColumns<Copies>()], transfers?.by_kind);
+    add<CopySite>("Transfers by line", "transfers.sites", [...whose<CopySite>(),
+      text("Line", holderName, (row) => this.search(location(row.site))), ...transferColumns<CopySite>()], transfers?.sites);
     add<Setting>("Other settings", "what_if", [...whose<Setting>(), text("PYTORCH_CUDA_ALLOC_CONF", (row) => row.policy), bytes("Reserved at the peak", (row) => row.reserved_peak_bytes),
       bytes("At least", (row) => row.low_bytes), bytes("At most", (row) => row.high_bytes), number("Retries", (row) => row.retries), number("Refused", (row) => row.raised), text("Known", (row) => words(row.basis))],
       report.what_if?.flatMap((device) => device.rows.map((row) => ({ process: device.process, ...row }))));
@@ -169,7 +171,7 @@ function stepColumns<Row extends Step>(selection: Selection): Column<Row>[] {
       document.getElementById("time")?.scrollIntoView();
     } },
     time("Start", (row) => row.start_ns),
-    time("Took", (row) => (row.end_ns === null ? null : row.end_ns - row.start_ns)),
+    time("Took", (row) => (row.end_ns === null || row.start_ns === null ? null : row.end_ns - row.start_ns)),
     bytes("Peak", (row) => row.peak_bytes),
     bytes("Live at its end", (row) => row.live_bytes_at_end),
     number("Allocations", (row) => row.allocations),
@@ -177,7 +179,7 @@ function stepColumns<Row extends Step>(selection: Selection): Column<Row>[] {
   ];
 }
 
-function transferColumns(): Column<Transfer>[] {
+function transferColumns<Row extends Omit<CopySite, "owner" | "site" | "stack">>(): Column<Row>[] {
   return [
     text("Direction", (row) => words(row.direction)),
     text("From", (row) => words(row.source_memory)),

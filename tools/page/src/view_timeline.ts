@@ -7,7 +7,8 @@ import { commandLine, windowCommand } from "./commands";
 import { button, choice, element, press, replace } from "./dom";
 import { frameworkName } from "./facts";
 import { duration, exactSize, size, axisSize, tickTime, words } from "./format";
-import type { Bucket, Report, Timeline } from "./report";
+import type { Report } from "./page_types";
+import type { Timeline, TimelineBucket } from "./report";
 import type { Selection } from "./selection";
 import { drawOverlays, kRuler } from "./timeline_overlays";
 import { bucketIndexAt, byteTicks, columnsOf, topOf, type Columns } from "./timeline_data";
@@ -207,7 +208,7 @@ export class TimelineView {
     const { row, parts, peak } = this.columns;
     const selected = this.selection.now.time_ns;
     const isPeak = hovered === undefined && selected === null;
-    const bucket = isPeak ? peak : row.buckets[bucketIndexAt(row, hovered ?? selected ?? 0)] as Bucket;
+    const bucket = isPeak ? peak : row.buckets[bucketIndexAt(row, hovered ?? selected ?? 0)] as TimelineBucket;
     const reserved = bucket.reserved_bytes === null ? "" : `, ${size(bucket.reserved_bytes)} reserved`;
     const what = !isPeak ? "Most in this interval" : this.report.window ? "Most in this part of the run" : "Peak";
     const reading = `${what}: ${exactSize(bucket.max_bytes)} of ${titleOf(this.report, row.level)}${reserved}, at ${duration(bucket.max_time_ns)}.`;
@@ -216,7 +217,7 @@ export class TimelineView {
     if (hovered === undefined) this.describe(bucket);
   }
 
-  private keyOf(name: string, bucket: Bucket): HTMLElement {
+  private keyOf(name: string, bucket: TimelineBucket): HTMLElement {
     const label = button("", () => {
       this.bottom = this.bottom === name ? null : name;
       this.redrawOnBottom();
@@ -225,7 +226,7 @@ export class TimelineView {
     return element("li", {}, label);
   }
 
-  private describe(bucket: Bucket): void {
+  private describe(bucket: TimelineBucket): void {
     const { row, parts } = this.columns as Columns;
     const largest = parts.slice().sort((a, b) => (bucket.parts[b] ?? 0) - (bucket.parts[a] ?? 0)).slice(0, 3)
       .map((name) => `${words(name)} ${size(bucket.parts[name] ?? 0)}`).join(", ");
@@ -241,7 +242,7 @@ function missingText(report: Report): string {
   return "This report has no memory over time for this process and device. Make the page from the trace to get it: gpumemtrace report TRACE -o report.html";
 }
 
-function lowestOf(buckets: Bucket[]): number | null {
+function lowestOf(buckets: TimelineBucket[]): number | null {
   return buckets.reduce<number | null>((least, bucket) =>
     (least === null || bucket.min_bytes === null ? null : Math.min(least, bucket.min_bytes)), Infinity);
 }
@@ -260,7 +261,7 @@ function tableOf(columns: Columns): HTMLElement {
       // The neighbour with the largest maximum stands for all.
       const best = row.buckets.slice(i, i + every).reduce((a, b) => (b.max_bytes > a.max_bytes ? b : a));
       body.appendChild(element("tr", {}, ...[
-        duration((row.buckets[i] as Bucket).start_ns), duration(best.max_time_ns), size(best.max_bytes), size(lowestOf(row.buckets.slice(i, i + every))),
+        duration((row.buckets[i] as TimelineBucket).start_ns), duration(best.max_time_ns), size(best.max_bytes), size(lowestOf(row.buckets.slice(i, i + every))),
         best.reserved_bytes === null ? "" : size(best.reserved_bytes), ...parts.map((name) => size(best.parts[name] ?? 0)),
       ].map((value) => element("td", {}, value))));
     }
