@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page has beside the rows of the report (report.ts).
+// The types that the page has beside the rows of the report (report.ts).
 
 import type * as rows from "./report";
 import type { Bytes, Time } from "./report";
