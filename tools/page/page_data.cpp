@@ -6,9 +6,10 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string>
 #include <string_view>
 
-#include "tools/page/encoded_chunk.hpp"
+#include "tools/base/deflate.hpp"
 #include "tools/page/page_blocks.hpp"
 #include "tools/page/page_stacks.hpp"
 #include "tools/page/page_timeline.hpp"
@@ -179,6 +180,29 @@ Json rows_with(const Json& report, std::size_t most_rows) {
   rows["left_out"] = std::move(left_out);
   return rows;
 }
+
+std::string base64(std::string_view data) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((data.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < data.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, data.size() - i);
+    unsigned bits = 0;
+    for (std::size_t j = 0; j < 3; ++j) {
+      bits = bits << 8 | (j < count ? static_cast<unsigned char>(data[i + j]) : 0U);
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      text += j <= count ? kLetters[bits >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+// Data as text without letters that need an escape in a page: deflated (RFC 1951, as
+// DecompressionStream("deflate-raw") reads it) and then in base64. The same bytes for the same
+// data.
+std::string encoded_chunk(std::string_view data) { return base64(deflated(data)); }
 
 // The first result of `make(most)` that fits, `most` halved each time; null if none does.
 template <class Make>
