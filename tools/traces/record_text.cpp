@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
 #include "trace/reader.hpp"
+#include "trace/run_texts.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::tools {
@@ -15,13 +19,50 @@ namespace {
 
 using trace::RecordKind;
 
-// Names of an enumeration's values, separated by spaces, from the value `first` on.
-struct ValueNames {
-  RecordKind kind;  // kNone: in every kind
-  std::string_view field;
-  std::uint64_t first;
-  std::string_view names;
-};
+// The compiler's spelling of an enumerator, such as "kMapArray"; empty if the value has none.
+template <auto kValue>
+constexpr std::string_view spelling() {
+  std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto kValue = ...::kMapArray; ...]"
+  text.remove_prefix(text.find("kValue = ") + sizeof "kValue = " - 1);
+  text = text.substr(0, text.find_first_of(";]"));
+  return text.starts_with('(') ? std::string_view() : text.substr(text.rfind(':') + 1);
+}
+
+template <class Enum, std::size_t... kValues>
+constexpr auto spellings_of(std::index_sequence<kValues...>) {
+  return std::array{spelling<static_cast<Enum>(kValues)>()...};
+}
+
+// "map_array" for the value of kMapArray; empty if the enumeration has no such value.
+template <class Enum>
+std::string name_in(std::uint64_t value) {
+  static constexpr auto kSpellings = spellings_of<Enum>(std::make_index_sequence<64>());
+  std::string name;
+  if (value >= kSpellings.size() || kSpellings[value].empty()) return name;
+  for (const char letter : kSpellings[value].substr(1)) {
+    const bool is_capital = letter >= 'A' && letter <= 'Z';
+    if (is_capital && !name.empty()) name += '_';
+    name += is_capital ? static_cast<char>(letter - 'A' + 'a') : letter;
+  }
+  return name;
+}
+
+// The word of a list at the position `value`; empty behind its end.
+template <const std::string_view& kWords>
+std::string word_in(std::uint64_t value) {
+  std::string_view words = kWords;
+  for (; value > 0 && !words.empty(); --value) {
+    const std::size_t space = words.find(' ');
+    words.remove_prefix(space == std::string_view::npos ? words.size() : space + 1);
+  }
+  return std::string(words.substr(0, words.find(' ')));
+}
+
+std::string name_of_text_key(std::uint64_t value) {
+  if (value == static_cast<std::uint64_t>(trace::kAttemptText)) return "attempt";
+  if (value == static_cast<std::uint64_t>(trace::kRunText)) return "run";
+  return name_in<trace::TextKey>(value);
+}
 
 // CUPTI's own enumerations, cupti_activity.h.
 constexpr std::string_view kCopyKinds =
@@ -29,59 +70,53 @@ constexpr std::string_view kCopyKinds =
     "array_to_device device_to_array device_to_device host_to_host peer";
 constexpr std::string_view kMemoryKinds =
     "unknown pageable pinned device array managed device_static managed_static";
+constexpr std::string_view kMemoryOperations = "invalid allocation release";
+constexpr std::string_view kPoolOperations = "invalid created destroyed trimmed";
+constexpr std::string_view kPoolTypes = "invalid local imported";
+constexpr std::string_view kManagedCounters =
+    "unknown bytes_to_device bytes_to_host cpu_fault gpu_fault thrashing throttling remote_map "
+    "bytes_between_devices";
+// Ours. The function cuMemGetInfo is one word.
+constexpr std::string_view kSampleSources = "none memgetinfo nvml_process nvml_device";
+
+struct ValueNames {
+  RecordKind kind;  // kNone: in every kind
+  std::string_view field;
+  std::string (*name)(std::uint64_t value);
+};
 
 constexpr auto kValueNames = std::to_array<ValueNames>({
-    {RecordKind::kNone, "memory", 0,
-     "unknown device pitched managed stream_ordered pinned registered array mipmapped_array "
-     "physical physical_host"},
-    {RecordKind::kMapping, "operation", 1,
-     "reserve free_reservation map unmap set_access retain_handle export import multicast_create "
-     "multicast_bind multicast_unbind map_array"},
-    {RecordKind::kPool, "operation", 1,
-     "create destroy trim set_attribute set_current get_default get_current export import"},
-    {RecordKind::kRange, "operation", 1,
-     "prefetch advise attach discard discard_and_prefetch stream_write decompress"},
-    {RecordKind::kContextCall, "operation", 1,
-     "create destroy set_current push pop retain_primary release_primary reset_primary "
-     "green_create green_destroy enable_peer disable_peer set_limit"},
-    {RecordKind::kGraph, "operation", 1,
-     "add_allocation add_free add_copy add_set instantiate launch destroy_executable destroy trim "
-     "begin_capture end_capture set_node upload clone"},
-    {RecordKind::kImport, "operation", 1,
-     "ipc_export ipc_open ipc_close external_import external_map external_map_array "
-     "external_destroy pool_export_pointer pool_import_pointer graphics_map graphics_unmap "
-     "graphics_pointer"},
-    {RecordKind::kCopy, "destination_type", 0, "unknown host device array unified"},
-    {RecordKind::kCopy, "source_type", 0, "unknown host device array unified"},
-    {RecordKind::kNone, "framework", 0, "unknown pytorch"},
-    {RecordKind::kMemorySample, "source", 0, "none memgetinfo nvml_process nvml_device"},
-    {RecordKind::kProcessSample, "relation", 0, "other this descendant"},
-    {RecordKind::kText, "key", 0,
-     "none executable command_line host boot_id rank local_rank world_size job tool_version "
-     "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
-     "simulated_driver note thread_library python_version python_stacks_off "
-     "native_stacks_off suppression torch_cuda_alloc_conf torch_alloc_conf "
-     "torch_allocator_options attempt run"},
-    {RecordKind::kAllocatorSetting, "option", 1, "text memory_fraction"},
-    {RecordKind::kCode, "text", 1, "name file line_table"},
-    {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
-    {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},
-    {RecordKind::kTensor, "role", 0, "unknown parameter gradient optimizer_state buffer"},
-    {RecordKind::kAnnotation, "source", 0, "unknown api nvtx"},
-    {RecordKind::kActivityCall, "domain", 1, "driver runtime"},
-    {RecordKind::kActivityCopy, "copy_kind", 0, kCopyKinds},
-    {RecordKind::kActivityCopy, "source_kind", 0, kMemoryKinds},
-    {RecordKind::kActivityCopy, "destination_kind", 0, kMemoryKinds},
-    {RecordKind::kActivitySet, "memory_kind", 0, kMemoryKinds},
-    {RecordKind::kActivityMemory, "memory_kind", 0, kMemoryKinds},
-    {RecordKind::kActivityMemory, "operation", 0, "invalid allocation release"},
-    {RecordKind::kActivityMemory, "pool_type", 0, "invalid local imported"},
-    {RecordKind::kActivityPool, "operation", 0, "invalid created destroyed trimmed"},
-    {RecordKind::kActivityPool, "pool_type", 0, "invalid local imported"},
-    {RecordKind::kActivityManaged, "counter", 0,
-     "unknown bytes_to_device bytes_to_host cpu_fault gpu_fault thrashing throttling remote_map "
-     "bytes_between_devices"},
-    {RecordKind::kActivityState, "mode", 0, "off copies full lost"},
+    {RecordKind::kNone, "memory", name_in<trace::MemoryKind>},
+    {RecordKind::kMapping, "operation", name_in<trace::MappingOperation>},
+    {RecordKind::kPool, "operation", name_in<trace::PoolOperation>},
+    {RecordKind::kRange, "operation", name_in<trace::RangeOperation>},
+    {RecordKind::kContextCall, "operation", name_in<trace::ContextOperation>},
+    {RecordKind::kGraph, "operation", name_in<trace::GraphOperation>},
+    {RecordKind::kImport, "operation", name_in<trace::ImportOperation>},
+    {RecordKind::kCopy, "destination_type", name_in<trace::EndType>},
+    {RecordKind::kCopy, "source_type", name_in<trace::EndType>},
+    {RecordKind::kNone, "framework", name_in<trace::Framework>},
+    {RecordKind::kMemorySample, "source", word_in<kSampleSources>},
+    {RecordKind::kProcessSample, "relation", name_in<trace::ProcessRelation>},
+    {RecordKind::kText, "key", name_of_text_key},
+    {RecordKind::kAllocatorSetting, "option", name_in<trace::AllocatorOption>},
+    {RecordKind::kCode, "text", name_in<trace::CodeText>},
+    {RecordKind::kMark, "mark", name_in<trace::MarkKind>},
+    {RecordKind::kAnnotation, "operation", name_in<trace::AnnotationOperation>},
+    {RecordKind::kTensor, "role", name_in<trace::TensorRole>},
+    {RecordKind::kAnnotation, "source", name_in<trace::AnnotationSource>},
+    {RecordKind::kActivityCall, "domain", name_in<trace::ActivityDomain>},
+    {RecordKind::kActivityCopy, "copy_kind", word_in<kCopyKinds>},
+    {RecordKind::kActivityCopy, "source_kind", word_in<kMemoryKinds>},
+    {RecordKind::kActivityCopy, "destination_kind", word_in<kMemoryKinds>},
+    {RecordKind::kActivitySet, "memory_kind", word_in<kMemoryKinds>},
+    {RecordKind::kActivityMemory, "memory_kind", word_in<kMemoryKinds>},
+    {RecordKind::kActivityMemory, "operation", word_in<kMemoryOperations>},
+    {RecordKind::kActivityMemory, "pool_type", word_in<kPoolTypes>},
+    {RecordKind::kActivityPool, "operation", word_in<kPoolOperations>},
+    {RecordKind::kActivityPool, "pool_type", word_in<kPoolTypes>},
+    {RecordKind::kActivityManaged, "counter", word_in<kManagedCounters>},
+    {RecordKind::kActivityState, "mode", name_in<trace::ActivityMode>},
 });
 
 // By bit.
@@ -94,19 +129,10 @@ constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
     {"address", "caller", "handle", "event", "stream", "pool", "destination", "content", "graph",
      "executable", "base", "begin", "uuid_low", "uuid_high"});
 
-std::string_view nth_word(std::string_view words, std::uint64_t index) {
-  while (index > 0 && !words.empty()) {
-    const std::size_t space = words.find(' ');
-    words.remove_prefix(space == std::string_view::npos ? words.size() : space + 1);
-    --index;
-  }
-  return words.substr(0, words.find(' '));
-}
-
-std::string_view name_of_value(RecordKind kind, std::string_view field, std::uint64_t value) {
+std::string name_of_value(RecordKind kind, std::string_view field, std::uint64_t value) {
   for (const ValueNames& row : kValueNames) {
     const bool matches = row.field == field && (row.kind == RecordKind::kNone || row.kind == kind);
-    if (matches) return value < row.first ? "" : nth_word(row.names, value - row.first);
+    if (matches) return row.name(value);
   }
   return {};
 }
@@ -192,7 +218,7 @@ std::string field_text(const trace::RecordHeader& record, const trace::Field& fi
   }
   if (field.name == "flags") return "flags=" + flags_text(value);
   if (is_hexadecimal(record.kind, field.name)) return format_text("{}={:#x}", field.name, value);
-  if (const std::string_view name = name_of_value(record.kind, field.name, value); !name.empty()) {
+  if (const std::string name = name_of_value(record.kind, field.name, value); !name.empty()) {
     return format_text("{}={}", field.name, name);
   }
   if (field.encoding == trace::Encoding::kSigned) {
