@@ -33,27 +33,91 @@ std::int32_t device(const RawRecord& record, std::size_t offset) noexcept {
 
 constexpr std::uint8_t kIsAsynchronous = 1;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC
 
-template <class Layout, class Record>
-void fill_times(const RawRecord& from, Record& to) noexcept {
-  to.start = word(from, Layout::kStart);
-  to.end = word(from, Layout::kEnd);
+// The row of a kind: the layout of CUPTI's record, and the record of the trace that it becomes.
+template <class LayoutOfKind, class RecordOfKind>
+struct Row {
+  using Layout = LayoutOfKind;
+  using Record = RecordOfKind;
+};
+
+// Calls use(row) with the row of a kind; returns `otherwise` for kinds that are not recorded.
+template <class Result, class Use>
+Result with_row(Kind kind, Result otherwise, Use&& use) noexcept {
+  switch (kind) {
+    case Kind::kMemcpy:
+      return use(Row<layouts::Memcpy, trace::ActivityCopy>());
+    case Kind::kMemcpy2:
+      return use(Row<layouts::MemcpyPeer, trace::ActivityCopy>());
+    case Kind::kMemset:
+      return use(Row<layouts::Memset, trace::ActivitySet>());
+    case Kind::kMemory2:
+      return use(Row<layouts::Memory, trace::ActivityMemory>());
+    case Kind::kMemoryPool:
+      return use(Row<layouts::MemoryPool, trace::ActivityPool>());
+    case Kind::kUnifiedMemoryCounter:
+      return use(Row<layouts::ManagedCounter, trace::ActivityManaged>());
+    case Kind::kOverhead:
+      return use(Row<layouts::Overhead, trace::ActivityOverhead>());
+    case Kind::kKernel:
+    case Kind::kConcurrentKernel:
+      return use(Row<layouts::Kernel, trace::ActivityKernel>());
+    case Kind::kDriver:
+    case Kind::kRuntime:
+      return use(Row<layouts::Call, trace::ActivityCall>());
+    default:
+      return otherwise;
+  }
 }
 
-// The place of the activity in the device's work.
-template <class Layout, class Record>
-void fill_place(const RawRecord& from, Record& to) noexcept {
-  to.correlation = half(from, Layout::kCorrelation);
-  to.context = half(from, Layout::kContext);
-  to.stream = half(from, Layout::kStream);
-  to.device = device(from, Layout::kDevice);
+// --- Members that several layouts have.
+
+template <class Layout>
+std::uint64_t start_in(const RawRecord& record) noexcept {
+  if constexpr (requires { Layout::kStart; }) {
+    return word(record, Layout::kStart);
+  } else {
+    return word(record, Layout::kTimestamp);
+  }
 }
 
 template <class Layout>
+std::uint32_t correlation_in(const RawRecord& record) noexcept {
+  if constexpr (requires { Layout::kCorrelation; }) {
+    return half(record, Layout::kCorrelation);
+  } else {
+    return 0;
+  }
+}
+
+template <class Layout>
+std::uint32_t context_in(const RawRecord& record) noexcept {
+  if constexpr (requires { Layout::kContext; }) {
+    return half(record, Layout::kContext);
+  } else {
+    return kNoContext;
+  }
+}
+
+template <class Layout, class Record>
+void fill_common(const RawRecord& from, Record& to) noexcept {
+  if constexpr (requires { to.start; }) {
+    to.start = start_in<Layout>(from);
+    to.end = word(from, Layout::kEnd);
+  } else {
+    to.timestamp = start_in<Layout>(from);
+  }
+  if constexpr (requires { to.correlation; }) to.correlation = correlation_in<Layout>(from);
+  if constexpr (requires { to.context; }) to.context = context_in<Layout>(from);
+  if constexpr (requires { to.stream; }) to.stream = half(from, Layout::kStream);
+  if constexpr (requires { to.device; }) to.device = device(from, Layout::kDevice);
+  if constexpr (requires { to.graph_node; }) to.graph_node = word(from, Layout::kGraphNode);
+}
+
+// --- Members of one layout.
+
+template <class Layout>
 void fill_copy(const RawRecord& from, trace::ActivityCopy& to) noexcept {
-  fill_times<Layout>(from, to);
-  fill_place<Layout>(from, to);
   to.bytes = word(from, Layout::kBytesCopied);
-  to.graph_node = word(from, Layout::kGraphNode);
   to.copy_kind = member<std::uint8_t>(from, Layout::kCopyKind);
   to.source_kind = member<std::uint8_t>(from, Layout::kSourceKind);
   to.destination_kind = member<std::uint8_t>(from, Layout::kDestinationKind);
@@ -78,10 +142,7 @@ void fill(const RawRecord& from, const TakeOver&, layouts::MemcpyPeer,
 void fill(const RawRecord& from, const TakeOver&, layouts::Memset,
           trace::ActivitySet& to) noexcept {
   using Layout = layouts::Memset;
-  fill_times<Layout>(from, to);
-  fill_place<Layout>(from, to);
   to.bytes = word(from, Layout::kBytesSet);
-  to.graph_node = word(from, Layout::kGraphNode);
   to.value = half(from, Layout::kValue);
   to.memory_kind = member<std::uint16_t>(from, Layout::kMemoryKind);
 }
@@ -89,8 +150,6 @@ void fill(const RawRecord& from, const TakeOver&, layouts::Memset,
 void fill(const RawRecord& from, const TakeOver&, layouts::Memory,
           trace::ActivityMemory& to) noexcept {
   using Layout = layouts::Memory;
-  fill_place<Layout>(from, to);
-  to.timestamp = word(from, Layout::kTimestamp);
   to.address = word(from, Layout::kAddress);
   to.bytes = word(from, Layout::kBytesAllocated);
   to.pool = word(from, Layout::kPool);
@@ -103,21 +162,17 @@ void fill(const RawRecord& from, const TakeOver&, layouts::Memory,
 void fill(const RawRecord& from, const TakeOver&, layouts::MemoryPool,
           trace::ActivityPool& to) noexcept {
   using Layout = layouts::MemoryPool;
-  to.timestamp = word(from, Layout::kTimestamp);
   to.pool = word(from, Layout::kPool);
   to.reserved_bytes = word(from, Layout::kReservedBytes);
   to.used_bytes = word(from, Layout::kUsedBytes);
   to.release_threshold = word(from, Layout::kReleaseThreshold);
   to.operation = half(from, Layout::kOperation);
   to.pool_type = half(from, Layout::kPoolType);
-  to.correlation = half(from, Layout::kCorrelation);
-  to.device = device(from, Layout::kDevice);
 }
 
 void fill(const RawRecord& from, const TakeOver&, layouts::ManagedCounter,
           trace::ActivityManaged& to) noexcept {
   using Layout = layouts::ManagedCounter;
-  fill_times<Layout>(from, to);
   to.address = word(from, Layout::kAddress);
   to.value = word(from, Layout::kValue);
   to.counter = half(from, Layout::kCounter);
@@ -128,21 +183,14 @@ void fill(const RawRecord& from, const TakeOver&, layouts::ManagedCounter,
 
 void fill(const RawRecord& from, const TakeOver&, layouts::Overhead,
           trace::ActivityOverhead& to) noexcept {
-  fill_times<layouts::Overhead>(from, to);
   to.overhead = half(from, layouts::Overhead::kOverhead);
 }
 
-void fill(const RawRecord& from, const TakeOver&, layouts::Kernel,
-          trace::ActivityKernel& to) noexcept {
-  fill_times<layouts::Kernel>(from, to);
-  fill_place<layouts::Kernel>(from, to);
-  to.graph_node = word(from, layouts::Kernel::kGraphNode);
-}
+// All members of a kernel are common.
+void fill(const RawRecord&, const TakeOver&, layouts::Kernel, trace::ActivityKernel&) noexcept {}
 
 void fill(const RawRecord& from, const TakeOver&, layouts::Call, trace::ActivityCall& to) noexcept {
   using Layout = layouts::Call;
-  fill_times<Layout>(from, to);
-  to.correlation = half(from, Layout::kCorrelation);
   to.thread_id = half(from, Layout::kThread);
   to.function = half(from, Layout::kFunction);
   to.returned = half(from, Layout::kReturned);
@@ -150,13 +198,14 @@ void fill(const RawRecord& from, const TakeOver&, layouts::Call, trace::Activity
                                              : trace::ActivityDomain::kRuntime;
 }
 
-template <class Record, class Layout>
+template <class Layout, class Record>
 Taken write(const RawRecord& from, const TakeOver& what, const Recorder& recorder) noexcept {
   if (from.size < Layout::kBytes) return Taken::kNotOurs;
   Record record;
   record.record.kind = trace::kind_of<Record>();
   record.record.time = recorder.ticks();
   record.library = what.library;
+  fill_common<Layout>(from, record);
   fill(from, what, Layout{}, record);
   return recorder.write(&record, sizeof record, nullptr, 0) ? Taken::kWritten : Taken::kNoRoom;
 }
@@ -176,93 +225,30 @@ CallbackId function_of(const RawRecord& record) noexcept {
 }
 
 std::uint64_t start_of(const RawRecord& record) noexcept {
-  switch (kind_of(record)) {
-    case Kind::kDriver:
-    case Kind::kRuntime:
-      return word(record, layouts::Call::kStart);
-    case Kind::kMemory2:
-      return word(record, layouts::Memory::kTimestamp);
-    case Kind::kMemoryPool:
-      return word(record, layouts::MemoryPool::kTimestamp);
-    case Kind::kOverhead:
-      return word(record, layouts::Overhead::kStart);
-    case Kind::kMemcpy:
-    case Kind::kMemcpy2:
-    case Kind::kMemset:
-    case Kind::kKernel:
-    case Kind::kConcurrentKernel:
-    case Kind::kUnifiedMemoryCounter:
-      return word(record, layouts::Memcpy::kStart);  // the same place in all of them
-    default:
-      return 0;
-  }
+  return with_row(kind_of(record), std::uint64_t{0}, [&](auto row) noexcept {
+    return start_in<typename decltype(row)::Layout>(record);
+  });
 }
 
 std::uint32_t correlation_of(const RawRecord& record) noexcept {
-  switch (kind_of(record)) {
-    case Kind::kDriver:
-    case Kind::kRuntime:
-      return half(record, layouts::Call::kCorrelation);
-    case Kind::kMemcpy:
-    case Kind::kMemset:
-      return half(record, layouts::Memcpy::kCorrelation);
-    case Kind::kMemcpy2:
-      return half(record, layouts::MemcpyPeer::kCorrelation);
-    case Kind::kKernel:
-    case Kind::kConcurrentKernel:
-      return half(record, layouts::Kernel::kCorrelation);
-    case Kind::kMemory2:
-      return half(record, layouts::Memory::kCorrelation);
-    case Kind::kMemoryPool:
-      return half(record, layouts::MemoryPool::kCorrelation);
-    default:
-      return 0;
-  }
+  return with_row(kind_of(record), std::uint32_t{0}, [&](auto row) noexcept {
+    return correlation_in<typename decltype(row)::Layout>(record);
+  });
 }
 
 std::uint32_t context_of(const RawRecord& record) noexcept {
-  switch (kind_of(record)) {
-    case Kind::kMemcpy:
-    case Kind::kMemcpy2:
-    case Kind::kMemset:
-      return half(record, layouts::Memcpy::kContext);
-    case Kind::kKernel:
-    case Kind::kConcurrentKernel:
-      return half(record, layouts::Kernel::kContext);
-    case Kind::kMemory2:
-      return half(record, layouts::Memory::kContext);
-    default:
-      return kNoContext;
-  }
+  return with_row(kind_of(record), kNoContext, [&](auto row) noexcept {
+    return context_in<typename decltype(row)::Layout>(record);
+  });
 }
 
 Taken take_over(const RawRecord& record, const TakeOver& what, const Recorder& recorder) noexcept {
   const Kind kind = kind_of(record);
   if (!is_wanted(record, kind, what)) return Taken::kNotOurs;
-  switch (kind) {
-    case Kind::kMemcpy:
-      return write<trace::ActivityCopy, layouts::Memcpy>(record, what, recorder);
-    case Kind::kMemcpy2:
-      return write<trace::ActivityCopy, layouts::MemcpyPeer>(record, what, recorder);
-    case Kind::kMemset:
-      return write<trace::ActivitySet, layouts::Memset>(record, what, recorder);
-    case Kind::kMemory2:
-      return write<trace::ActivityMemory, layouts::Memory>(record, what, recorder);
-    case Kind::kMemoryPool:
-      return write<trace::ActivityPool, layouts::MemoryPool>(record, what, recorder);
-    case Kind::kUnifiedMemoryCounter:
-      return write<trace::ActivityManaged, layouts::ManagedCounter>(record, what, recorder);
-    case Kind::kOverhead:
-      return write<trace::ActivityOverhead, layouts::Overhead>(record, what, recorder);
-    case Kind::kKernel:
-    case Kind::kConcurrentKernel:
-      return write<trace::ActivityKernel, layouts::Kernel>(record, what, recorder);
-    case Kind::kDriver:
-    case Kind::kRuntime:
-      return write<trace::ActivityCall, layouts::Call>(record, what, recorder);
-    default:
-      return Taken::kNotOurs;
-  }
+  return with_row(kind, Taken::kNotOurs, [&](auto row) noexcept {
+    return write<typename decltype(row)::Layout, typename decltype(row)::Record>(record, what,
+                                                                                 recorder);
+  });
 }
 
 }  // namespace gpumemtrace::cupti
