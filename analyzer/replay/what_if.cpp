@@ -277,10 +277,8 @@ class DeviceRows {
 
   void choose_basis(const Gaps& gaps) {
     has_gaps_ = !gaps.reason.empty() && !gaps.is_end_only;
-    reason_ = gaps.reason.empty() ? why_estimated() : gaps.reason;
-    basis_ = !reason_.empty()      ? Basis::kEstimated
-             : answer_.sizes_known ? Basis::kReplayed
-                                   : Basis::kSampled;
+    reason_ = rows::text_or_none(gaps.reason.empty() ? why_estimated() : gaps.reason);
+    basis_ = reason_ ? Basis::kEstimated : answer_.sizes_known ? Basis::kReplayed : Basis::kSampled;
   }
 
   // The reason for an estimate; for a trace without gaps. Empty if this run confirms the rules.
@@ -318,7 +316,7 @@ class DeviceRows {
       if (origin == RequestOrigin::kUser) throw;
       row.reason = reason_;
     }
-    row.warning = row.settings.warning(own_limit_.high != 0);
+    row.warning = rows::text_or_none(row.settings.warning(own_limit_.high != 0));
     row.basis = basis_;
     answer_.rows.push_back(std::move(row));
   }
@@ -360,7 +358,7 @@ class DeviceRows {
     row.raised = refused_;
     row.asked_peak_bytes = recorded_counts_.asked_peak_bytes;
     row.basis = Basis::kReplayed;
-    row.reason.clear();
+    row.reason.reset();
     if (answer_.changes != 0) {
       row.reason =
           "the program changed its settings while it ran, as this row has them; the others are for "
@@ -423,7 +421,7 @@ class DeviceRows {
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
   Basis basis_ = Basis::kReplayed;
-  std::string reason_;
+  rows::OptionalText reason_;
   bool has_gaps_ = false;  // calls are missing in between: there is nothing to replay
   DeviceAnswer answer_;
   // By settings, of which several rows can have the same.

@@ -11,41 +11,18 @@
 #include "analyzer/replay/question.hpp"
 #include "analyzer/replay/recorded_allocator.hpp"
 #include "analyzer/replay/trace_events.hpp"
+#include "analyzer/rows/what_if_rows.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer::replay {
 
-// The source of a row's numbers.
-enum class Basis {
-  kReplayed,   // by proven rules, with the sizes that were asked for
-  kSampled,    // by proven rules, over sizes and placements that can have been
-  kEstimated,  // by rules that this run did not prove
-  kBracket,    // between two bounds
-};
+using Basis = rows::WhatIfBasis;
+using Fit = rows::WhatIfFit;
 
-struct Fit {
-  std::uint64_t capacity_bytes = 0;
-  std::optional<bool> fits;
-  std::optional<std::int64_t> margin_bytes;
-};
-
-struct Row {
-  std::string policy;                  // the settings in short; "cudaMallocAsync"
-  std::optional<std::string> options;  // the text that sets it
+// The report's row of a setting, and what the comparison of settings needs beside it.
+struct Row : rows::WhatIfRow {
   AllocatorSettings settings;
-  std::optional<std::uint64_t> reserved_peak_bytes;
-  std::optional<std::uint64_t> low_bytes;
-  std::optional<std::uint64_t> high_bytes;
-  std::optional<std::uint64_t> allocated_peak_bytes;
-  std::optional<std::uint64_t> retries;
-  std::optional<std::uint64_t> segments;
-  std::optional<std::uint64_t> segment_calls;
-  std::optional<std::uint64_t> raised;
   std::optional<std::uint64_t> asked_peak_bytes;  // as in AllocatorCounts
-  std::vector<Fit> fits;
-  Basis basis = Basis::kReplayed;
-  std::string warning;
-  std::string reason;
 };
 
 struct DeviceAnswer {

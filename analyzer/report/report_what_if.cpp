@@ -11,41 +11,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-rows::WhatIfBasis basis_row(replay::Basis basis) {
-  switch (basis) {
-    case replay::Basis::kReplayed:
-      return rows::WhatIfBasis::kReplayed;
-    case replay::Basis::kSampled:
-      return rows::WhatIfBasis::kSampled;
-    case replay::Basis::kEstimated:
-      return rows::WhatIfBasis::kEstimated;
-    case replay::Basis::kBracket:
-      return rows::WhatIfBasis::kBracket;
-  }
-  return rows::WhatIfBasis::kEstimated;
-}
-
-rows::WhatIfRow setting_row(const replay::Row& row) {
-  rows::WhatIfRow out;
-  out.policy = row.policy;
-  out.options = row.options;
-  out.reserved_peak_bytes = row.reserved_peak_bytes;
-  out.low_bytes = row.low_bytes;
-  out.high_bytes = row.high_bytes;
-  out.allocated_peak_bytes = row.allocated_peak_bytes;
-  out.retries = row.retries;
-  out.segments = row.segments;
-  out.segment_calls = row.segment_calls;
-  out.raised = row.raised;
-  for (const replay::Fit& fit : row.fits) {
-    out.fits.push_back({fit.capacity_bytes, fit.fits, fit.margin_bytes});
-  }
-  out.basis = basis_row(row.basis);
-  out.warning = rows::text_or_none(row.warning);
-  out.reason = rows::text_or_none(row.reason);
-  return out;
-}
-
 rows::WhatIfRecorded recorded_row(const replay::DeviceAnswer& device) {
   rows::WhatIfRecorded out;
   if (!device.rows.empty()) {
@@ -162,7 +127,7 @@ std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
     for (const replay::DeviceAnswer& device : answer.devices) {
       auto row = context.row_on<rows::WhatIf>(process, device.device);
       row.recorded = recorded_row(device);
-      for (const replay::Row& setting : device.rows) row.rows.push_back(setting_row(setting));
+      row.rows.assign(device.rows.begin(), device.rows.end());
       row.ideal.live_peak_bytes = device.live_peak_bytes;
       row.ideal.packed_bytes = device.packed_bytes;
       if (device.packed_bytes) row.ideal.packed_window = device.packed_events;

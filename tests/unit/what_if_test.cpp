@@ -83,7 +83,7 @@ TEST_CASE("a program that the driver refused memory is estimated", "[unit]") {
   trace.allocate(0, 2048 * kMib, trace::MemoryKind::kDevice, {.result = trace::kCudaOutOfMemory});
   const Row pool = row_of(ask(trace).at(0), "default");
   CHECK(pool.basis == Basis::kEstimated);
-  CHECK(pool.reason.find("refused") != std::string::npos);
+  CHECK(pool.reason.value_or("").find("refused") != std::string::npos);
   CHECK_FALSE(pool.raised.has_value());
 }
 
