@@ -17,7 +17,6 @@
 
 #include "cupti/buffers.hpp"
 #include "cupti/library.hpp"
-#include "cupti/library_observer.hpp"
 #include "cupti/recorder.hpp"
 #include "cupti/spin_lock.hpp"
 #include "trace/records.hpp"

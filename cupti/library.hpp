@@ -21,12 +21,32 @@
 #include "cupti/delivery.hpp"
 #include "cupti/functions.hpp"
 #include "cupti/held_records.hpp"
-#include "cupti/library_observer.hpp"
 #include "cupti/records.hpp"
 
 namespace gpumemtrace::cupti {
 
 inline constexpr std::size_t kMostLibraries = 8;
+
+// Events of a copy of libcupti, for the code that collects through it.
+// - Any thread of the program, inside a call of CUPTI's that it makes.
+class LibraryObserver {
+ public:
+  // The program registered callbacks of its own.
+  virtual void program_joined() noexcept {}
+  // Around the exchange of CUPTI's clock: the last time of the one, the first of the other.
+  virtual void clock_changes() noexcept {}
+  virtual void clock_changed() noexcept {}
+  virtual void program_flushed() noexcept {}
+  // CUPTI dropped records, and the program knows.
+  virtual void count_dropped(std::uint64_t) noexcept {}
+  // Around cuptiFinalize().
+  virtual void finalize_begins() noexcept {}
+  virtual void finalize_ended(bool) noexcept {}
+
+ protected:
+  constexpr LibraryObserver() noexcept = default;
+  ~LibraryObserver() = default;
+};
 
 // Our own use of CUPTI, kept apart from the program's switches.
 struct OwnUse {

@@ -14,8 +14,8 @@
 
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/files.hpp"
-#include "preload/base/signals_blocked.hpp"
 #include "preload/base/start_code.hpp"
+#include "preload/base/uninterrupted.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

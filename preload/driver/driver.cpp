@@ -13,7 +13,7 @@
 #include "preload/loader/exit_functions.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/real_dlsym.hpp"
-#include "preload/loader/torch_allocator.hpp"
+#include "preload/loader/torch_libraries.hpp"
 
 namespace gpumemtrace::preload::driver {
 namespace {

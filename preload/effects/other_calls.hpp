@@ -3,6 +3,7 @@
 #pragma once
 
 #include "preload/effects/effect.hpp"
+#include "preload/session/block_waits.hpp"
 #include "preload/session/cupti_collection.hpp"
 #include "preload/session/session.hpp"
 #include "trace/records.hpp"
@@ -34,6 +35,26 @@ struct Initializes : OnlyTracked<trace::OtherCall> {
     // before the driver's own exit handlers.
     start_cupti_collection();
     watch_exit();
+  }
+};
+
+// --- Events, because blocks wait for them.
+
+struct CreatesEvent : OnlyTracked<trace::OtherCall> {
+  static void track(CUresult result, CUevent* event, unsigned int) noexcept {
+    if (result == CUDA_SUCCESS && event != nullptr) block_waits::event_created(bits(*event));
+  }
+};
+
+struct RecordsEvent : OnlyTracked<trace::OtherCall> {
+  static void track(CUresult result, CUevent event, CUstream) noexcept {
+    if (result == CUDA_SUCCESS) block_waits::event_recorded(bits(event));
+  }
+};
+
+struct QueriesEvent : OnlyTracked<trace::OtherCall> {
+  static void track(CUresult result, CUevent event) noexcept {
+    if (result == CUDA_SUCCESS) block_waits::event_was_over(bits(event));
   }
 };
 

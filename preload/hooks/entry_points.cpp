@@ -12,7 +12,6 @@
 #include "preload/effects/allocations.hpp"
 #include "preload/effects/contexts.hpp"
 #include "preload/effects/copies.hpp"
-#include "preload/effects/events.hpp"
 #include "preload/effects/graphs.hpp"
 #include "preload/effects/imports.hpp"
 #include "preload/effects/other_calls.hpp"

@@ -8,7 +8,7 @@
 //
 // Sources: torch/csrc/autograd/engine.h, torch/csrc/autograd/python_engine.cpp of PyTorch 2.
 
-#include "preload/hooks/real_function.hpp"
+#include "preload/loader/function_behind.hpp"
 #include "preload/ring/call_guard.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/stacks/stacks.hpp"

@@ -19,7 +19,7 @@
 #include "preload/base/hot_data.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/function_behind.hpp"
-#include "preload/loader/torch_allocator.hpp"
+#include "preload/loader/torch_libraries.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"
 

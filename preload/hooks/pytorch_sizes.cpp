@@ -20,8 +20,8 @@
 #include <cstdint>
 
 #include "preload/base/hot_data.hpp"
-#include "preload/hooks/real_function.hpp"
 #include "preload/hooks/requested_bytes.hpp"
+#include "preload/loader/function_behind.hpp"
 
 namespace gpumemtrace::preload {
 

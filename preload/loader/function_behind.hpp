@@ -3,9 +3,11 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 
+#include "preload/base/message.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/real_dlsym.hpp"
 
@@ -43,5 +45,22 @@ class FunctionBehind {
   const char* name_;
   std::atomic<void*> address_ = nullptr;
 };
+
+// The loader bound the caller to our symbol. Without
+// ours it would have found no definition and ended the program with this code.
+[[noreturn, gnu::cold, gnu::noinline]] inline void end_without(const char* name) noexcept {
+  constexpr int kLoadersExitCode = 127;
+  Line line;
+  line << "symbol lookup error: undefined symbol: " << name;
+  message(line);
+  _exit(kLoadersExitCode);
+}
+
+template <class Function>
+Function* real_of(FunctionBehind& behind, Function* ours, const char* name) noexcept {
+  void* const found = behind.anywhere(reinterpret_cast<const void*>(ours));
+  if (found == nullptr) end_without(name);
+  return reinterpret_cast<Function*>(found);
+}
 
 }  // namespace gpumemtrace::preload

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "preload/base/signals_blocked.hpp"
+#include "preload/base/uninterrupted.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 
 namespace gpumemtrace::preload {

@@ -5,11 +5,10 @@
 
 #include <atomic>
 
-#include "preload/base/cancellation_off.hpp"
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
-#include "preload/base/signals_blocked.hpp"
 #include "preload/base/start_code.hpp"
+#include "preload/base/uninterrupted.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"

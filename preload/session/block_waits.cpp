@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "preload/loader/torch_allocator.hpp"
+#include "preload/loader/torch_libraries.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/stacks/stacks.hpp"
 

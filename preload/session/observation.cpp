@@ -11,7 +11,7 @@
 #include "preload/base/message.hpp"
 #include "preload/driver/coverage.hpp"
 #include "preload/loader/loader_list.hpp"
-#include "preload/loader/torch_version.hpp"
+#include "preload/loader/torch_libraries.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/ring/recorder.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/loader/torch_version.hpp"
+#include "preload/loader/torch_libraries.hpp"
 
 #include <string.h>
 

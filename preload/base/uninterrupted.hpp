@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Guards that keep the calling thread from being interrupted: by signals, by its cancellation.
 #pragma once
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,6 +39,19 @@ class SignalsBlocked {
  private:
   std::uint64_t before_ = 0;
   bool is_set_ = false;
+};
+
+// The calling thread is not cancelled while this lives. A thread that may be cancelled at any
+// instruction is cancelled at the end of this instead.
+class CancellationOff {
+ public:
+  CancellationOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationOff() { pthread_setcancelstate(before_, nullptr); }
+  CancellationOff(const CancellationOff&) = delete;
+  CancellationOff& operator=(const CancellationOff&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
 }  // namespace gpumemtrace::preload
