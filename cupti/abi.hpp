@@ -62,3 +62,123 @@ inline constexpr std::uint32_t kVersionThatTakesNoBuffer =
     27;  // CUDA 12.9: before, NULL crashes it
 
 }  // namespace gpumemtrace::cupti
+
+namespace gpumemtrace::cupti::layouts {
+
+// Offsets of the members of CUPTI's activity records: CUpti_ActivityMemcpy and its successors, and
+// so on. Records only grew at their ends; kBytes is the size of one that has all members here but
+// those of newer versions. tests/unit/cupti_abi_check.cpp compares all of it with cupti_activity.h.
+
+// Members that copies and sets share: the time and the place on the device.
+struct DeviceWork {
+  static constexpr std::size_t kStart = 16;
+  static constexpr std::size_t kEnd = 24;
+  static constexpr std::size_t kDevice = 32;
+  static constexpr std::size_t kContext = 36;
+  static constexpr std::size_t kStream = 40;
+};
+
+// Members that copies share, within a device or between two.
+struct AnyMemcpy : DeviceWork {
+  static constexpr std::size_t kCopyKind = 4;
+  static constexpr std::size_t kSourceKind = 5;
+  static constexpr std::size_t kDestinationKind = 6;
+  static constexpr std::size_t kFlags = 7;
+  static constexpr std::size_t kBytesCopied = 8;
+};
+
+struct Memcpy : AnyMemcpy {
+  static constexpr std::size_t kCorrelation = 44;
+  static constexpr std::size_t kGraphNode = 64;
+  static constexpr std::size_t kBytes = 80;
+  static constexpr std::size_t kCopyCount = 88;
+  static constexpr std::uint32_t kVersionWithCopyCount = 26;  // CUDA 12.8
+};
+
+struct MemcpyPeer : AnyMemcpy {
+  static constexpr std::size_t kSourceDevice = 44;
+  static constexpr std::size_t kDestinationDevice = 52;
+  static constexpr std::size_t kCorrelation = 60;
+  static constexpr std::size_t kGraphNode = 72;
+  static constexpr std::size_t kBytes = 88;
+};
+
+struct Memset : DeviceWork {
+  static constexpr std::size_t kValue = 4;
+  static constexpr std::size_t kBytesSet = 8;
+  static constexpr std::size_t kCorrelation = 44;
+  static constexpr std::size_t kMemoryKind = 50;
+  static constexpr std::size_t kGraphNode = 64;
+  static constexpr std::size_t kBytes = 80;
+};
+
+struct Memory {
+  static constexpr std::size_t kOperation = 4;
+  static constexpr std::size_t kMemoryKind = 8;
+  static constexpr std::size_t kCorrelation = 12;
+  static constexpr std::size_t kAddress = 16;
+  static constexpr std::size_t kBytesAllocated = 24;
+  static constexpr std::size_t kTimestamp = 32;
+  static constexpr std::size_t kDevice = 52;
+  static constexpr std::size_t kContext = 56;
+  static constexpr std::size_t kStream = 60;
+  static constexpr std::size_t kIsAsynchronous = 72;
+  static constexpr std::size_t kPoolType = 80;
+  static constexpr std::size_t kPool = 88;
+  static constexpr std::size_t kBytes = 112;
+};
+
+struct MemoryPool {
+  static constexpr std::size_t kOperation = 4;
+  static constexpr std::size_t kPoolType = 8;
+  static constexpr std::size_t kCorrelation = 12;
+  static constexpr std::size_t kDevice = 20;
+  static constexpr std::size_t kPool = 32;
+  static constexpr std::size_t kReservedBytes = 40;
+  static constexpr std::size_t kReleaseThreshold = 48;
+  static constexpr std::size_t kTimestamp = 56;
+  static constexpr std::size_t kUsedBytes = 64;
+  static constexpr std::size_t kBytes = 72;
+};
+
+struct Call {
+  static constexpr std::size_t kFunction = 4;
+  static constexpr std::size_t kStart = 8;
+  static constexpr std::size_t kEnd = 16;
+  static constexpr std::size_t kThread = 28;
+  static constexpr std::size_t kCorrelation = 32;
+  static constexpr std::size_t kReturned = 36;
+  static constexpr std::size_t kBytes = 40;
+};
+
+struct ManagedCounter {
+  static constexpr std::size_t kCounter = 4;
+  static constexpr std::size_t kValue = 8;
+  static constexpr std::size_t kStart = 16;
+  static constexpr std::size_t kEnd = 24;
+  static constexpr std::size_t kAddress = 32;
+  static constexpr std::size_t kSource = 40;
+  static constexpr std::size_t kDestination = 44;
+  static constexpr std::size_t kFlags = 56;
+  static constexpr std::size_t kBytes = 64;
+};
+
+struct Overhead {
+  static constexpr std::size_t kOverhead = 4;
+  static constexpr std::size_t kStart = 24;
+  static constexpr std::size_t kEnd = 32;
+  static constexpr std::size_t kBytes = 40;
+};
+
+struct Kernel {
+  static constexpr std::size_t kStart = 16;
+  static constexpr std::size_t kEnd = 24;
+  static constexpr std::size_t kDevice = 40;
+  static constexpr std::size_t kContext = 44;
+  static constexpr std::size_t kStream = 48;
+  static constexpr std::size_t kCorrelation = 92;
+  static constexpr std::size_t kGraphNode = 144;
+  static constexpr std::size_t kBytes = 152;
+};
+
+}  // namespace gpumemtrace::cupti::layouts

@@ -17,7 +17,7 @@
 
 #include "cupti/buffers.hpp"
 #include "cupti/library.hpp"
-#include "cupti/recorder.hpp"
+#include "cupti/records.hpp"
 #include "cupti/spin_lock.hpp"
 #include "trace/records.hpp"
 

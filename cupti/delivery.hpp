@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies records into the program's buffers.
-//
-// As with CUPTI alone, a program that collects gives CUPTI a buffer early on, gets it back when it
-// is full or flushed, and is asked for another at the next record: profilers rely on that
-// (PyTorch's does not even flush while CUPTI has no buffer).
+// Records on their way into the program's buffers: those that may or may not be the program's are
+// held until that is known.
 #pragma once
 
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +17,110 @@
 
 namespace gpumemtrace::cupti {
 
+// Records that may or may not be the program's: they ran near the time at which the program
+// switched their kind, and the call that asked for them has not been seen.
+//
+// - Any thread. review() lets one thread in at a time and calls out with no lock held.
+class HeldRecords {
+ public:
+  // One thread, before anything else; false if there is no memory.
+  [[nodiscard]] bool reserve() noexcept {
+    if (areas_[0].bytes != nullptr) return true;
+    void* memory = mmap(nullptr, 2 * kAreaBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    areas_[0].bytes = static_cast<std::uint8_t*>(memory);
+    areas_[1].bytes = areas_[0].bytes + kAreaBytes;
+    return true;
+  }
+
+  // A flush begins. Returns the number of the round that ends now: records held so far belong to it
+  // or to an earlier one.
+  std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
+
+  // Returns false if there is no room.
+  [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
+
+  // Passes each held record and its round to `decide`, which returns whether to hold it further. If
+  // another thread is reviewing, waits for it if `wait` is set, else does nothing.
+  template <class Decide>
+  void review(bool wait, Decide&& decide) noexcept {
+    // Acquire and release: the area under review passes from one reviewer to the next.
+    while (reviewing_.exchange(true, std::memory_order_acquire)) {
+      if (!wait) return;
+      sched_yield();
+    }
+    const Area under_review = take_filled();
+    for (std::size_t at = 0; at < under_review.used;) {
+      Header header;
+      memcpy(&header, under_review.bytes + at, sizeof header);
+      const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
+      // Lost if others have filled the area meanwhile.
+      if (decide(record, header.round)) static_cast<void>(hold(record, header.round));
+      at += sizeof header + (header.size + 7) / 8 * 8;
+    }
+    reviewing_.store(false, std::memory_order_release);
+  }
+
+  [[nodiscard]] bool holds_any() noexcept {
+    const SpinGuard guard(lock_);
+    return areas_[filling_].used != 0;
+  }
+
+  void forget() noexcept {
+    const SpinGuard guard(lock_);
+    areas_[filling_].used = 0;
+  }
+  void free_in_child() noexcept {
+    lock_.free_in_child();
+    reviewing_.store(false);
+  }
+
+ private:
+  struct Header {
+    std::uint64_t size = 0;
+    std::uint64_t round = 0;
+  };
+
+  [[nodiscard]] bool hold(const RawRecord& record, std::uint64_t round) noexcept {
+    const SpinGuard guard(lock_);
+    Area& area = areas_[filling_];
+    const std::size_t padded = (record.size + 7) / 8 * 8;
+    if (area.bytes == nullptr || area.used + sizeof(Header) + padded > kAreaBytes) return false;
+    const Header header = {record.size, round};
+    memcpy(area.bytes + area.used, &header, sizeof header);
+    memcpy(area.bytes + area.used + sizeof header, record.bytes, record.size);
+    area.used += sizeof header + padded;
+    return true;
+  }
+
+  static constexpr std::size_t kAreaBytes = std::size_t{4} << 20;
+  struct Area {
+    std::uint8_t* bytes = nullptr;
+    std::size_t used = 0;
+  };
+
+  // Takes the records held so far; from now on the other area is filled.
+  Area take_filled() noexcept {
+    const SpinGuard guard(lock_);
+    const Area filled = areas_[filling_];
+    filling_ = 1 - filling_;
+    areas_[filling_].used = 0;
+    return filled;
+  }
+
+  SpinLock lock_;
+  std::atomic<bool> reviewing_ = false;
+  std::atomic<std::uint64_t> round_ = 1;
+  Area areas_[2];
+  std::size_t filling_ = 0;
+};
+
+// Copies records into the program's buffers.
+//
+// As with CUPTI alone, a program that collects gives CUPTI a buffer early on, gets it back when it
+// is full or flushed, and is asked for another at the next record: profilers rely on that
+// (PyTorch's does not even flush while CUPTI has no buffer).
 struct ProgramBuffer {
   std::uint8_t* bytes = nullptr;
   std::size_t size = 0;

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "cupti/copy_functions.hpp"
-#include "cupti/layouts.hpp"
+#include "cupti/abi.hpp"
+#include "cupti/functions.hpp"
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
 

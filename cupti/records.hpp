@@ -3,14 +3,27 @@
 // version from CUDA 11.8 on is read; later members, if record and version have them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cupti/abi.hpp"
-#include "cupti/recorder.hpp"
 #include "cupti/walk.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::cupti {
+
+// The functions that cupti/ needs of the library that it is part of. Set once, before anything else
+// is called.
+struct Recorder {
+  // The clock of all records. Any thread.
+  std::uint64_t (*ticks)() = nullptr;
+  // Writes a record with its tail; false if there is no room. Only from within calls that are
+  // marked as "the thread that records".
+  bool (*write)(const void* record, std::size_t bytes, const char* tail,
+                std::size_t tail_bytes) = nullptr;
+  // Ends the pause of the thread that records. Any thread.
+  void (*wake)() = nullptr;
+};
 
 // One bit a kind.
 class KindSet {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "preload/base/errno_keeper.hpp"
+#include "preload/base/thread_guards.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

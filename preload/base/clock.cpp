@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "preload/base/files.hpp"
-#include "preload/base/hot_data.hpp"
+#include "preload/base/sections.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <new>
 
-#include "preload/base/futex.hpp"
+#include "preload/base/wait.hpp"
 
 namespace gpumemtrace::preload::file_thread {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "preload/base/file_thread.hpp"
 #include "preload/base/libc_compat.hpp"
-#include "preload/base/start_code.hpp"
+#include "preload/base/sections.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

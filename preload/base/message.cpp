@@ -12,10 +12,9 @@
 
 #include <iterator>
 
-#include "preload/base/errno_keeper.hpp"
 #include "preload/base/files.hpp"
-#include "preload/base/start_code.hpp"
-#include "preload/base/uninterrupted.hpp"
+#include "preload/base/sections.hpp"
+#include "preload/base/thread_guards.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

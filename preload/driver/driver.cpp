@@ -7,7 +7,7 @@
 #include <atomic>
 #include <iterator>
 
-#include "preload/driver/coverage.hpp"
+#include "preload/base/append_once.hpp"
 #include "preload/driver/cuda_abi.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/exit_functions.hpp"
@@ -268,5 +268,34 @@ std::uint64_t mapped_bytes(std::uint64_t address) noexcept {
   if (function == nullptr || function(&base, &bytes, address) != CUDA_SUCCESS) return 0;
   return bytes;
 }
+
+namespace {
+
+constexpr std::size_t kMaxEntries = 128;
+
+constinit AppendOnce<Unwrapped, kMaxEntries> unwrapped;
+constinit AppendOnce<const void*, kMaxEntries> runtime_callers;
+
+}  // namespace
+
+void record_unwrapped(const char* name, const void* address) noexcept {
+  const auto is_same = [&](const Unwrapped& entry) { return strcmp(entry.name, name) == 0; };
+  const auto fill = [&](Unwrapped& entry) {
+    for (std::size_t i = 0; i < kMaxUnwrappedName && name[i] != '\0'; ++i) entry.name[i] = name[i];
+    entry.address = address;
+  };
+  unwrapped.add(is_same, fill);  // the first of them are enough for a warning
+}
+
+void record_runtime_caller(const void* caller) noexcept {
+  const auto is_same = [&](const void* entry) { return entry == caller; };
+  const auto fill = [&](const void*& entry) { entry = caller; };
+  runtime_callers.add(is_same, fill);  // the first of them are enough here, too
+}
+
+std::size_t unwrapped_count() noexcept { return unwrapped.count(); }
+const Unwrapped& unwrapped_at(std::size_t index) noexcept { return unwrapped.entries[index]; }
+std::size_t runtime_caller_count() noexcept { return runtime_callers.count(); }
+const void* runtime_caller_at(std::size_t index) noexcept { return runtime_callers.entries[index]; }
 
 }  // namespace gpumemtrace::preload::driver

@@ -11,8 +11,7 @@
 #include <new>
 
 #include "preload/base/clock.hpp"
-#include "preload/base/futex.hpp"
-#include "preload/base/sleep.hpp"
+#include "preload/base/wait.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/own_thread.hpp"
 #include "preload/loader/real_dlsym.hpp"

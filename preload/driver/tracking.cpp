@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "preload/base/sleep.hpp"
+#include "preload/base/wait.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/ring/thread_state.hpp"
 

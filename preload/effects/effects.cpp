@@ -2,8 +2,7 @@
 // Effects that need more than one line: those that read structs passed by pointer.
 #include "preload/effects/allocations.hpp"
 #include "preload/effects/graphs.hpp"
-#include "preload/effects/pools.hpp"
-#include "preload/effects/ranges.hpp"
+#include "preload/effects/other_calls.hpp"
 
 namespace gpumemtrace::preload::effects {
 

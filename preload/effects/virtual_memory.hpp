@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations, mappings and handles of virtual memory management.
+// Reservations, mappings and handles of virtual memory management; memory of other processes and of
+// other APIs.
 #pragma once
 
+#include "preload/driver/driver.hpp"
 #include "preload/effects/effect.hpp"
 #include "trace/records.hpp"
 
@@ -45,6 +47,75 @@ struct CreatesMulticast : Outputs<&trace::Mapping::handle> {
                      const CUmulticastObjectProp* properties) noexcept {
     record.operation = trace::MappingOperation::kMulticastCreate;
     if (properties != nullptr) record.bytes = properties->size;
+  }
+};
+
+// The driver hands out an address of memory that lives elsewhere: argument 0.
+template <trace::ImportOperation kOperation, int kHandle = kNone>
+struct OpensImport : Outputs<&trace::Import::address> {
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = kOperation;
+    record.handle = input<kHandle>(a...);
+  }
+};
+
+// (address*, handle by value, flags): the driver knows the size and is asked for it after the call.
+struct OpensIpc {
+  using Record = trace::Import;
+  template <class... A>
+  static void before(Record& record, const A&...) noexcept {
+    record.operation = trace::ImportOperation::kIpcOpen;
+  }
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    record.address = output<0>(a...);
+    record.bytes = driver::mapped_bytes(record.address);
+  }
+};
+
+template <trace::ImportOperation kOperation, int kAddress, int kHandle = kNone>
+struct UsesImport {
+  using Record = trace::Import;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = kOperation;
+    record.address = input<kAddress>(a...);
+    record.handle = input<kHandle>(a...);
+  }
+};
+
+// (external memory*, description)
+struct ImportsExternal : Outputs<&trace::Import::handle> {
+  static void before(Record& record, CUexternalMemory*,
+                     const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* description) noexcept {
+    record.operation = trace::ImportOperation::kExternalImport;
+    if (description != nullptr) record.bytes = description->size;
+  }
+};
+
+// (address*, external memory, description)
+struct MapsExternal : Outputs<&trace::Import::address> {
+  static void before(Record& record, CUdeviceptr*, CUexternalMemory memory,
+                     const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* description) noexcept {
+    record.operation = trace::ImportOperation::kExternalMap;
+    record.handle = bits(memory);
+    if (description != nullptr) record.bytes = description->size;
+  }
+};
+
+// (address*, bytes*, resource)
+struct GetsGraphicsPointer {
+  using Record = trace::Import;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = trace::ImportOperation::kGraphicsPointer;
+    record.handle = input<2>(a...);
+  }
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    record.address = output<0>(a...);
+    record.bytes = output<1>(a...);
   }
 };
 

@@ -16,11 +16,10 @@
 #include <string_view>
 
 #include "preload/base/config.hpp"
-#include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
+#include "preload/base/thread_guards.hpp"
 #include "preload/hooks/nvtx_abi.hpp"
-#include "preload/hooks/nvtx_handles.hpp"
-#include "preload/hooks/nvtx_schemas.hpp"
+#include "preload/hooks/nvtx_registered.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/real_dlsym.hpp"
 #include "preload/session/annotations.hpp"

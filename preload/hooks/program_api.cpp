@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "preload/base/errno_keeper.hpp"
+#include "preload/base/thread_guards.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"
 #include "preload/session/attach.hpp"

@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/base/hot_data.hpp"
+#include "preload/base/sections.hpp"
 #include "preload/hooks/requested_bytes.hpp"
 #include "preload/loader/function_behind.hpp"
 

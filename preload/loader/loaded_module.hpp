@@ -1,18 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loaded file around an address, found without the loader's locks.
+// A loaded file around an address, found without the loader's locks: its segments, unwind tables
+// and build-id.
 #pragma once
 
+#include <elf.h>
 #include <link.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/loader/unwind_tables.hpp"
-
 namespace gpumemtrace::preload {
 
 class LoaderList;
+
+struct AddressRange {
+  std::uint64_t begin = ~std::uint64_t{0};
+  std::uint64_t end = 0;
+  [[nodiscard]] bool contains(std::uint64_t address) const noexcept {
+    return address >= begin && address < end;
+  }
+};
+
+// From the first to the last address of the file's segments.
+inline AddressRange range_of(const dl_phdr_info& info) noexcept {
+  AddressRange range;
+  for (std::size_t i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info.dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = info.dlpi_addr + segment.p_vaddr;
+    if (begin < range.begin) range.begin = begin;
+    if (begin + segment.p_memsz > range.end) range.end = begin + segment.p_memsz;
+  }
+  return range;
+}
+
+// The readable segment whose file-backed part has these bytes; nullptr if none has. `address` is
+// the file's own.
+inline const ElfW(Phdr) * segment_with(const ElfW(Phdr) * headers, std::size_t count,
+                                       std::uint64_t address, std::uint64_t bytes) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const ElfW(Phdr)& segment = headers[i];
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 && address >= segment.p_vaddr &&
+        bytes <= segment.p_filesz && address - segment.p_vaddr <= segment.p_filesz - bytes) {
+      return &segment;
+    }
+  }
+  return nullptr;
+}
+
+// A module's unwind tables in memory; preload/native reads their content. Nothing outside [begin,
+// end), the segment that holds them, is read.
+struct UnwindTables {
+  const std::uint8_t* header = nullptr;  // PT_GNU_EH_FRAME
+  const std::uint8_t* begin = nullptr;
+  const std::uint8_t* end = nullptr;
+};
 
 // Addresses and path are valid while the module stays loaded.
 struct LoadedModule {
@@ -72,5 +115,18 @@ ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 // For tests: answers from the list alone.
 [[nodiscard]] bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
 void publish_module_list(const LoaderList& modules) noexcept;
+
+// The build-id ties an address in a trace to the file with its symbols: the content of a file's
+// NT_GNU_BUILD_ID note, the part that a Module record has room for.
+struct BuildId {
+  static constexpr std::size_t kMaxBytes = 24;
+  std::uint8_t content[kMaxBytes] = {};
+  std::uint32_t bytes = 0;  // of the note; 0 = the file has none
+};
+
+// By program headers that stay readable; the file itself may be unloaded meanwhile. Any thread.
+BuildId find_build_id(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count) noexcept;
+// Reads the build id of a file that must stay loaded meanwhile.
+BuildId find_build_id(const LoadedModule& module) noexcept;
 
 }  // namespace gpumemtrace::preload

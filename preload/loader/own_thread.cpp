@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "preload/base/uninterrupted.hpp"
+#include "preload/base/thread_guards.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 
 namespace gpumemtrace::preload {

@@ -9,7 +9,6 @@
 
 #if defined(__x86_64__)
 #include "preload/native/frame_registers.hpp"
-#include "preload/native/frame_rule_cache.hpp"
 #endif
 
 namespace gpumemtrace::preload::native {

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/base/errno_keeper.hpp"
+#include "preload/base/thread_guards.hpp"
 
 namespace gpumemtrace::preload::native {
 namespace {

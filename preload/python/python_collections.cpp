@@ -2,8 +2,8 @@
 #include "preload/python/python_collections.hpp"
 
 #include "preload/base/checked_memory.hpp"
-#include "preload/base/hot_data.hpp"
-#include "preload/python/python_collector.hpp"
+#include "preload/base/sections.hpp"
+#include "preload/python/python_interpreter.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "preload/python/python_types.hpp"
+#include "preload/python/python_layout.hpp"
 
 namespace gpumemtrace::preload::python {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of this process: whether there is one, its version, and the addresses to read.
+// The interpreter of this process: whether there is one, its version, the addresses to read, and
+// its cycle collector.
 #pragma once
 
 #include <atomic>
@@ -9,15 +10,24 @@
 
 #include "preload/loader/loaded_module.hpp"
 #include "preload/python/python_layout.hpp"
-#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload {
+
 class LoaderList;
-}
+}  // namespace gpumemtrace::preload
 
 namespace gpumemtrace::preload::python {
 
 struct Walk;  // python_walk.hpp
+
+inline constexpr unsigned kFirstWithOwnLock = 12;      // minor version; before, the runtime has it
+inline constexpr std::size_t kInterpreterOffset = 16;  // in the thread state
+// In the lock: the thread state that has it, or had it last.
+inline constexpr std::size_t kLastHolderOffset = 8;
+
+// The collector of a CPython 3.`minor`, verified against its memory, which is read through the
+// kernel. Not known if the memory looks different.
+Collector find_collector(unsigned minor, const void* runtime, const void* interpreter) noexcept;
 
 enum class State : std::uint8_t {
   kNotLooked,  // no interpreter was looked for yet

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of CPython's structures in memory, and functions that read them: shared by the walks
-// of the calling thread's frames and of other threads' frames.
+// The layout of an interpreter's memory, and the types that the parts of this room exchange about
+// it.
 #pragma once
 
 #include <string.h>
@@ -10,10 +10,48 @@
 
 #include "preload/base/checked_memory.hpp"
 #include "preload/base/key_table.hpp"
-#include "preload/python/python_types.hpp"
 #include "preload/python/reading_log.hpp"
 
 namespace gpumemtrace::preload::python {
+
+inline constexpr std::size_t kMaxFrames = 200;  // as many as fit into one record
+
+struct Frame {
+  const void* code;
+  std::uint32_t instruction;  // byte offset into the code
+  std::uint32_t version;      // of the code object; distinguishes objects that reuse an address
+
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// The content of a frame, without its code object.
+struct RawFrame {
+  const void* code;
+  std::uint64_t instruction;  // a pointer into the code, or an index
+};
+
+// Offsets of the state of an interpreter's cycle collector, in bytes.
+struct Collector {
+  std::size_t collecting = 0;  // in the interpreter: an int; 0 = not known where
+  // The lock of the interpreter: in the runtime, or, from 3.12 on, behind a pointer in the
+  // interpreter.
+  std::size_t lock = 0;
+};
+
+// Step of the hash of a stack, outermost frame first.
+inline std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
+  const std::uint64_t instruction = std::uint64_t{frame.version} << 32 | frame.instruction;
+  return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), instruction);
+}
+
+// Tells code objects apart, also those that reuse each other's address. Address and version are
+// mixed one after the other: joined, they would be the same for pairs that differ alike.
+inline std::uint64_t key_of_code(const Frame& frame) noexcept {
+  return mix(mix(0, reinterpret_cast<std::uintptr_t>(frame.code)), frame.version);
+}
+
+// The layout of CPython's structures in memory, and functions that read them: shared by the walks
+// of the calling thread's frames and of other threads' frames.
 
 // Offsets in the structures of one minor version, in bytes, on 64-bit Linux. Measured by compiling
 // against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own table of

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "preload/python/python_types.hpp"
+#include "preload/python/python_layout.hpp"
 #include "preload/python/reading_log.hpp"
 
 namespace gpumemtrace::preload::python {

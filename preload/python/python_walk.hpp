@@ -13,7 +13,6 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/python/python_layout.hpp"
-#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 

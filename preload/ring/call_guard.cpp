@@ -3,7 +3,7 @@
 
 #include "preload/native/hook_search.hpp"
 #include "preload/ring/control.hpp"
-#include "preload/ring/writer_pool.hpp"
+#include "preload/ring/writers.hpp"
 
 namespace gpumemtrace::preload {
 

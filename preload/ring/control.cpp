@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/ring/control.hpp"
 
-#include "preload/base/errno_keeper.hpp"
-#include "preload/base/futex.hpp"
-#include "preload/base/start_code.hpp"
+#include "preload/base/sections.hpp"
+#include "preload/base/thread_guards.hpp"
+#include "preload/base/wait.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

@@ -17,7 +17,6 @@
 #include "preload/base/clock.hpp"
 #include "preload/ring/call_guard.hpp"
 #include "preload/ring/control.hpp"
-#include "preload/ring/cursor.hpp"
 #include "preload/ring/thread_state.hpp"
 #include "preload/ring/writers.hpp"
 #include "trace/schema.hpp"

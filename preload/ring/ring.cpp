@@ -8,8 +8,8 @@
 #include <new>
 
 #include "preload/base/file_thread.hpp"
-#include "preload/base/futex.hpp"
 #include "preload/base/map_zeros.hpp"
+#include "preload/base/wait.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

@@ -11,14 +11,26 @@
 #include <string_view>
 
 #include "preload/base/clock.hpp"
-#include "preload/base/errno_keeper.hpp"
-#include "preload/base/sleep.hpp"
+#include "preload/base/map_zeros.hpp"
+#include "preload/base/thread_guards.hpp"
+#include "preload/base/wait.hpp"
 #include "preload/ring/control.hpp"
-#include "preload/ring/cursor.hpp"
-#include "preload/ring/writer_pool.hpp"
+#include "preload/ring/thread_state.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
+
+constinit WriterPool* writer_pool = nullptr;
+
+bool WriterPool::map_writers() noexcept {
+  writers = static_cast<Writer*>(map_zeros(sizeof(Writer) * kMaxWriters));
+  links = static_cast<std::atomic<std::uint32_t>*>(
+      map_zeros(sizeof(std::atomic<std::uint32_t>) * kMaxWriters));
+  if (writers == nullptr || links == nullptr) return false;
+  count.store(1);
+  return true;
+}
+
 namespace {
 
 std::uint32_t current_thread_id() noexcept {

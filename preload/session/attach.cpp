@@ -5,10 +5,9 @@
 
 #include <atomic>
 
-#include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
-#include "preload/base/start_code.hpp"
-#include "preload/base/uninterrupted.hpp"
+#include "preload/base/sections.hpp"
+#include "preload/base/thread_guards.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/base/sleep.hpp"
+#include "preload/base/wait.hpp"
 #include "preload/loader/own_thread.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/control.hpp"

@@ -9,7 +9,7 @@
 #include "preload/base/clock.hpp"
 #include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
-#include "preload/driver/coverage.hpp"
+#include "preload/driver/driver.hpp"
 #include "preload/loader/loader_list.hpp"
 #include "preload/loader/torch_libraries.hpp"
 #include "preload/python/python_collections.hpp"

@@ -8,9 +8,9 @@
 
 #include <atomic>
 
-#include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
-#include "preload/base/sleep.hpp"
+#include "preload/base/thread_guards.hpp"
+#include "preload/base/wait.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/ring/control.hpp"

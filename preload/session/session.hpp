@@ -15,7 +15,7 @@
 #include "preload/loader/loader_list.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/ring/ring.hpp"
-#include "preload/ring/writer_pool.hpp"
+#include "preload/ring/writers.hpp"
 #include "preload/trace_file/output_path.hpp"
 #include "preload/trace_file/trace_writer.hpp"
 #include "trace/records.hpp"

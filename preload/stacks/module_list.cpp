@@ -6,9 +6,8 @@
 #include <cstddef>
 
 #include "preload/base/key_table.hpp"
-#include "preload/loader/build_id.hpp"
+#include "preload/loader/loaded_module.hpp"
 #include "preload/loader/loader_list.hpp"
-#include "preload/loader/segments.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/trace_file/output_path.hpp"
 

@@ -5,10 +5,10 @@
 #include <cstddef>
 
 #include "preload/base/clock.hpp"
-#include "preload/base/errno_keeper.hpp"
-#include "preload/base/hot_data.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/base/map_zeros.hpp"
+#include "preload/base/sections.hpp"
+#include "preload/base/thread_guards.hpp"
 #include "preload/loader/function_behind.hpp"
 #include "preload/loader/loaded_module.hpp"
 #include "preload/native/hook_search.hpp"
@@ -19,7 +19,7 @@
 #include "preload/python/python_waiting.hpp"
 #include "preload/python/python_walk.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/ring/writer_pool.hpp"
+#include "preload/ring/writers.hpp"
 #include "preload/stacks/module_list.hpp"
 #include "preload/stacks/waiting_watch.hpp"
 

@@ -49,7 +49,7 @@ class ShortThreads(support.EndToEnd):
 
 
 class ManyAtOnce(support.EndToEnd):
-    WRITERS = 8191  # of threads that record at once; see preload/ring/writer_pool.hpp
+    WRITERS = 8191  # of threads that record at once; see preload/ring/writers.hpp
 
     def record_threads(self, count):
         result = self.run_command(

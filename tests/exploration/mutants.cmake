@@ -16,7 +16,7 @@ function(add_mutant name file text replacement)
 endfunction()
 
 # --- Weaker memory orders.
-add_mutant(commit_without_release preload/ring/cursor.hpp
+add_mutant(commit_without_release preload/ring/thread_state.hpp
   "state.cursor - content),\n                               std::memory_order_release"
   "state.cursor - content),\n                               std::memory_order_relaxed")
 add_mutant(end_without_release preload/ring/recorder.hpp

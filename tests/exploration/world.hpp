@@ -24,7 +24,6 @@
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/ring.cpp"          // NOLINT
 #include "preload/ring/thread_state.cpp"  // NOLINT
-#include "preload/ring/writer_pool.cpp"   // NOLINT
 #include "preload/ring/writers.cpp"       // NOLINT
 #include "preload/session/session.hpp"
 #include "tests/exploration/explorer.hpp"

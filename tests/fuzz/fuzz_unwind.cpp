@@ -10,8 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/loader/build_id.hpp"
-#include "preload/native/frame_description.hpp"
+#include "preload/loader/loaded_module.hpp"
 #include "preload/native/frame_registers.hpp"
 #include "preload/native/frame_rules.hpp"
 #include "tests/fuzz/checks.hpp"

@@ -3,7 +3,7 @@
 // have.
 #include <cstring>
 
-#include "cupti/layouts.hpp"
+#include "cupti/abi.hpp"
 #include "tests/simulated_cupti/state.hpp"
 
 namespace gpumemtrace::simulated_cupti {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "cupti/layouts.hpp"
+#include "cupti/abi.hpp"
 #include "tests/simulated_cupti/state.hpp"
 
 namespace gpumemtrace::simulated_cupti {

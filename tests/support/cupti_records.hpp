@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cupti/abi.hpp"
-#include "cupti/layouts.hpp"
 #include "cupti/walk.hpp"
 
 namespace gpumemtrace::test_support {

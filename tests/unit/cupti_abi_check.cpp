@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "cupti/layouts.hpp"
 #include "cupti/library.hpp"
 
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cupti/buffers.hpp"
-#include "cupti/call_times.hpp"
 #include "cupti/client.hpp"
-#include "cupti/held_records.hpp"
+#include "cupti/delivery.hpp"
+#include "cupti/library.hpp"
 #include "cupti/spin_lock.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/cupti_records.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cupti/layouts.hpp"
+#include "cupti/abi.hpp"
 #include "cupti/records.hpp"
 #include "tests/catch.hpp"
 #include "trace/records.hpp"

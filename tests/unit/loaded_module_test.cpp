@@ -11,9 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "preload/loader/build_id.hpp"
 #include "preload/loader/loader_list.hpp"
-#include "preload/native/frame_rule_cache.hpp"
+#include "preload/native/unwind_cache.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/session/sample_schedule.hpp"
-
 #include <cstdint>
 #include <vector>
 
+#include "preload/session/observation.hpp"
 #include "tests/catch.hpp"
 
 using gpumemtrace::preload::SampleSchedule;

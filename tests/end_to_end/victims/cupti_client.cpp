@@ -22,8 +22,8 @@
 #include <thread>
 #include <vector>
 
+#include "cupti/abi.hpp"
 #include "cupti/functions.hpp"
-#include "cupti/layouts.hpp"
 #include "cupti/walk.hpp"
 #include "tests/end_to_end/victims/driver_calls.hpp"
 

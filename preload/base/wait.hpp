@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that wait until another one has changed a word. By system calls of our own: libc aborts
-// if a sandbox forbids futexes, and its functions that sleep are places to cancel a thread at.
+// Waits of threads, by system calls of our own: libc aborts if a sandbox forbids futexes, and its
+// functions that sleep are cancellation points.
 #pragma once
 
 #include <errno.h>
@@ -13,6 +13,20 @@
 #include <cstdint>
 
 namespace gpumemtrace::preload {
+
+inline void sleep_microseconds(long microseconds) noexcept {
+  const timespec pause{0, microseconds * 1000};
+  if (syscall(SYS_nanosleep, &pause, nullptr) == 0 || errno == EINTR) return;
+  // A sandbox forbids nanosleep. A futex that nobody wakes waits as long.
+  const std::uint32_t word = 0;
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, nullptr, 0);
+}
+
+// Checks the condition at most `looks` times with pauses between them: no wait is for ever.
+template <class Condition>
+void wait_until(Condition&& holds, int looks, long pause_microseconds) noexcept {
+  for (int i = 0; i < looks && !holds(); ++i) sleep_microseconds(pause_microseconds);
+}
 
 inline constexpr long kLongestWaitNs = 999'999'999;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards that keep the calling thread from being interrupted: by signals, by its cancellation.
+// Guards for the recorder's work on the program's threads: errno, signals and cancellation.
 #pragma once
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -10,6 +11,17 @@
 #include <cstdint>
 
 namespace gpumemtrace::preload {
+
+class ErrnoKeeper {
+ public:
+  ErrnoKeeper() noexcept : saved_(errno) {}
+  ~ErrnoKeeper() { errno = saved_; }
+  ErrnoKeeper(const ErrnoKeeper&) = delete;
+  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
+
+ private:
+  int saved_;
+};
 
 // Sets of signals as the system calls have them.
 template <class... Numbers>
