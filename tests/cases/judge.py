@@ -102,6 +102,9 @@ def judge_saved(tool, cases):
 
 def command_of(case, out):
     program = HERE / "programs" / case["program"]
+    if "ranks" in case:
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case['ranks']}",
+                program]
     if program.suffix == ".py":
         return [sys.executable, program]
     binary = out / program.stem
