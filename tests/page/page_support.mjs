@@ -28,7 +28,7 @@ export function readReport(path) {
   return JSON.parse(readFileSync(path, "utf8"));
 }
 
-export function writeFile(name, text) {
+function writeFile(name, text) {
   const path = join(folder, name);
   writeFileSync(path, text);
   return path;
@@ -98,11 +98,11 @@ export async function open(browser, path, options = {}) {
   page.on("dialog", (dialog) => { page.complaints.push(`dialog ${dialog.message()}`); void dialog.dismiss(); });
   page.on("request", (request) => page.requests.push(request.url()));
   await page.goto(pathToFileURL(path).href);
-  if (options.javaScriptEnabled !== false && !options.isForeign) await ready(page);
+  if (options.javaScriptEnabled !== false) await ready(page);
   return page;
 }
 
-/** When the page was there, in milliseconds: first paint; of ours also the first view, and everything. */
+/** When the page was there, in milliseconds: first paint, the first view, and everything. */
 export function paintTimes(page) {
   return page.evaluate(async () => ({
     paint: await new Promise((resolve) => new PerformanceObserver((list) => {
