@@ -64,7 +64,7 @@ class BoundedTrace(support.EndToEnd):
 class KilledDuringACheckpoint(support.EndToEnd):
     """SIGKILL at any moment, also while a checkpoint is written, loses no returned call."""
 
-    KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "300")) // 12
+    KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "100")) // 12
     THREADS = 4
 
     def test_nothing_is_lost_where_the_program_waits(self):
