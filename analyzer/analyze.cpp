@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analyze.hpp"
 
-#include "analyzer/base/amounts.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/redaction.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/text/amounts.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "analyzer/base/amounts.hpp"
 #include "analyzer/rows/observations.hpp"
+#include "analyzer/text/amounts.hpp"
 
 namespace gpumemtrace::analyzer {
 

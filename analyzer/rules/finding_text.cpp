@@ -46,21 +46,4 @@ std::string count_text(std::uint64_t count, std::string_view one, std::string_vi
   return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
 }
 
-std::string site_text(const std::optional<rows::Site>& site) {
-  std::string text = site ? file_or_module(*site) : std::string();
-  if (text.empty()) return "a place that is not known";
-  if (site->line) text += ':' + std::to_string(*site->line);
-  const rows::OptionalText& function = site->function ? site->function : site->api;
-  if (function) text += " (" + short_function_name(*function) + ')';
-  return text;
-}
-
-std::string location_text(const rows::OptionalLocation& location,
-                          const std::optional<rows::Site>& own) {
-  if (!location || (is_python(own) && !location->site.file)) return {};
-  const rows::Site& site = location->site;
-  if (own && own->file && !site.file && !site.function) return {};
-  return site_text(site);
-}
-
 }  // namespace gpumemtrace::analyzer

@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/base/amounts.hpp"
 #include "analyzer/rows/finding.hpp"
+#include "analyzer/text/amounts.hpp"
+#include "analyzer/text/names.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -35,15 +36,5 @@ template <class Row>
 // "1 copy", "3 copies".
 [[nodiscard]] std::string count_text(std::uint64_t count, std::string_view one,
                                      std::string_view many);
-// "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
-[[nodiscard]] std::string site_text(const std::optional<rows::Site>& site);
-// The same for a row's second place; empty if the row does not have it, or if it has the line of
-// its own site but of this one only a library.
-[[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
-                                        const std::optional<rows::Site>& own = std::nullopt);
-
-[[nodiscard]] inline bool is_python(const std::optional<rows::Site>& site) {
-  return site && site->language == rows::Language::kPython;
-}
 
 }  // namespace gpumemtrace::analyzer

@@ -157,7 +157,8 @@ std::string fix_for_exit(const rows::ExitLeak& row, const std::string& before) {
   const std::string free = free_function(row);
   const std::string what = "what " + site_text(row.origin.site) + " allocates";
   // A program that calls the driver itself has no object that would free it.
-  const bool by_object = is_python(row.origin.site) && row.origin.owner != "program";
+  const bool by_object = row.origin.site && row.origin.owner != "program" &&
+                         row.origin.site->language == rows::Language::kPython;
   std::string fix;
   if (before.empty()) {
     if (!by_object) fix = fix_by_others(outcome_of(row), free);

@@ -371,7 +371,8 @@ TEST_CASE("suppressions are held against every frame of the stack", "[unit]") {
     INFO(text);
     const Verdict verdict = judge(report, "", text);
     CHECK(verdict.outcome == Outcome::kViolated);
-    CHECK(verdict_text(verdict, {}).find("suppressions that hid nothing") != std::string::npos);
+    CHECK(verdict_text(verdict, {}).letters().find("suppressions that hid nothing") !=
+          std::string::npos);
   }
   const auto refusal_of = [&](const char* text) {
     return tests::error_of<Failure>([&] { return judge(report, "", text); });
@@ -463,7 +464,7 @@ TEST_CASE("a trace with a checkpoint is complete, and the verdict says what is l
   report.coverage.partial_rules = {{"p1", 12'300'000'000, {"growth"}}};
   const Verdict verdict = judge(report, "max-peak = 1TiB");
   CHECK(verdict.outcome == Outcome::kPassed);
-  CHECK(verdict_text(verdict, {}).find("of the time before 12.30 s only sums are left") !=
+  CHECK(verdict_text(verdict, {}).letters().find("of the time before 12.30 s only sums are left") !=
         std::string::npos);
 }
 

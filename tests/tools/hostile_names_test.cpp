@@ -106,7 +106,8 @@ TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
     check_text(verdict_markdown(verdict), "Markdown");
     check_text(verdict_json(verdict).dump(2), "verdict as JSON");
     check_text(verdict_sarif(verdict, "/src").dump(2), "SARIF");
-    CHECK(verdict_text(verdict, {trace}).find("\\x1b[2J") != std::string::npos);  // as an escape
+    CHECK(verdict_text(verdict, {trace}).letters().find("\\x1b[2J") !=
+          std::string::npos);  // as an escape
     // Its own commands are those alone that have a title.
     for (const std::string& line : split(verdict_github(verdict, "/src"), "\n")) {
       const bool is_command = line.starts_with("::");

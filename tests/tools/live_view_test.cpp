@@ -31,7 +31,7 @@ LiveState two_rows() {
   return state;
 }
 
-std::string text_of(const std::vector<std::string>& lines) {
+std::string text_of(const Lines& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\n';
   return text;

@@ -156,13 +156,4 @@ std::string number_error(const std::string& text) {
   return parse_number(text) ? std::string() : "'" + text + "' is no whole number";
 }
 
-std::string format_count(std::uint64_t count) {
-  std::string text = std::to_string(count);
-  for (std::size_t position = text.size(); position > 3;) {
-    position -= 3;
-    text.insert(position, 1, ',');
-  }
-  return text;
-}
-
 }  // namespace gpumemtrace::tools

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/base/amounts.hpp"
+#include "analyzer/text/amounts.hpp"
 
 namespace gpumemtrace::tools {
 
+using analyzer::count_of;
 using analyzer::duration_text;
+using analyzer::format_count;
 using analyzer::size_text;
 
 // "2GiB", "2GB", "512 KiB", "1.5GiB" or plain bytes. Empty if the text is no size, or one that
@@ -36,8 +38,5 @@ using analyzer::size_text;
 
 // The error in a text that is to be such a number; empty if there is none.
 [[nodiscard]] std::string number_error(const std::string& text);
-
-// 73098330112 -> "73,098,330,112".
-[[nodiscard]] std::string format_count(std::uint64_t count);
 
 }  // namespace gpumemtrace::tools

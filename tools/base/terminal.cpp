@@ -2,10 +2,13 @@
 #include "tools/base/terminal.hpp"
 
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
+#include "analyzer/base/printable.hpp"
 #include "tools/base/sizes.hpp"
 
 namespace gpumemtrace::tools {
@@ -13,19 +16,75 @@ namespace {
 
 constexpr std::size_t kMostWidth = 200;
 
-}  // namespace
+constexpr std::array kColors = {"\x1b[0m", "\x1b[1m", "\x1b[1;32m", "\x1b[1;33m", "\x1b[1;31m"};
+static_assert(kColors.size() == static_cast<std::size_t>(Style::kBad) + 1);
 
+std::string environment_text(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// The columns in COLUMNS if it is set, else of the terminal behind the stream; 0: there is none.
 std::size_t columns_of(std::FILE* stream) {
-  if (const char* columns = std::getenv("COLUMNS"); columns != nullptr) {
-    if (const auto width = parse_number(columns); width && *width != 0) return *width;
-  }
+  const auto width = parse_number(environment_text("COLUMNS"));
+  if (width && *width != 0) return *width;
   winsize size = {};
   return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+bool is_pasted(const std::string& line) {
+  return line.find("gpumemtrace ") != std::string::npos ||
+         line.find("Suppress: ") != std::string::npos;
+}
+
+StyledText printable(const StyledText& text) {
+  StyledText shown;
+  text.for_each_part([&](std::string_view letters, Style style) {
+    shown += StyledText(analyzer::printable_lines(letters), style);
+  });
+  return shown;
+}
+
+std::string colored(const StyledText& line) {
+  std::string text;
+  line.for_each_part([&](std::string_view letters, Style style) {
+    const bool is_plain = style == Style::kPlain;
+    if (!is_plain) text += kColors[static_cast<std::size_t>(style)];
+    text += letters;
+    if (!is_plain) text += kColors.front();
+  });
+  return text;
+}
+
+}  // namespace
+
 std::size_t output_width(std::FILE* stream) {
   const std::size_t columns = columns_of(stream);
   return columns == 0 ? kDefaultWidth : std::clamp(columns, kLeastWidth, kMostWidth);
+}
+
+std::vector<std::string> color_modes() { return {"auto", "always", "never"}; }
+
+TextStyle style_of(std::FILE* stream, const std::string& color_mode) {
+  const bool is_terminal = isatty(fileno(stream)) != 0;
+  TextStyle style;
+  style.has_color = color_mode == "always" ||
+                    (color_mode == "auto" && is_terminal && environment_text("NO_COLOR").empty() &&
+                     environment_text("TERM") != "dumb");
+  style.columns = columns_of(stream);
+  if (style.columns != 0) style.columns = std::max(style.columns, kLeastWidth);
+  return style;
+}
+
+std::string styled(const StyledText& text, const TextStyle& style) {
+  std::string result;
+  for (const StyledText& line : lines_of(printable(text))) {
+    const bool is_whole = style.columns == 0 || is_pasted(line);
+    for (const StyledText& shown : is_whole ? Lines{line} : broken(line, style.columns)) {
+      result += (style.has_color ? colored(shown) : shown.letters()) + "\n";
+    }
+  }
+  return result;
 }
 
 }  // namespace gpumemtrace::tools

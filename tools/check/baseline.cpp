@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -168,7 +169,7 @@ BaselineEntry baseline_of(const rows::Report& report) {
     if (finding.severity == analyzer::Severity::kInfo) continue;
     KnownFinding& known = entry.findings[finding.fingerprint];
     known.rule = name_of(finding.rule);
-    known.where = name_holder(finding.origin);
+    known.where = analyzer::name_holder(finding.origin);
     known.bytes += finding.bytes.value_or(0);
     if (const auto count = leak_count_of(finding)) known.count = known.count.value_or(0) + *count;
   }

@@ -7,7 +7,8 @@
 
 #include "tools/base/messages.hpp"
 #include "tools/base/output_file.hpp"
-#include "tools/base/styled_text.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/report_view/output_rules.hpp"

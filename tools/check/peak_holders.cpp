@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "analyzer/text/names.hpp"
 #include "tools/report_view/card_text.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -22,11 +23,11 @@ class Holders {
   void add(const rows::Origin& origin, std::uint64_t bytes) {
     rows::Origin without_line = origin;
     if (without_line.site) without_line.site->line.reset();
-    Sum& sum = sums_[name_holder(without_line)];
+    Sum& sum = sums_[analyzer::name_holder(without_line)];
     sum.bytes += bytes;
     if (bytes < sum.most_bytes) return;
     sum.most_bytes = bytes;
-    sum.name = name_holder(origin);
+    sum.name = analyzer::name_holder(origin);
     sum.site = origin.site;
   }
   void add(const std::string& name, std::uint64_t bytes) {

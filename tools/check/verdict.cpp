@@ -23,12 +23,12 @@ constexpr bool kBaselineCanAccept = true;
 
 // In the order of Outcome.
 constexpr std::array kOutcomes = {
-    OutcomeInfo{"passed", "PASSED", ExitCode::kSuccess},
-    OutcomeInfo{"incomplete", "INCOMPLETE", ExitCode::kIncomplete},
-    OutcomeInfo{"violated", "FAILED", ExitCode::kViolated},
-    OutcomeInfo{"nothing_matched", "NOT ALL WAS CHECKED", ExitCode::kFailure},
-    OutcomeInfo{"not_comparable", "NOT COMPARABLE", ExitCode::kFailure},
-    OutcomeInfo{"nothing_traced", "NOTHING WAS CHECKED", ExitCode::kFailure},
+    OutcomeInfo{"passed", "PASSED", Style::kGood, ExitCode::kSuccess},
+    OutcomeInfo{"incomplete", "INCOMPLETE", Style::kDoubtful, ExitCode::kIncomplete},
+    OutcomeInfo{"violated", "FAILED", Style::kBad, ExitCode::kViolated},
+    OutcomeInfo{"nothing_matched", "NOT ALL WAS CHECKED", Style::kDoubtful, ExitCode::kFailure},
+    OutcomeInfo{"not_comparable", "NOT COMPARABLE", Style::kDoubtful, ExitCode::kFailure},
+    OutcomeInfo{"nothing_traced", "NOTHING WAS CHECKED", Style::kDoubtful, ExitCode::kFailure},
 };
 static_assert(kOutcomes.size() == static_cast<std::size_t>(Outcome::kNothingTraced) + 1);
 

@@ -11,6 +11,7 @@
 
 #include "analyzer/rows/report.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/lines.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/check/policy_check.hpp"
@@ -31,6 +32,7 @@ enum class Outcome {
 struct OutcomeInfo {
   std::string_view name;      // for scripts
   std::string_view headline;  // of the text
+  Style style;                // of the headline
   ExitCode exit_code;
 };
 

@@ -16,8 +16,8 @@ inline constexpr std::size_t kMaxFramesOfFinding = 4;
 
 // For a terminal: the verdict first, then the reason, then how to accept or suppress it. `inputs`
 // are those that the user named, for the commands it suggests.
-[[nodiscard]] std::string verdict_text(const Verdict& verdict,
-                                       const std::vector<std::filesystem::path>& inputs);
+[[nodiscard]] StyledText verdict_text(const Verdict& verdict,
+                                      const std::vector<std::filesystem::path>& inputs);
 [[nodiscard]] Json verdict_json(const Verdict& verdict);
 // One test case for each check.
 [[nodiscard]] std::string verdict_junit(const Verdict& verdict);

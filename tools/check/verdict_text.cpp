@@ -21,11 +21,12 @@ std::size_t count_with(const Verdict& verdict, FindingStatus status) {
       verdict.findings, [&](const JudgedFinding& finding) { return finding.status == status; }));
 }
 
-std::string headline(const Verdict& verdict) {
+StyledText headline(const Verdict& verdict) {
   const auto broken =
       std::ranges::count_if(verdict.checks, [](const PolicyCheck& check) { return !check.holds; });
   const std::string checks = count_of(verdict.checks.size(), "check", "checks");
-  std::string text = format_text("{}: ", describe(verdict.outcome).headline);
+  const OutcomeInfo& outcome = describe(verdict.outcome);
+  StyledText text = StyledText(outcome.headline, outcome.style) + ": ";
   text += broken == 0 ? checks : format_text("{} of {}", broken, checks);
   if (const std::size_t known = count_with(verdict, FindingStatus::kKnown); known != 0) {
     text += format_text(", {} in the baseline", count_of(known, "finding", "findings"));
@@ -124,7 +125,7 @@ std::string findings_text(const Verdict& verdict, FindingStatus status, std::str
   return std::string(title) + "\n" + text;
 }
 
-std::string suppressions_text(const Verdict& verdict) {
+StyledText suppressions_text(const Verdict& verdict) {
   std::string used;
   std::string unused;
   for (const Suppression& row : verdict.suppressions) {
@@ -135,9 +136,12 @@ std::string suppressions_text(const Verdict& verdict) {
       unused += format_text("  {}:{} ({})\n", row.type, row.pattern, row.origin);
     }
   }
-  if (!used.empty()) used = "Suppressions used (findings, bytes):\n" + used;
-  if (!unused.empty()) unused = "Warning: suppressions that hid nothing:\n" + unused;
-  return used + unused;
+  StyledText text;
+  if (!used.empty()) text += "Suppressions used (findings, bytes):\n" + used;
+  if (!unused.empty()) {
+    text += StyledText("Warning", Style::kDoubtful) + ": suppressions that hid nothing:\n" + unused;
+  }
+  return text;
 }
 
 // A baseline accepts findings and what grew since it was written; a limit holds whatever it says.
@@ -198,12 +202,15 @@ std::string title_of(const PolicyCheck& check) {
   return check.subject.empty() ? check.name : format_text("{} ({})", check.name, check.subject);
 }
 
-std::string verdict_text(const Verdict& verdict, const std::vector<std::filesystem::path>& inputs) {
-  std::string text = headline(verdict);
-  for (const std::string& note : verdict.notes) text += "  note  " + note + "\n";
+StyledText verdict_text(const Verdict& verdict, const std::vector<std::filesystem::path>& inputs) {
+  const StyledText note_word("note", Style::kDoubtful);
+  const StyledText ok_word("ok", Style::kGood);
+  const StyledText fail_word("FAIL", Style::kBad);
+  StyledText text = headline(verdict);
+  for (const std::string& note : verdict.notes) text += "  " + note_word + "  " + note + "\n";
   for (const PolicyCheck& check : verdict.checks) {
-    text += format_text("  {:<4}  {}: {}\n", check.holds ? "ok" : "FAIL", title_of(check),
-                        check.message);
+    text += "  " + (check.holds ? ok_word + "  " : fail_word) +
+            format_text("  {}: {}\n", title_of(check), check.message);
     for (const std::string& line : holder_lines(check)) text += "        " + line + "\n";
   }
   text += findings_text(verdict, FindingStatus::kFails, "Why:");

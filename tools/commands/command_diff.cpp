@@ -5,7 +5,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
-#include "tools/base/styled_text.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"

@@ -6,7 +6,7 @@
 
 #include "analyzer/base/json.hpp"
 #include "tools/base/failure.hpp"
-#include "tools/base/styled_text.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -22,9 +22,13 @@ constexpr const char* kDoctorFooter =
 
 Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
 
-const char* word_for(CheckState state) {
-  return state == CheckState::kOk ? "ok" : state == CheckState::kNote ? "note" : "bad";
+StyledText word_for(CheckState state) {
+  if (state == CheckState::kOk) return {"ok", Style::kGood};
+  return state == CheckState::kNote ? StyledText("note", Style::kDoubtful)
+                                    : StyledText("bad", Style::kBad);
 }
+
+constexpr std::size_t kWordWidth = 6;
 
 struct DoctorOptions {
   bool json = false;
@@ -34,7 +38,7 @@ struct DoctorOptions {
 Json json_of(const std::vector<CheckResult>& checks) {
   Json list = Json::array();
   for (const CheckResult& check : checks) {
-    list.push_back({{"state", word_for(check.state)},
+    list.push_back({{"state", word_for(check.state).letters()},
                     {"subject", check.subject},
                     {"finding", check.finding},
                     {"remedy", check.remedy.empty() ? Json(nullptr) : Json(check.remedy)}});
@@ -44,10 +48,12 @@ Json json_of(const std::vector<CheckResult>& checks) {
 
 int print_checks(const DoctorOptions& options) {
   const std::vector<CheckResult> checks = check_machine();
-  std::string text;
+  StyledText text;
   ExitCode exit_code = ExitCode::kSuccess;
   for (const CheckResult& check : checks) {
-    text += format_text("{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
+    const StyledText word = word_for(check.state);
+    text += word + std::string(kWordWidth - word.letters().size(), ' ') +
+            format_text("{}: {}{}{}\n", check.subject, check.finding,
                         check.remedy.empty() ? "" : "; ", check.remedy);
     if (check.state == CheckState::kBad) exit_code = ExitCode::kFailure;
   }

@@ -20,7 +20,6 @@
 #include "analyzer/follow.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
-#include "tools/base/styled_text.hpp"
 #include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
@@ -152,19 +151,18 @@ class Looks {
 };
 
 void print(const LiveState& state, const LiveOptions& options) {
-  std::string text;
   if (options.json) {
-    text = live_json(state);
+    write_text(stdout, live_json(state));
   } else {
-    for (const std::string& line :
+    StyledText text;
+    for (const StyledText& line :
          live_lines(state, output_width(stdout), std::numeric_limits<std::size_t>::max())) {
-      text += line + '\n';
+      text += line + "\n";
     }
     TextStyle style = style_of(stdout, options.color);
     style.columns = 0;  // the lines have their width
-    text = styled(text, style);
+    write_text(stdout, styled(text, style));
   }
-  write_text(stdout, text);
   std::fflush(stdout);
 }
 

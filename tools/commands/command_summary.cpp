@@ -7,7 +7,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
-#include "tools/base/styled_text.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -68,11 +68,11 @@ int summarize(const SummaryOptions& options) {
     TextStyle style = style_of(stdout, options.color);
     style.columns = 0;  // the text has its width
     const std::optional<std::uint64_t> step = parse_number(options.step);
-    const std::string text =
-        step ? text_of_step(options, report, *step)
-             : summary_text(report, {.width = output_width(stdout),
-                                     .inputs = shell_words(options.input.inputs),
-                                     .is_full = options.full});
+    const StyledText text = step
+                                ? StyledText(text_of_step(options, report, *step))
+                                : summary_text(report, {.width = output_width(stdout),
+                                                        .inputs = shell_words(options.input.inputs),
+                                                        .is_full = options.full});
     write_text(stdout, styled(text, style));
   });
 }

@@ -8,7 +8,7 @@
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
-#include "tools/base/styled_text.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/output_rules.hpp"
 

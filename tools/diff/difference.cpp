@@ -7,6 +7,7 @@
 #include <set>
 
 #include "analyzer/rows/words.hpp"
+#include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/baseline.hpp"
@@ -70,12 +71,12 @@ void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Orig
                    std::uint64_t bytes, const std::string& group = {}) {
   rows::Origin without_line = origin;
   if (without_line.site) without_line.site->line.reset();
-  Number& number = numbers[prefix + name_holder(without_line)];
+  Number& number = numbers[prefix + analyzer::name_holder(without_line)];
   number.bytes += bytes;
   number.group = group;
   if (bytes < number.most_bytes) return;
   number.most_bytes = bytes;
-  number.title = name_holder(origin);
+  number.title = analyzer::name_holder(origin);
 }
 
 // Calls add(numbers, level, holder) for each holder of each peak. Each level is counted for itself:

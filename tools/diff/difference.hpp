@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
+#include "tools/base/lines.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -90,7 +91,7 @@ struct Difference {
   }
 };
 
-[[nodiscard]] std::string difference_text(const Difference& difference);
+[[nodiscard]] StyledText difference_text(const Difference& difference);
 [[nodiscard]] Json difference_json(const Difference& difference);
 
 }  // namespace gpumemtrace::tools

@@ -77,28 +77,31 @@ std::string missing_text(const char* input, const std::vector<std::string>& sent
   return text;
 }
 
-std::string headline(const Difference& difference) {
-  if (!difference.has_limit) return difference.is_incomplete() ? "INCOMPLETE\n" : "";
-  std::string text;
+StyledText headline(const Difference& difference) {
+  const StyledText incomplete("INCOMPLETE", Style::kDoubtful);
+  if (!difference.has_limit) return difference.is_incomplete() ? incomplete + "\n" : StyledText();
   if (!difference.regressions.empty()) {
-    text = format_text("FAILED: {} grew by more than is allowed\n",
-                       count_of(difference.regressions.size(), "number", "numbers"));
+    StyledText text = StyledText("FAILED", Style::kBad) +
+                      format_text(": {} grew by more than is allowed\n",
+                                  count_of(difference.regressions.size(), "number", "numbers"));
     for (const DifferenceRow& row : difference.regressions) text += row_text(row);
-  } else if (difference.is_incomplete()) {
-    text = "INCOMPLETE: nothing that was seen grew by more than is allowed\n";
-  } else {
-    text = "PASSED: nothing grew by more than is allowed\n";
+    return text;
   }
-  return text;
+  if (difference.is_incomplete()) {
+    return incomplete + ": nothing that was seen grew by more than is allowed\n";
+  }
+  return StyledText("PASSED", Style::kGood) + ": nothing grew by more than is allowed\n";
 }
 
 }  // namespace
 
-std::string difference_text(const Difference& difference) {
-  std::string text =
+StyledText difference_text(const Difference& difference) {
+  StyledText text =
       headline(difference) + difference.in_short + (difference.in_short.empty() ? "" : "\n") +
       missing_text("BASE", difference.base_missing) + missing_text("NEW", difference.next_missing);
-  for (const std::string& change : difference.changes) text += "Note: " + change + "\n";
+  for (const std::string& change : difference.changes) {
+    text += StyledText("Note", Style::kDoubtful) + ": " + change + "\n";
+  }
   text += findings_text("New findings", difference.new_findings);
   text += findings_text("Findings that are gone", difference.mended_findings);
   std::vector<std::string> unchanged;

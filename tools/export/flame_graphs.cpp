@@ -5,6 +5,7 @@
 
 #include "analyzer/base/json.hpp"
 #include "analyzer/base/printable.hpp"
+#include "tools/base/lines.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/job_text.hpp"
@@ -107,16 +108,13 @@ class Picture {
     const auto letters = static_cast<std::size_t>(width / kLetter);
     if (letters > 3) {
       boxes_ += format_text("<text x=\"{:.1f}\" y=\"{}\">{}</text>", x + 2, y + 12,
-                            xml(shortened(frame.name, letters)));
+                            xml(cut(frame.name, letters, "..")));
     }
     boxes_ += "</g>\n";
     for (const auto& [name, inside] : box.inside) {
       draw(name, inside, left_bytes, depth + 1);
       left_bytes += inside.bytes;
     }
-  }
-  static std::string shortened(const std::string& name, std::size_t letters) {
-    return name.size() <= letters ? name : name.substr(0, letters - 2) + "..";
   }
 
   std::string title_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "analyzer/text/names.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -40,7 +41,7 @@ NamedStack layers_of(const Cost& row) {
 
 NamedStack stack_of(const Cost& row, const Stacks& stacks, FrameKind frames) {
   if (frames == FrameKind::kLayers) return layers_of(row);
-  const NamedStack holder = {{name_holder(row.origin), {}, 0}};
+  const NamedStack holder = {{analyzer::name_holder(row.origin), {}, 0}};
   const auto stack = stacks.find(row.origin.stack.value_or(""));
   if (stack == stacks.end()) return holder;
   NamedStack named;

@@ -37,10 +37,10 @@ std::size_t LiveScreen::width() const { return static_cast<std::size_t>(std::max
 
 std::size_t LiveScreen::height() const { return static_cast<std::size_t>(std::max(1, LINES)); }
 
-void LiveScreen::draw(const std::vector<std::string>& lines) {
+void LiveScreen::draw(const Lines& lines) {
   erase();
   for (std::size_t i = 0; i < std::min(lines.size(), height()); ++i) {
-    mvaddnstr(static_cast<int>(i), 0, lines[i].c_str(), static_cast<int>(width()));
+    mvaddnstr(static_cast<int>(i), 0, lines[i].letters().c_str(), static_cast<int>(width()));
   }
   refresh();
 }

@@ -4,9 +4,8 @@
 
 #include <chrono>
 #include <cstddef>
-#include <string>
-#include <vector>
 
+#include "tools/base/lines.hpp"
 #include "tools/live/live_view.hpp"
 
 namespace gpumemtrace::tools {
@@ -23,7 +22,7 @@ class LiveScreen {
 
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::size_t height() const;
-  void draw(const std::vector<std::string>& lines);
+  void draw(const Lines& lines);
   // kEnd for q and for one of the signals; kNone after `time`, for a key without a meaning, and
   // when the terminal has another size.
   [[nodiscard]] LiveKey wait_for_key(std::chrono::milliseconds time);

@@ -6,6 +6,7 @@
 
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/rows/report.hpp"
+#include "analyzer/text/names.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
 #include "tools/report_view/job_text.hpp"
@@ -152,7 +153,7 @@ void add_holders(const std::vector<rows::BlockAt>& blocks, std::vector<LiveRow>&
     if (row == rows.end()) continue;
     if (row->has_framework) row->categories[category_name(block.category)] += block.bytes;
     const auto index = static_cast<std::size_t>(row - rows.begin());
-    lines[index][name_holder(block.origin)] += block.bytes;
+    lines[index][analyzer::name_holder(block.origin)] += block.bytes;
     if (block.layers) layers[index][*block.layers] += block.bytes;
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -27,12 +27,6 @@ constexpr std::size_t kLeastChartLines = 3;
 constexpr std::size_t kMostChartColumns = 120;
 constexpr const char* kPausedLoss = "paused";  // a row of losses[]
 
-std::string cut(std::string line, std::size_t width) {
-  constexpr std::string_view kRest = "...";
-  if (line.size() <= width) return line;
-  return line.substr(0, width - kRest.size()) + std::string(kRest);
-}
-
 // The number of `count` letters that stand for the part of the whole; all if it is larger.
 std::size_t part_of(std::size_t count, std::uint64_t part, std::uint64_t whole) {
   const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
@@ -93,8 +87,8 @@ std::string live_table_line(const std::vector<LiveColumn>& columns, const TextOf
   return line;
 }
 
-void add_holders(const std::string& title, const std::vector<NamedBytes>& holders,
-                 std::uint64_t whole, std::size_t width, std::vector<std::string>& lines) {
+void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders,
+                 std::uint64_t whole, std::size_t width, Lines& lines) {
   if (holders.empty() || whole == 0) return;
   lines.push_back(title);
   const auto add = [&](const std::string& name, std::uint64_t bytes) {
@@ -221,8 +215,7 @@ Json json_of(const std::map<std::string, std::uint64_t>& numbers) {
 namespace {
 
 // Those of the rows that fit, the chosen one marked where there are several.
-void add_table(const LiveState& state, std::size_t width, std::size_t chosen_row,
-               std::vector<std::string>& lines) {
+void add_table(const LiveState& state, std::size_t width, std::size_t chosen_row, Lines& lines) {
   const bool has_choice = state.rows.size() > 1;
   const std::vector<LiveColumn> columns =
       live_columns_for(has_choice ? std::max<std::size_t>(width, 2) - 2 : width);
@@ -244,32 +237,33 @@ void add_table(const LiveState& state, std::size_t width, std::size_t chosen_row
 
 }  // namespace
 
-std::vector<std::string> live_lines(const LiveState& state, std::size_t width, std::size_t height,
-                                    std::size_t chosen_row) {
-  std::vector<std::string> lines = {state_text(state)};
+Lines live_lines(const LiveState& state, std::size_t width, std::size_t height,
+                 std::size_t chosen_row) {
+  Lines lines = {state_text(state)};
   std::size_t chart_at = lines.size();
   if (state.rows.empty()) {
     lines.emplace_back("Nothing was allocated on a device yet.");
   } else {
     const LiveRow& chosen = state.rows.at(chosen_row);
     add_table(state, width, chosen_row, lines);
-    for (const std::string& sentence : state.peaks) lines.push_back(sentence);
+    lines.insert(lines.end(), state.peaks.begin(), state.peaks.end());
     chart_at = lines.size();
     const std::string where =
         format_text(" (process {}, {})", chosen.pid, chosen.device.value_or("-"));
-    add_holders("Categories" + where, categories_of(chosen), chosen.live_bytes, width, lines);
-    add_holders("Lines" + where, chosen.lines, chosen.live_bytes, width, lines);
-    add_holders("Layers" + where, chosen.layers, chosen.live_bytes, width, lines);
+    add_holders(heading("Categories") + where, categories_of(chosen), chosen.live_bytes, width,
+                lines);
+    add_holders(heading("Lines") + where, chosen.lines, chosen.live_bytes, width, lines);
+    add_holders(heading("Layers") + where, chosen.layers, chosen.live_bytes, width, lines);
   }
   const std::string remarks = losses_text(sum_losses(state, false));
-  if (!remarks.empty()) lines.push_back("Also counted: " + remarks);
+  if (!remarks.empty()) lines.emplace_back("Also counted: " + remarks);
   const std::size_t left = height - std::min(height, lines.size() + 1);
   if (!state.rows.empty() && left >= kLeastChartLines) {
     const auto chart = chart_of(state.rows.at(chosen_row), width, std::min(left, kMostChartLines));
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(chart_at), chart.begin(), chart.end());
   }
   if (lines.size() > height) lines.resize(height);
-  for (std::string& line : lines) line = cut(std::move(line), width);
+  for (StyledText& line : lines) line.cut(width);
   return lines;
 }
 

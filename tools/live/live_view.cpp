@@ -32,10 +32,9 @@ bool LiveView::press(LiveKey key) {
   return true;
 }
 
-std::vector<std::string> LiveView::lines(std::size_t width, std::size_t height,
-                                         std::chrono::nanoseconds next_look) const {
-  std::vector<std::string> lines =
-      live_lines(state_, width, height - std::min<std::size_t>(height, 1), chosen_row());
+Lines LiveView::lines(std::size_t width, std::size_t height,
+                      std::chrono::nanoseconds next_look) const {
+  Lines lines = live_lines(state_, width, height - std::min<std::size_t>(height, 1), chosen_row());
   std::string keys = "q ends this view";
   if (state_.rows.size() > 1) keys += ", arrows choose a row";
   const std::string time = duration_text(static_cast<std::uint64_t>(next_look.count()));

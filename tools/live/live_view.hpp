@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/base/lines.hpp"
 #include "tools/live/live_state.hpp"
 
 namespace gpumemtrace::tools {
@@ -25,8 +26,8 @@ class LiveView {
   [[nodiscard]] const LiveState& state() const { return state_; }
   [[nodiscard]] bool is_paused() const { return is_paused_; }
   // At most `height` lines, the last of which says what the keys do.
-  [[nodiscard]] std::vector<std::string> lines(std::size_t width, std::size_t height,
-                                               std::chrono::nanoseconds next_look) const;
+  [[nodiscard]] Lines lines(std::size_t width, std::size_t height,
+                            std::chrono::nanoseconds next_look) const;
 
  private:
   using Place = std::pair<std::string, std::optional<std::string>>;  // process and device

@@ -61,7 +61,7 @@ std::string report_page(const Json& report) {
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // The text for readers without script, previews and other programs.
   page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                      valid_utf8(escaped(summary_text(printable(rows)))),
+                      valid_utf8(escaped(summary_text(printable(rows)).letters())),
                       valid_utf8(plain_findings(report)));
   page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report, rows)) +
           "</script>\n";

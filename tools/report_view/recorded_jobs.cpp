@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "trace/reader.hpp"

@@ -14,6 +14,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/progress_line.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/printable_report.hpp"
 #include "tools/report_view/recorded_jobs.hpp"

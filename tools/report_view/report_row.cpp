@@ -3,23 +3,9 @@
 
 #include <algorithm>
 
-#include "analyzer/owners/owners.hpp"
-#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
-namespace {
-
-// "models/block.py" of "/home/me/project/models/block.py": enough to tell files apart on a line.
-std::string with_folder(const std::string& path) {
-  const std::size_t name = path.rfind('/');
-  if (name == std::string::npos || name == 0) return path;
-  const std::size_t folder = path.rfind('/', name - 1);
-  return folder == std::string::npos ? path : path.substr(folder + 1);
-}
-
-}  // namespace
-
 std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
   const auto value = row.find(key);
   if (value == row.end() || !value->is_number()) return std::nullopt;
@@ -46,10 +32,6 @@ std::string text_or(const Json& row, const char* key, std::string_view otherwise
 
 std::string valid_utf8(const std::string& text) {
   return Json::parse(std::string_view(Json(text).dump())).text();
-}
-
-std::string count_of(std::uint64_t count, std::string_view one, std::string_view many) {
-  return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }
 
 std::string program_name(const analyzer::rows::Process& process) {
@@ -83,26 +65,6 @@ std::string process_name(const analyzer::rows::Report& report, const std::string
     return name;
   }
   return "process " + process_id;
-}
-
-std::string name_holder(const analyzer::rows::Origin& origin) {
-  if (!origin.site) return origin.owner.value_or("owner not known");
-  const analyzer::rows::Site& site = *origin.site;
-  std::string location;
-  if (site.file) {
-    const std::string name = with_folder(*site.file);
-    location = site.line ? format_text("{}:{}", name, *site.line) : name;
-  } else if (site.module) {
-    location = *site.module;
-  }
-  const auto& function = site.function ? site.function : site.api;
-  if (function) {
-    const std::string name = analyzer::short_function_name(*function);
-    location = location.empty() ? name : format_text("{} in {}", location, name);
-  }
-  if (site.node && site.node != function) location += format_text(", backward of {}", *site.node);
-  if (location.empty()) return origin.owner.value_or("owner not known");
-  return origin.owner ? format_text("{} at {}", *origin.owner, location) : location;
 }
 
 }  // namespace gpumemtrace::tools

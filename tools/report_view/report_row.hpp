@@ -30,14 +30,6 @@ template <class Value>
 // Names of a traced program need not be UTF-8; other bytes become U+FFFD.
 [[nodiscard]] std::string valid_utf8(const std::string& text);
 
-// "1 copy", "1,440 copies".
-[[nodiscard]] std::string count_of(std::uint64_t count, std::string_view one,
-                                   std::string_view many);
-
-// "pytorch", "pytorch at train.py:12 in step", "libfastops.so": the known parts of an origin. Work
-// of a backward pass: "pytorch at train.py:30 in main, backward of AddmmBackward0".
-[[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
-
 // "train.py" of `python3 -u train.py`, "torch.distributed.run" of `python3 -m ...`, "bench" of
 // `/home/me/bench --fast`.
 [[nodiscard]] std::string program_name(const analyzer::rows::Process& process);

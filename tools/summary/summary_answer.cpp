@@ -26,6 +26,7 @@ using analyzer::Rule;
 using analyzer::Severity;
 
 constexpr std::size_t kMostFacts = 3;
+constexpr std::size_t kLabelWidth = 8;
 // Reserved memory in pieces too small is a fact if it is this share of the peak.
 constexpr std::uint64_t kUnusableShare = 20;
 // A leak that is smaller than this, and than this part of the peak, is none of the largest facts.
@@ -36,6 +37,7 @@ struct Fact {
   std::string label;
   std::string amount;
   std::string text;
+  Style style = Style::kPlain;  // of the label
 };
 
 std::string end_text(const Report& report) {
@@ -181,7 +183,8 @@ std::optional<Fact> oom_fact(const Report& report) {
     if (worst == nullptr || row.requested_bytes > worst->requested_bytes) worst = &row;
   }
   if (worst == nullptr) return std::nullopt;
-  Fact fact{"FAILED", size_text(worst->requested_bytes), name_in_job(report, worst->process)};
+  Fact fact{"FAILED", size_text(worst->requested_bytes), name_in_job(report, worst->process),
+            Style::kBad};
   append(fact.text, (worst->origin.site ? "asked at " + name_line(worst->origin) : "asked") +
                         at_step(worst->step));
   if (worst->verdict == rows::OomVerdict::kFragmented) {
@@ -198,7 +201,7 @@ std::optional<Fact> growth_fact(const Report& report) {
   }
   if (most == nullptr) return std::nullopt;
   Fact fact{"GROWTH", size_text(most->bytes.value_or(0)),
-            name_in_job(report, most->process.value_or(""))};
+            name_in_job(report, most->process.value_or("")), Style::kDoubtful};
   if (const double* const by_step = most->evidence.find<double>("bytes_per_step")) {
     const bool* const by_repetition = most->evidence.find<bool>("by_repetition");
     fact.amount = size_text(static_cast<std::uint64_t>(*by_step)) +
@@ -221,7 +224,8 @@ std::optional<Fact> unusable_fact(const Report& report) {
   if (worst == nullptr || bytes == 0 || *worst->unusable_bytes < bytes / kUnusableShare) {
     return std::nullopt;
   }
-  Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_in_job(report, worst->process)};
+  Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_in_job(report, worst->process),
+            Style::kDoubtful};
   append(fact.text, worst->level == Level::kFramework
                         ? "reserved by PyTorch, free in pieces beside live blocks"
                         : "reserved by a pool, free in pieces");
@@ -240,7 +244,7 @@ std::optional<Fact> leak_fact(const Report& report) {
   }
   if (largest == nullptr) return std::nullopt;
   if (bytes < std::min(kSmallLeak, peak_bytes(report) / kLeakShare)) return std::nullopt;
-  Fact fact{"LEAKED", size_text(bytes), name_in_job(report, largest->process)};
+  Fact fact{"LEAKED", size_text(bytes), name_in_job(report, largest->process), Style::kBad};
   append(fact.text,
          format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),
                      name_line(largest->origin)));
@@ -428,8 +432,9 @@ Blocks fact_blocks(const Report& report, std::size_t width) {
   for (const Fact& fact : facts) amount_width = std::max(amount_width, fact.amount.size());
   Blocks blocks;
   for (const Fact& fact : facts) {
-    const std::string head =
-        format_text("  {:<8}  {:<{}}  ", fact.label, fact.amount, amount_width);
+    const std::string gap(kLabelWidth - fact.label.size(), ' ');
+    const StyledText head = "  " + StyledText(fact.label, fact.style) + gap +
+                            format_text("  {:<{}}  ", fact.amount, amount_width);
     blocks.push_back({wrapped(head, fact.text, width), rank::kFact});
   }
   if (blocks.empty()) {
@@ -444,8 +449,9 @@ Blocks fact_blocks(const Report& report, std::size_t width) {
 }  // namespace
 
 Blocks answer_section(const Report& report, const SummaryDetail& detail) {
-  Blocks blocks = {{wrapped("Verdict: ", verdict_text(report), detail.width), rank::kAnswer},
-                   {wrapped("  ", job_text(report), detail.width), rank::kAnswer}};
+  Blocks blocks = {
+      {wrapped(heading("Verdict: "), verdict_text(report), detail.width), rank::kAnswer},
+      {wrapped("  ", job_text(report), detail.width), rank::kAnswer}};
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
     blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/rules/oom_breakdown.hpp"
+#include "analyzer/text/names.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
@@ -188,7 +189,7 @@ Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
   }
   const bool has_ranks = report.processes.front().rank.has_value();
   return {
-      {wrapped(has_ranks ? "Ranks     " : "Processes ",
+      {wrapped(heading(has_ranks ? "Ranks     " : "Processes "),
                format_text("{} at their peaks: {}",
                            level == Level::kFramework ? "PyTorch allocated" : "the driver gave out",
                            joined(parts, "; ")),
@@ -208,7 +209,8 @@ Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail) 
   if (failures.empty()) return {};
   std::ranges::stable_sort(failures, std::ranges::greater(), &rows::Oom::requested_bytes);
   Blocks blocks = {
-      {{format_text("No room   {}{}", count_of(count, "request failed", "requests failed"),
+      {{heading("No room   ") +
+        format_text("{}{}", count_of(count, "request failed", "requests failed"),
                     recovered == 0       ? std::string()
                     : recovered == count ? std::string(", PyTorch recovered each time")
                                          : format_text(", {} of them recovered", recovered))},
@@ -238,7 +240,7 @@ Blocks leak_section(const Report& report, const SummaryDetail& detail) {
   const rows::Leaks& leaks = report.leaks;
   const std::vector<std::string> held = held_at_end(leaks);
   if (leaks.state != rows::LeakState::kChecked) {
-    return {{wrapped("Leaks     ",
+    return {{wrapped(heading("Leaks     "),
                      "not checked, because not every process ended by exit" +
                          (held.empty() ? std::string() : "; live then: " + joined(held)),
                      detail.width),
@@ -269,12 +271,12 @@ Blocks leak_section(const Report& report, const SummaryDetail& detail) {
   if (!held.empty()) text += "; besides: " + joined(held);
   const bool has_lost = !lost.empty() || handles != 0;
   Blocks blocks = {
-      {wrapped("Leaks     ", text, detail.width), has_lost ? rank::kLeak : rank::kNoLeak}};
+      {wrapped(heading("Leaks     "), text, detail.width), has_lost ? rank::kLeak : rank::kNoLeak}};
   int row_rank = rank::kLeak;
   for (const rows::ExitLeak* const leak : lost) {
     const rows::ExitLeak& row = *leak;
     std::string place =
-        format_text("{}, {} of {} memory", name_holder(row.origin),
+        format_text("{}, {} of {} memory", analyzer::name_holder(row.origin),
                     count_of(row.count, "allocation", "allocations"), name_of(row.kind));
     append(place, name_in_job(report, row.process));
     blocks.push_back({wrapped(format_text("  {:>10}  ", size_text(row.bytes)), place, detail.width),
@@ -303,12 +305,13 @@ Blocks transfer_section(const Report& report, const SummaryDetail& detail) {
     kind->second.bandwidth_bytes_per_s.reset();  // no sum
     kind->second.link_share.reset();
   }
-  if (count == 0) return {{{"Copies    none"}, rank::kNote}};
+  if (count == 0) return {{{heading("Copies    ") + "none"}, rank::kNote}};
   std::vector<const rows::Copies*> largest;
   for (const auto& [key, row] : kinds) largest.push_back(&row);
   std::ranges::stable_sort(largest, std::ranges::greater(), &rows::Copies::bytes);
-  Blocks blocks = {{{format_text("Copies    {} in {}, {} in them", size_text(bytes),
-                                 count_of(count, "call", "calls"), duration_text(host_time_ns))},
+  Blocks blocks = {{{heading("Copies    ") + format_text("{} in {}, {} in them", size_text(bytes),
+                                                         count_of(count, "call", "calls"),
+                                                         duration_text(host_time_ns))},
                     bytes < kLittleCopied ? rank::kNote : rank::kCopies}};
   int row_rank = rank::kCopyKind;
   for (const rows::Copies* const row : largest) {
@@ -332,10 +335,10 @@ Blocks trace_section(const Report& report, const SummaryDetail& detail) {
   }
   const bool is_whole = is_complete(report);
   blocks.push_back(
-      {{is_whole
-            ? format_text("Trace     complete: {}, none lost", count_of(events, "event", "events"))
-            : format_text("Trace     INCOMPLETE: {}, {} dropped; numbers may be too low",
-                          count_of(events, "event", "events"), format_count(dropped))},
+      {{heading("Trace     ") +
+        (is_whole ? format_text("complete: {}, none lost", count_of(events, "event", "events"))
+                  : format_text("INCOMPLETE: {}, {} dropped; numbers may be too low",
+                                count_of(events, "event", "events"), format_count(dropped)))},
        is_whole ? rank::kTrace : rank::kMissingEvents});
   if (const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report)) {
     add(format_text("Before {} only sums are left (--max-trace-bytes); not looked for there: {}.",

@@ -89,7 +89,8 @@ Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bo
     const int more = static_cast<int>(i) * rank::kNextFinding;
     const auto rank_of = [&](int first) { return is_shown ? first + more : kGoesFirst; };
     const int title_rank = rank_of(are_hints ? rank::kHint : rank::kFinding);
-    if (i == 0) blocks.push_back({{are_hints ? "Worth knowing" : "What to do"}, title_rank});
+    if (i == 0)
+      blocks.push_back({{heading(are_hints ? "Worth knowing" : "What to do")}, title_rank});
     const std::string head = are_hints ? "  - " : format_text("  {}. ", i + 1);
     blocks.push_back({wrapped(head, finding.title + who(report, faults[i]), detail.width),
                       title_rank, are_hints ? "hint" : "finding"});

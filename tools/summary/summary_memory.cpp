@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/text/names.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
@@ -37,6 +38,13 @@ std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
              : format_text("{}, {} after", text, duration_text(*row.sample_time_ns - *row.time_ns));
 }
 
+// A title in lines, of which the first begins with the heading.
+Lines titled(std::string_view begin, const std::string& title, std::size_t width) {
+  Lines lines = wrapped("", title, width);
+  lines.front().take_styles(heading(begin));
+  return lines;
+}
+
 Lines card_lines(const Report& report, const CardState& card, std::size_t width) {
   std::string title = format_text("Card {}", card.device);
   if (!card.process.empty() && report.processes.size() > 1) {
@@ -51,7 +59,7 @@ Lines card_lines(const Report& report, const CardState& card, std::size_t width)
                                   : format_text(" by the process's calls ({})",
                                                 sample_text(*card.composition, card.bytes));
   }
-  Lines lines = wrapped("", title, width);
+  Lines lines = titled("Card", title, width);
   std::vector<std::string> parts;
   std::uint64_t rest = 0;
   for (const NamedPart& part : card.parts) {
@@ -189,7 +197,7 @@ Blocks holder_blocks(const rows::Peak& peak, std::size_t width) {
     const std::string head =
         format_text("  {:>10} {}  ", size_text(holder.bytes), share_text(holder.bytes, peak.bytes));
     blocks.push_back({wrapped(head,
-                              format_text("{}, {}", name_holder(holder.origin),
+                              format_text("{}, {}", analyzer::name_holder(holder.origin),
                                           count_of(holder.count, "allocation", "allocations")),
                               width),
                       rank_of_row(blocks.size()), "holder"});
@@ -222,7 +230,7 @@ Blocks peak_blocks(const Report& report, const rows::Peak& peak, const SummaryDe
                                   peak.is_exact ? "" : "about ", size_text(peak.bytes));
   if (peak.time_ns) title += ", " + duration_text(*peak.time_ns);
   append(title, name_in_job(report, peak.process));
-  Blocks blocks = {{wrapped("", title, detail.width), rank::kOfPeak}};
+  Blocks blocks = {{titled(title_of(peak.level), title, detail.width), rank::kOfPeak}};
   if (peak.level == Level::kFramework && peak.categories) {
     append(blocks, category_blocks(report, peak, detail));
     blocks.push_back({line_lines(peak, detail.width), rank::kByLine});
@@ -297,8 +305,10 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
   if (const std::optional<CardState> card = card_state(report, device.id)) {
     blocks.push_back({card_lines(report, *card, detail.width), rank::kCard});
     if (const std::optional<rows::Peak> held = held_at_failure(report, *card)) {
-      const std::string title = "PyTorch allocated when memory ran out: " + size_text(held->bytes);
-      blocks.push_back({wrapped("", title, detail.width), rank::kOfPeak});
+      const std::string_view what = title_of(Level::kFramework);
+      const std::string title =
+          format_text("{} when memory ran out: {}", what, size_text(held->bytes));
+      blocks.push_back({titled(what, title, detail.width), rank::kOfPeak});
       append(blocks, category_blocks(report, *held, detail));
       blocks.push_back({line_lines(*held, detail.width), rank::kByLine});
       return blocks;
@@ -315,8 +325,8 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
 std::string content_of(const Blocks& blocks) {
   std::string text;
   for (const Block& block : blocks) {
-    for (const std::string& line : block.lines) {
-      if (line.starts_with(' ')) text += line + '\n';
+    for (const StyledText& line : block.lines) {
+      if (line.letters().starts_with(' ')) text += line.letters() + '\n';
     }
   }
   return text;
@@ -339,8 +349,8 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     if (std::ranges::all_of(more, [](const Block& block) { return block.lines.empty(); })) continue;
     const auto [first, is_new] = shown.try_emplace(content_of(more), device->id);
     if (!is_new && !detail.is_full) {
-      more = {
-          {{format_text("Card {} at its peak: as {}", device->id, first->second)}, rank::kCard}};
+      more = {{{heading("Card") + format_text(" {} at its peak: as {}", device->id, first->second)},
+               rank::kCard}};
     }
     const std::size_t number = shown.size() - 1;
     for (Block& block : more) {

@@ -43,7 +43,7 @@ Lines symbol_lines(const Report& report, const SummaryDetail& detail) {
   modules.resize(std::min(modules.size(), kMostModules));
   const std::string input = detail.inputs.empty() ? "TRACE" : std::string(detail.inputs);
   return wrapped(
-      "Symbols   ",
+      heading("Symbols   "),
       format_text("no function or line of {} is known here: build it with -g and give its "
                   "folder with --symbols, or run `gpumemtrace symbolize {} -o FILE` on "
                   "the machine of the run and give --symbols FILE",
@@ -72,7 +72,7 @@ Lines xla_lines(const Report& report, const SummaryDetail& detail) {
     const double share =
         static_cast<double>(taken->bytes) / static_cast<double>(*device->total_bytes);
     if (share < kLeastPreallocated) continue;
-    return wrapped("JAX       ",
+    return wrapped(heading("JAX       "),
                    format_text("XLA preallocated {}, {:.0f} % of the card, whatever the program "
                                "needs; XLA_PYTHON_CLIENT_PREALLOCATE=false lets it grow instead, "
                                "XLA_PYTHON_CLIENT_MEM_FRACTION sets the share",

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
+#include "analyzer/text/names.hpp"
+#include "tools/base/lines.hpp"
 #include "tools/base/named_bytes.hpp"
 
 namespace gpumemtrace::tools {
 
-using Lines = std::vector<std::string>;
+using analyzer::name_line;
 using analyzer::rows::Report;
 
 // A part of a peak below one of so many is not worth a line.
@@ -90,8 +92,6 @@ void append(std::string& text, const std::string& more);
 
 // process_name(), or an empty text in a job of one process.
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
-// "train.py:88 (evaluate)", else the owner.
-[[nodiscard]] std::string name_line(const analyzer::rows::Origin& origin);
 
 // " 34 %".
 [[nodiscard]] std::string share_text(std::uint64_t bytes, std::uint64_t total);
@@ -99,16 +99,5 @@ void append(std::string& text, const std::string& more);
 // "train.py:88 (evaluate) 12.0 MiB"; without the function if only that has room.
 [[nodiscard]] std::string named_amount(const std::string& name, const std::string& amount,
                                        std::size_t width);
-
-inline constexpr std::size_t kAllLines = SIZE_MAX;
-
-// Words in lines of at most `width`, the first behind `head` and the others behind as many spaces,
-// or behind a few if that leaves no room.
-[[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width);
-// The same for parts, which are not broken if a line has room for them, with `separator` between.
-// The number of parts that do not fit in `most_lines` stands at the end.
-[[nodiscard]] Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
-                                  std::string_view separator, std::size_t width,
-                                  std::size_t most_lines = kAllLines);
 
 }  // namespace gpumemtrace::tools

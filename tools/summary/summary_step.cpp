@@ -62,7 +62,7 @@ Lines head_lines(const rows::Report& report, const StepMoment& now, std::size_t 
 
 Lines fact_lines(const StepMoment& now, const std::optional<StepMoment>& before,
                  std::size_t width) {
-  const auto fact = [&](std::string_view label, const auto& text_of) {
+  const auto fact = [&](const char* label, const auto& text_of) {
     const std::string value = text_of(now);
     return wrapped(label, before ? beside(value, text_of(*before), before->step.index) : value,
                    width);
@@ -181,7 +181,7 @@ std::string step_text(const rows::Report& report, const StepMoment& now,
   append(lines, holder_rows(now, width));
   if (before) append(lines, difference_rows(now, *before, width));
   std::string text;
-  for (const std::string& line : lines) text += line + "\n";
+  for (const StyledText& line : lines) text += line.letters() + "\n";
   return text;
 }
 

@@ -8,6 +8,7 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/shell_words.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_sections.hpp"
@@ -94,15 +95,15 @@ Blocks next_section(const Report& report, const SummaryDetail& detail) {
                                              detail.inputs.empty() ? names_of_traces(report)
                                                                    : std::string(detail.inputs))
                                : format_text("record again with {}, which opens the pool", setting);
-  return {{wrapped("Next      ", text, detail.width), rank::kNext}};
+  return {{wrapped(heading("Next      "), text, detail.width), rank::kNext}};
 }
 
-std::string summary_text(const Report& report, const SummaryRequest& request) {
+StyledText summary_text(const Report& report, const SummaryRequest& request) {
   const SummaryDetail detail{request.width, request.is_full, request.inputs};
   Blocks blocks;
   for (const auto section : kSections) append(blocks, section(report, detail));
-  std::string text;
-  for (const std::string& line : fitting_lines(blocks, request)) text += line + "\n";
+  StyledText text;
+  for (const StyledText& line : fitting_lines(blocks, request)) text += line + "\n";
   return text;
 }
 

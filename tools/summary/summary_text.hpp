@@ -26,7 +26,7 @@ struct SummaryRequest {
 
 // A pure function of its arguments: the answer first, then its evidence, then the next steps. If
 // there is no room, whole sentences and rows are left out, the least important first.
-[[nodiscard]] std::string summary_text(const analyzer::rows::Report& report,
-                                       const SummaryRequest& request = {});
+[[nodiscard]] StyledText summary_text(const analyzer::rows::Report& report,
+                                      const SummaryRequest& request = {});
 
 }  // namespace gpumemtrace::tools

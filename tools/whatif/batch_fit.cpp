@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -76,7 +77,8 @@ void read_sites(const rows::Report& report, const rows::Peak& peak, FitRun& run)
     const bool is_wanted = block.at == rows::BlocksAt::kPeak &&
                            block.level == analyzer::Level::kFramework && is_of(block, peak);
     if (!is_wanted) continue;
-    SiteBytes& site = run.sites[{name_holder(block.origin), std::string(name_of(block.category))}];
+    SiteBytes& site =
+        run.sites[{analyzer::name_holder(block.origin), std::string(name_of(block.category))}];
     site.bytes += block.bytes;
     ++site.count;
     sum += block.bytes;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/text/names.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
@@ -35,24 +36,10 @@ constexpr std::size_t kMostLines = 5;  // of all causes
 constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
 
 // Words in lines of the page's width, the later ones indented.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string out;
-  std::size_t column = 0;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    if (column != 0 && column + 1 + end - at > kWidth) {
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column != 0) {
-      out += ' ';
-      ++column;
-    }
-    out.append(text, at, end - at);
-    column += end - at;
-    at = end + 1;
-  }
-  return out + "\n";
+StyledText paragraph(const StyledText& head, const std::string& text, std::size_t indent) {
+  StyledText lines;
+  for (const StyledText& line : wrapped(head, text, kWidth, indent)) lines += line + "\n";
+  return lines;
 }
 
 std::string peak_of(const WhatIfRow& row) {
@@ -192,7 +179,7 @@ std::string proof_text(const WhatIf& device) {
          "stream, or rules of another version can be why.";
 }
 
-std::string notes_of(const WhatIf& device) {
+StyledText notes_of(const WhatIf& device) {
   std::map<std::string, std::string> by_note;
   std::vector<std::string> order;
   const auto add = [&](const analyzer::rows::OptionalText& note, const std::string& policy) {
@@ -205,10 +192,11 @@ std::string notes_of(const WhatIf& device) {
     add(row.warning, row.policy);
     add(row.reason, row.policy);
   }
-  std::string text;
+  StyledText text;
   for (const std::string& note : order) {
     const bool is_common = by_note[note].find("; ") != std::string::npos;
-    text += wrapped("  " + (is_common ? "Note" : by_note[note]) + ": " + note + ".", 4);
+    text += paragraph(is_common ? StyledText("Note", Style::kDoubtful) : StyledText(by_note[note]),
+                      ": " + note + ".", 4);
   }
   return text;
 }
@@ -229,20 +217,21 @@ const WhatIfRow* best_row(const WhatIf& device) {
 }
 
 // The peak under PyTorch's default settings, if they spare calls.
-std::string pool_text(const WhatIf& device) {
+StyledText pool_text(const WhatIf& device) {
   const std::uint64_t calls = device.rows.front().segment_calls.value_or(0);
   for (const WhatIfRow& row : device.rows) {
     if (row.options != "" || !row.reserved_peak_bytes || *row.segment_calls >= calls) continue;
-    return wrapped("With a pool of this kind (" + row.policy + ") it would have been " +
-                       size_text(*row.reserved_peak_bytes) +
-                       ", and calls of the driver: " + format_count(*row.segment_calls) +
-                       " instead of " + format_count(calls) + ".",
-                   2);
+    return paragraph("",
+                     "With a pool of this kind (" + row.policy + ") it would have been " +
+                         size_text(*row.reserved_peak_bytes) +
+                         ", and calls of the driver: " + format_count(*row.segment_calls) +
+                         " instead of " + format_count(calls) + ".",
+                     2);
   }
   return {};
 }
 
-std::string advice_text(const WhatIf& device) {
+StyledText advice_text(const WhatIf& device) {
   if (is_without_torch(device)) return pool_text(device);
   const WhatIfRow& recorded = device.rows.front();
   const WhatIfRow* const best = best_row(device);
@@ -251,18 +240,19 @@ std::string advice_text(const WhatIf& device) {
                ? "No setting that was tried meets every request on this card.\n"
                : "No setting that was tried needs less than the recorded one.\n";
   }
-  return "Least: PYTORCH_CUDA_ALLOC_CONF=" + *best->options + "\n";
+  return heading("Least") + ": PYTORCH_CUDA_ALLOC_CONF=" + *best->options + "\n";
 }
 
 // A run that was refused a request says nothing of what it would have asked for next.
-std::string refusal_text(const WhatIf& device) {
+StyledText refusal_text(const WhatIf& device) {
   const std::uint64_t refused = device.rows.front().raised.value_or(0);
   if (refused == 0) return {};
-  return wrapped("The recorded run was refused " + format_count(refused) +
-                     (refused == 1 ? " request" : " requests") +
-                     ". Where it says `yes` these are met; what the job would have asked for "
-                     "then is not known, nor whether it would have finished.",
-                 2);
+  return paragraph("",
+                   "The recorded run was refused " + format_count(refused) +
+                       (refused == 1 ? " request" : " requests") +
+                       ". Where it says `yes` these are met; what the job would have asked for "
+                       "then is not known, nor whether it would have finished.",
+                   2);
 }
 
 std::string ideal_text(const WhatIf& device) {
@@ -308,7 +298,7 @@ std::string unusable_text(const WhatIf& device) {
     for (const WhatIfLine& line : *row.lines) {
       if (!shown.contains(&line)) continue;
       text += format_text("              {:>10}  {}\n", size_text(line.bytes),
-                          short_site(name_holder(line.origin), kPlaceWidth));
+                          short_site(analyzer::name_holder(line.origin), kPlaceWidth));
     }
   }
   if (text.empty()) return text;
@@ -341,7 +331,7 @@ bool is_of_jax(const Report& report, const WhatIf& device) {
   return pytorchs < bytes_of_jax(report, device) / kTrifle;
 }
 
-std::string text_of_jax(const Report& report, const WhatIf& device) {
+StyledText text_of_jax(const Report& report, const WhatIf& device) {
   std::string text = "JAX has " + size_text(bytes_of_jax(report, device)) +
                      " here, which XLA's allocator deals out: settings of PyTorch's allocator do "
                      "not apply to it, and nothing was replayed.";
@@ -351,20 +341,20 @@ std::string text_of_jax(const Report& report, const WhatIf& device) {
     text += " The trace does not show what lies in " + usage.opaque_pool->name +
             "; record again with " + usage.opaque_pool->setting + " to see it.";
   }
-  return wrapped(text, 2);
+  return paragraph("", text, 2);
 }
 
 std::string name_of(const WhatIf& device) {
   return device.process + " on " + device.device.value_or("an unknown device");
 }
 
-std::string device_text(const Report& report, const WhatIf& device) {
+StyledText device_text(const Report& report, const WhatIf& device) {
   if (is_of_jax(report, device)) {
     return "XLA's allocator in " + name_of(device) + "\n" + text_of_jax(report, device);
   }
-  std::string text =
+  StyledText text =
       (is_without_torch(device) ? "The driver's allocations in " : "PyTorch's allocator in ") +
-      name_of(device) + "\n" + wrapped(proof_text(device), 2) + "\n" +
+      name_of(device) + "\n" + paragraph("", proof_text(device), 2) + "\n" +
       format_text("{:<{}}", "setting", kSettingWidth) +
       table_line("reserved", "change", "try", "calls", "here", "card", "basis") +
       settings_text(device);
@@ -379,7 +369,7 @@ std::string short_site(const std::string& name, std::size_t width) {
   const std::size_t place = name.find(kBeforePlace);
   const std::string site =
       place == std::string::npos ? name : name.substr(place + kBeforePlace.size());
-  return site.size() > width ? site.substr(0, width - 3) + "..." : site;
+  return cut(site, width);
 }
 
 std::string card_text(std::uint64_t capacity_bytes) {
@@ -387,12 +377,12 @@ std::string card_text(std::uint64_t capacity_bytes) {
                                            : size_text(capacity_bytes);
 }
 
-std::string what_if_text(const Report& report) {
-  std::string text;
+StyledText what_if_text(const Report& report) {
+  StyledText text;
   bool has_table = false;
   for (const WhatIf& device : *report.what_if) {
     if (device.rows.empty()) continue;
-    text += (text.empty() ? "" : "\n") + device_text(report, device);
+    text += (text.letters().empty() ? "" : "\n") + device_text(report, device);
     has_table = has_table || !is_of_jax(report, device);
   }
   if (!has_table) return text;

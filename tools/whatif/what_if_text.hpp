@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analyzer/rows/report.hpp"
+#include "tools/base/lines.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -14,7 +15,7 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::string short_site(const std::string& name, std::size_t width);
 
 // One table for each process and device, 80 columns wide. `report.what_if` is there.
-[[nodiscard]] std::string what_if_text(const analyzer::rows::Report& report);
+[[nodiscard]] StyledText what_if_text(const analyzer::rows::Report& report);
 
 // "80 GB", "40.0 GiB": as cards are sold where that is a whole number.
 [[nodiscard]] std::string card_text(std::uint64_t capacity_bytes);

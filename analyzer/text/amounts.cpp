@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/base/amounts.hpp"
+#include "analyzer/text/amounts.hpp"
 
 #include <array>
 #include <cstddef>
@@ -39,6 +39,19 @@ std::string duration_text(std::uint64_t duration_ns) {
   if (duration_ns < 120'000'000'000) return with_unit(value / 1e9, 2, "s");
   if (duration_ns < 7'200'000'000'000) return with_unit(value / 60e9, 1, "min");
   return with_unit(value / 3600e9, 1, "h");
+}
+
+std::string format_count(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t position = text.size(); position > 3;) {
+    position -= 3;
+    text.insert(position, 1, ',');
+  }
+  return text;
+}
+
+std::string count_of(std::uint64_t count, std::string_view one, std::string_view many) {
+  return format_count(count) + ' ' + std::string(count == 1 ? one : many);
 }
 
 }  // namespace gpumemtrace::analyzer
