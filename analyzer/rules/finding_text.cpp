@@ -42,8 +42,4 @@ std::string fingerprint_of(const rows::Finding& finding) {
   return digits;
 }
 
-std::string count_text(std::uint64_t count, std::string_view one, std::string_view many) {
-  return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
-}
-
 }  // namespace gpumemtrace::analyzer

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of findings that rules share: their origin, their keys, and words.
+// The parts of findings that rules share: their origin and their keys.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/text/amounts.hpp"
@@ -32,9 +31,5 @@ template <class Row>
 // A fingerprint that the same fault has in every run: from rule, owner, function and file's base
 // name. Line numbers, addresses and sizes are not in it.
 [[nodiscard]] std::string fingerprint_of(const rows::Finding& finding);
-
-// "1 copy", "3 copies".
-[[nodiscard]] std::string count_text(std::uint64_t count, std::string_view one,
-                                     std::string_view many);
 
 }  // namespace gpumemtrace::analyzer

@@ -60,7 +60,7 @@ std::string name_of_site(const rows::ChurningSite& row) {
 std::string name_of_sites(const Cause& cause) {
   const std::string first = name_of_site(*cause.sites.front());
   if (cause.sites.size() == 1) return first;
-  return first + " and " + count_text(cause.sites.size() - 1, "other line", "other lines");
+  return first + " and " + count_of(cause.sites.size() - 1, "other line", "other lines");
 }
 
 // " The lines: a.cu:3 (f), 400 times, 1.8 MiB each; a.cu:4 (f), 400 times, 2.6 MiB each."
@@ -71,11 +71,11 @@ std::string lines_text(const Cause& cause) {
   for (std::size_t i = 0; i < cause.sites.size() && i < kMaxLines; ++i) {
     const rows::ChurningSite& row = *cause.sites[i];
     text += (i == 0 ? " The lines: " : "; ") + name_of_site(row) + ", " +
-            count_text(row.allocations, "time", "times") + ", " +
+            count_of(row.allocations, "time", "times") + ", " +
             size_text(row.allocated_bytes / row.allocations) + " each";
   }
   if (cause.sites.size() <= kMaxLines) return text + '.';
-  return text + "; and " + count_text(cause.sites.size() - kMaxLines, "other line", "other lines") +
+  return text + "; and " + count_of(cause.sites.size() - kMaxLines, "other line", "other lines") +
          '.';
 }
 
@@ -103,7 +103,7 @@ rows::Finding finding_of(const Cause& cause) {
   finding.saves = {std::nullopt, row.time_in_calls_ns, rows::SavesBasis::kArithmetic};
   add_evidence(cause, finding.evidence);
   const std::string freed = location_text(row.freed_at);
-  const std::string often = count_text(row.allocations, "time", "times");
+  const std::string often = count_of(row.allocations, "time", "times");
   const std::string after_warmup =
       ", " + std::to_string(row.allocations_after_warmup) + " of them after the warm-up";
   const std::string cost =

@@ -43,7 +43,7 @@ rows::Finding finding_of(const Pile& pile) {
   finding.saves = {saved, std::nullopt, rows::SavesBasis::kArithmetic};
   finding.evidence.add("communicators", pile.count);
   finding.evidence.add("bytes_of_each", each);
-  finding.title = count_text(pile.count, "NCCL communicator", "NCCL communicators") + " made at " +
+  finding.title = count_of(pile.count, "NCCL communicator", "NCCL communicators") + " made at " +
                   site_text(pile.first->made_at) + " hold " + size_text(pile.bytes);
   finding.detail = "Each communicator has buffers of its own, " + size_text(each) +
                    " on average, until it is destroyed. None of these had been when they held "

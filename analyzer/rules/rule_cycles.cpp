@@ -21,9 +21,9 @@ rows::Finding finding_of(const rows::CollectedSite& row) {
   finding.evidence.add("largest_collection_bytes", row.largest_bytes);
   finding.title = largest + " from " + where + " waited for Python's cycle collector";
   finding.detail = "Python's cycle collector freed " +
-                   count_text(row.count, "allocation", "allocations") + " (" +
-                   size_text(row.bytes) + ") of " + where + ", in at least " +
-                   std::to_string(row.collections) + " runs, " + largest +
+                   count_of(row.count, "allocation", "allocations") + " (" + size_text(row.bytes) +
+                   ") of " + where + ", in at least " + std::to_string(row.collections) +
+                   " runs, " + largest +
                    " at once. Nobody could reach that memory any more; it stayed until the "
                    "collector ran.";
   finding.fix =

@@ -256,7 +256,7 @@ rows::Finding idle_finding(const IdleContexts& idle) {
   finding.evidence.add("processes", idle.processes.size());
   finding.evidence.add("largest_bytes", idle.largest_bytes);
   finding.evidence.add("most_allocated_bytes", idle.most_allocated);
-  const std::string many = count_text(idle.processes.size(), "process", "processes");
+  const std::string many = count_of(idle.processes.size(), "process", "processes");
   const bool is_one = idle.processes.size() == 1;
   const std::string place =
       finding.origin.site ? site_text(finding.origin.site) : std::string("a place not known");

@@ -18,7 +18,7 @@ rows::Finding finding_of(const rows::KeptGradients& row) {
   finding.evidence.add("phase", row.phase);
   finding.title = size_text(row.bytes) + " of gradients from the step before, made at " +
                   site_text(row.origin.site) + ", were alive at the peak";
-  finding.detail = count_text(row.count, "gradient", "gradients") + ", " + size_text(row.bytes) +
+  finding.detail = count_of(row.count, "gradient", "gradients") + ", " + size_text(row.bytes) +
                    " of the " + size_text(row.peak_bytes) +
                    " at the peak, had already been used by the optimizer and were kept through the "
                    "next forward pass.";

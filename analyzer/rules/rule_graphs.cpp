@@ -28,9 +28,8 @@ rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   finding.title = "The forward pass at " + where + " kept " + size_text(row.bytes) +
                   " for a backward pass that never came";
   finding.detail =
-      count_text(row.count, "block", "blocks") + " of " +
-      count_text(row.places, "place", "places") + ", " + size_text(row.bytes) + " of the " +
-      size_text(row.peak_bytes) +
+      count_of(row.count, "block", "blocks") + " of " + count_of(row.places, "place", "places") +
+      ", " + size_text(row.bytes) + " of the " + size_text(row.peak_bytes) +
       " at the peak, were allocated in forward with gradients enabled, one after the other, and "
       "freed together before any backward pass began.";
   finding.fix =
@@ -95,10 +94,10 @@ rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t b
   finding.evidence.add("launches", row.launches);
   finding.evidence.add("sampled", row.sampled);
   finding.evidence.add("sampled_bytes", row.sampled_bytes);
-  const std::string graphs = count_text(row.live_peak, "CUDA graph", "CUDA graphs");
+  const std::string graphs = count_of(row.live_peak, "CUDA graph", "CUDA graphs");
   finding.title =
       graphs + " were alive at once; most were instantiated at " + site_text(row.origin.site);
-  finding.detail = count_text(row.instantiated, "graph was", "graphs were") + " instantiated, " +
+  finding.detail = count_of(row.instantiated, "graph was", "graphs were") + " instantiated, " +
                    std::to_string(row.at_origin) + " of them at this place; " +
                    std::to_string(row.instantiated - row.live_peak) +
                    " had been destroyed when most were alive. All launches together are " +

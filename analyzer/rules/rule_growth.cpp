@@ -15,7 +15,7 @@ namespace {
 // "28 blocks of 256.0 KiB": the retained memory.
 std::string blocks_text(const rows::Growth& row) {
   if (row.blocks == 0) return size_text(row.bytes);
-  return count_text(row.blocks, "block", "blocks") + " of " + size_text(row.bytes / row.blocks) +
+  return count_of(row.blocks, "block", "blocks") + " of " + size_text(row.bytes / row.blocks) +
          (row.bytes % row.blocks == 0 ? "" : " on average");
 }
 
@@ -28,9 +28,8 @@ std::string rate_text(const rows::Growth& row) {
   if (row.bytes_per_step) {
     const std::uint64_t times = row.steps.value_or(0);
     return size_text(static_cast<std::uint64_t>(*row.bytes_per_step)) +
-           (row.by_repetition
-                ? " a repetition over " + count_text(times, "repetition", "repetitions")
-                : " a step over " + count_text(times, "step", "steps"));
+           (row.by_repetition ? " a repetition over " + count_of(times, "repetition", "repetitions")
+                              : " a step over " + count_of(times, "step", "steps"));
   }
   if (!is_long_enough(row)) return {};
   const double seconds = static_cast<double>(row.end_ns - row.begin_ns) / 1e9;
@@ -47,13 +46,13 @@ std::string site_of_later_frees(const rows::Growth& row) {
 // "While it grew, 29 blocks were allocated there and none was freed. After that, 39 were freed,
 // older ones included, at server.py:29 (empty_cache)."
 std::string frees_text(const rows::Growth& row) {
-  std::string text = "While it grew, " + count_text(row.allocations, "block was", "blocks were") +
+  std::string text = "While it grew, " + count_of(row.allocations, "block was", "blocks were") +
                      " allocated there and " +
                      (row.frees == 0 ? "none was" : std::to_string(row.frees)) + " freed";
   if (row.frees_after != 0) {
     const std::string at = site_of_later_frees(row);
     const bool elsewhere = row.freed.elsewhere.value_or(false);
-    text += ". After that, " + count_text(row.frees_after, "was", "were") + " freed" +
+    text += ". After that, " + count_of(row.frees_after, "was", "were") + " freed" +
             (row.frees_after > row.allocations ? ", older ones included" : "") +
             (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at);
   }
@@ -81,7 +80,7 @@ std::string fix_for_tensors(const rows::Growth& row) {
     return "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
            "it" +
            std::string(row.has_backward ? "; or drop retain_graph=True" : "") + ": the memory of " +
-           count_text(growing, "other place", "other places") +
+           count_of(growing, "other place", "other places") +
            " grows with it, as where a whole graph of autograd stays, or several results of each "
            "round are kept.";
   }
@@ -89,7 +88,7 @@ std::string fix_for_tensors(const rows::Growth& row) {
   const bool is_one_a_step = row.steps && row.blocks <= *row.steps;
   return "Where this line or its callers store them (append, a dict, an attribute), store .cpu() "
          "of them, or .item() of one value, or drop old ones: the memory of " +
-         count_text(others, "other place", "other places") +
+         count_of(others, "other place", "other places") +
          " that allocated meanwhile did not grow, so these tensors themselves are kept and no "
          "graph of autograd" +
          (is_one_a_step ? "." : " (unless this line runs the whole model).");
@@ -208,7 +207,7 @@ std::string outlook_text(const Outlook& outlook) {
            std::to_string(static_cast<std::uint64_t>(*outlook.steps)) + " steps.";
   }
   return " At this rate the rest of the device lasts for " +
-         count_text(static_cast<std::uint64_t>(*outlook.seconds / kDay), "day", "days") + '.';
+         count_of(static_cast<std::uint64_t>(*outlook.seconds / kDay), "day", "days") + '.';
 }
 
 // A warning has a consequence: in this run at least a hundredth of the device, or the rest of it is
@@ -246,7 +245,7 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   }
   finding.detail = "After the warm-up the memory that " + place +
                    " holds rose throughout the run, by " + size_text(row.bytes) + " (" +
-                   blocks_text(row) + ") in " + count_text(row.rises, "stretch", "stretches") +
+                   blocks_text(row) + ") in " + count_of(row.rises, "stretch", "stretches") +
                    ", and did not come back while the program went on allocating there." +
                    forecast_text(row);
   const bool tensors = row.level == Level::kFramework;
@@ -317,7 +316,7 @@ std::string places_text(const GrowthCause& cause) {
     text += site_text(cause[i]->origin.site);
   }
   if (cause.size() <= kMost) return text;
-  return text + " and " + count_text(cause.size() - kMost, "other place", "other places");
+  return text + " and " + count_of(cause.size() - kMost, "other place", "other places");
 }
 
 void explain_graph(const rows::Growth& sum, rows::Finding& finding) {
@@ -333,7 +332,7 @@ void explain_graph(const rows::Growth& sum, rows::Finding& finding) {
 
 void explain_results(const GrowthCause& cause, const rows::Growth& sum, rows::Finding& finding) {
   finding.title = title_text("Memory from " + site_text(sum.origin.site) + " and " +
-                                 count_text(cause.size() - 1, "other place", "other places"),
+                                 count_of(cause.size() - 1, "other place", "other places"),
                              sum);
   finding.fix =
       "Find the lists, dicts or attributes that keep these tensors, and store .cpu() of "
@@ -346,8 +345,7 @@ rows::Finding growth_of_cause(const rows::Report& report, const GrowthCause& cau
   rows::Finding finding = finding_on(sum);
   add_evidence(sum, finding.evidence);
   finding.evidence.add("places", cause.size());
-  finding.detail = "After the warm-up the memory of " +
-                   count_text(cause.size(), "place", "places") +
+  finding.detail = "After the warm-up the memory of " + count_of(cause.size(), "place", "places") +
                    " rose together throughout the run, by " + size_text(sum.bytes) + " (" +
                    blocks_text(sum) + "): " + places_text(cause) + '.';
   if (sum.keeps_graph) {

@@ -122,7 +122,7 @@ std::string outcome_text(const SiteOutcome& outcome) {
   const bool elsewhere = outcome.back.elsewhere.value_or(false);
   return "Of the " + std::to_string(*outcome.made_count) + " that " +
          site_text(outcome.origin.site) + ' ' + std::string(outcome.made_word) + ' ' +
-         count_text(back, "was ", "were ") + std::string(outcome.back_word) +
+         count_of(back, "was ", "were ") + std::string(outcome.back_word) +
          (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) + "; " +
          remaining_text(outcome) + (outcome.count == 1 ? " was not. " : " were not. ");
 }
@@ -148,7 +148,7 @@ std::string nothing_freed_text(const SiteOutcome& outcome) {
 }
 
 std::string allocations_text(const rows::ExitLeak& row) {
-  return count_text(row.count, "allocation", "allocations") + " of " +
+  return count_of(row.count, "allocation", "allocations") + " of " +
          std::string(name_of(row.kind)) + " memory";
 }
 
@@ -234,7 +234,7 @@ rows::Finding handle_finding(const rows::OpenHandles& row, const FreeFunction& f
   rows::Finding finding = finding_at(Rule::kUnreleasedHandle, row);
   const std::string place = site_text(row.origin.site);
   const std::string handles =
-      count_text(row.count, "handle", "handles") + " (" + std::string(function.kind) + ')';
+      count_of(row.count, "handle", "handles") + " (" + std::string(function.kind) + ')';
   finding.bytes = row.bytes;
   finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kExact};
   finding.time_ns = row.first_time_ns;
@@ -285,7 +285,7 @@ void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
                             row.allocated_at->site == leak.origin.site;
     if (!is_of_leak) continue;
     const std::string at = row.origin.site ? " at " + site_text(row.origin.site) : std::string();
-    finding.detail += " A free was tried " + count_text(row.count, "time", "times") + at +
+    finding.detail += " A free was tried " + count_of(row.count, "time", "times") + at +
                       " and refused (" + result_text(row.result) + ").";
     if (row.result == kNotPermitted) {
       finding.fix =
@@ -356,7 +356,7 @@ rows::Finding invalid_free(const rows::InvalidFree& row) {
   finding.evidence.add("what", row.what);
   finding.evidence.add("allocated_at", row.allocated_at);
   finding.evidence.add("freed_before_at", row.freed_before_at);
-  finding.detail = row.function + " was refused " + count_text(row.count, "time", "times") + " (" +
+  finding.detail = row.function + " was refused " + count_of(row.count, "time", "times") + " (" +
                    result_text(row.result) + "): ";
   explain_invalid_free(row, finding);
   return finding;

@@ -19,7 +19,7 @@ rows::Finding finding_of(const rows::Peak& peak, const rows::Holder& holder) {
   const std::string place = site_text(holder.origin.site);
   const std::string bytes = size_text(holder.bytes);
   finding.title = bytes + " that " + place + " loaded stays on the GPU beside its copy";
-  finding.detail = count_text(holder.count, "tensor", "tensors") + " that " + place +
+  finding.detail = count_of(holder.count, "tensor", "tensors") + " that " + place +
                    " read from a file, " + bytes +
                    ", were copied to other tensors and not freed: they are part of the peak of " +
                    size_text(peak.bytes) + ".";

@@ -55,7 +55,7 @@ const rows::Holder* largest_site(const rows::Oom& row) {
 // "train.py:12 (step), 3.0 GiB in 4 allocations".
 std::string holder_text(const rows::Holder& holder) {
   return site_text(holder.origin.site) + ", " + size_text(holder.bytes) + " in " +
-         count_text(holder.count, "allocation", "allocations");
+         count_of(holder.count, "allocation", "allocations");
 }
 
 std::uint64_t bytes_held(const rows::Oom& row) {
@@ -157,7 +157,7 @@ std::string setting_against_retries(const Failure& failure) {
   if (failure.replayed == nullptr) return {};
   const rows::ReplayedSetting* const setting = setting_with_fewest_retries(*failure.replayed);
   if (setting == nullptr) return {};
-  return set_text(*setting) + ": " + count_text(setting->most_retries, "retry", "retries") +
+  return set_text(*setting) + ": " + count_of(setting->most_retries, "retry", "retries") +
          " of PyTorch's allocator instead of " + std::to_string(failure.replayed->retries) + ' ' +
          basis_text(*setting) + ", with no change of the program. Or: ";
 }
@@ -307,7 +307,7 @@ std::uint64_t bytes_a_rise(const rows::PileUp& pile_up) {
 std::string pile_up_text(const Failure& failure) {
   const rows::PileUp& pile_up = *failure.pile_up;
   return site_text(failure.row.origin.site) + " had asked for more " +
-         count_text(pile_up.rises, "time", "times") + " in a row before this request, by " +
+         count_of(pile_up.rises, "time", "times") + " in a row before this request, by " +
          size_text(bytes_a_rise(pile_up)) + " on average, up to " + size_text(pile_up.last_bytes);
 }
 
@@ -323,7 +323,7 @@ std::string fix_for_pile_up(const Failure& failure) {
         " A higher limit of PyTorch's own (torch.cuda.set_per_process_memory_fraction) would "
         "meet this request, as " +
         size_text(free) + " of the device were free, and at most " +
-        count_text(free / bytes_a_rise(*failure.pile_up), "round", "rounds") +
+        count_of(free / bytes_a_rise(*failure.pile_up), "round", "rounds") +
         " of this kind (arithmetic).";
   } else if (const rows::ReplayedSetting* const setting = meeting_setting(failure)) {
     fix += " With " + name_of_setting(*setting) + " this request would have been met " +
@@ -366,7 +366,7 @@ std::string fix_for(const rows::Report& report, const Failure& failure) {
 void add_text(rows::Finding& finding, const rows::Oom& row) {
   const std::string asked = size_text(row.requested_bytes);
   const std::string times =
-      row.count == 1 ? std::string() : " (" + count_text(row.count, "time", "times") + ")";
+      row.count == 1 ? std::string() : " (" + count_of(row.count, "time", "times") + ")";
   const std::string place = site_text(row.origin.site);
   const std::string at_place = row.origin.site ? " at " + place : std::string();
   finding.detail = "Tried to allocate " + pytorch_size_text(row.requested_bytes) + " at " + place;

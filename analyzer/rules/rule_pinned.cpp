@@ -18,8 +18,8 @@ rows::Finding finding_of(const rows::RoundedPinnedMemory& row) {
   finding.evidence.add("used_bytes", row.used_bytes);
   finding.title = size_text(row.bytes) + " of host memory is pinned at " + place + " for " +
                   size_text(row.used_bytes) + " that is used";
-  finding.detail = count_text(row.count, "pinned allocation", "pinned allocations") + " at " +
-                   place + " took " + size_text(row.bytes) +
+  finding.detail = count_of(row.count, "pinned allocation", "pinned allocations") + " at " + place +
+                   " took " + size_text(row.bytes) +
                    " of the host's memory. PyTorch rounds each request up to a power of two; the "
                    "program's copies used " +
                    size_text(row.used_bytes) + ".";

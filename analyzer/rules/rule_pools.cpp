@@ -52,7 +52,7 @@ rows::Finding finding_of(const PoolsOfDevice& pools, const Sums& sums) {
   finding.evidence.add("reserved_bytes", sums.reserved);
   finding.evidence.add("used_bytes", sums.used);
   finding.evidence.add("largest_bytes", sums.largest);
-  const std::string count = count_text(pools.size(), "private pool", "private pools");
+  const std::string count = count_of(pools.size(), "private pool", "private pools");
   finding.title = count + " of CUDA graphs captured at " + site_text(largest.made_at) +
                   " reserve " + size_text(sums.reserved) + " and use " + size_text(sums.used);
   finding.detail =

@@ -147,7 +147,7 @@ std::string fix_at(const RuleInput& input, const MemoryByRank& ranks, std::uint6
   }
   const std::string freed = location_text(made.freed_at);
   return "Let " + excess.place() + " allocate on the host, or in smaller pieces: " + name +
-         " alone allocates there (" + count_text(made.allocations, "time", "times") +
+         " alone allocates there (" + count_of(made.allocations, "time", "times") +
          (freed.empty() ? freed
                         : (made.freed_elsewhere ? ", some freed at " : ", freed at ") + freed) +
          "), and the GPUs of the others do without it. ";

@@ -173,8 +173,8 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
     add_evidence(row, finding.evidence);
     const std::string place = site_text(row.origin.site);
     const std::uint64_t wrong = row.rule == Rule::kPingPong ? row.returned_count : row.count;
-    finding.title = count_text(wrong, "copy", "copies") + " at " + place + ' ' + what_is_wrong(row);
-    finding.detail = count_text(row.count, "copy", "copies") + " (" +
+    finding.title = count_of(wrong, "copy", "copies") + " at " + place + ' ' + what_is_wrong(row);
+    finding.detail = count_of(row.count, "copy", "copies") + " (" +
                      std::string(name_of(row.direction)) + ", " + row.api + ") from " + place +
                      " moved " + size_text(row.bytes) + ", " + size_text(row.mean_bytes) +
                      " each." + what_it_costs(row);

@@ -53,8 +53,8 @@ TEST_CASE("a cache that one line gives back is one finding, at that line", "[uni
   CHECK(found[0].origin.site == python_line(7));
   CHECK(found[0].origin.stack == "p1:2");
   CHECK(found[0].title ==
-        "train.py:7 (step) makes PyTorch ask the driver for memory again and again, 1000 times");
-  CHECK(found[0].detail.find("for train.py:6 (step), 1000 times, 500 of them after the warm-up, "
+        "train.py:7 (step) makes PyTorch ask the driver for memory again and again, 1,000 times");
+  CHECK(found[0].detail.find("for train.py:6 (step), 1,000 times, 500 of them after the warm-up, "
                              "was freed again at train.py:7 (step). The calls took 1.00 s") !=
         std::string::npos);
 }
