@@ -87,7 +87,7 @@ def clean_problems(case, report):
 def saved_trace(name, case):
     if case.get("traces") != "folder":
         return SAVED / f"{name}.gmt.gz"
-    return SAVED / (f"{name}.traces" if (SAVED / f"{name}.traces").exists() else name)
+    return SAVED / f"{name}.traces"
 
 
 def judge_saved(tool, cases):
@@ -100,11 +100,16 @@ def judge_saved(tool, cases):
                 yield f"{name}.clean", clean_problems(case, analyze(tool, clean, Path(folder) / "report.json"))
 
 
+def number_of_gpus():
+    return len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.splitlines())
+
+
 def command_of(case, out):
     program = HERE / "programs" / case["program"]
     if "ranks" in case:
-        return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={case['ranks']}",
-                program]
+        # A rank for each GPU: two on one are another fault.
+        ranks = min(case["ranks"], number_of_gpus())
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", program]
     if program.suffix == ".py":
         return [sys.executable, program]
     binary = out / program.stem
@@ -114,13 +119,19 @@ def command_of(case, out):
     return [binary]
 
 
-def run(command, log, prefix=()):
+def environment_of(case):
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
+    if "ranks" not in case:
+        environment["CUDA_VISIBLE_DEVICES"] = "0"  # libraries share work out over all that they see
+    return environment
+
+
+def run(command, log, environment, prefix=()):
     """Exit code and the last line that says the program's truth."""
     with open(log, "w") as stream:
         try:
             code = subprocess.run([*prefix, *command], stdout=stream, stderr=subprocess.STDOUT, timeout=TIMEOUT_S,
-                                  env={**os.environ, "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"},
-                                  check=False).returncode
+                                  env=environment, check=False).returncode
         except subprocess.TimeoutExpired:
             return None, None
     truths = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("TRUTH ")]
@@ -136,8 +147,9 @@ def judge_one(tool, out, name, case, command, twin):
     is_folder = case.get("traces") == "folder"
     traces = f"{out / label}.traces/" if is_folder else f"{out / label}.gmt"
     words = [*command, twin] if twin else command
-    plain = run(words, out / f"{label}.plain.log")
-    recorded = run(words, out / f"{label}.log", [tool, "run", "--quiet", "--force", "-o", traces, "--"])
+    environment = environment_of(case)
+    plain = run(words, out / f"{label}.plain.log", environment)
+    recorded = run(words, out / f"{label}.log", environment, [tool, "run", "--quiet", "--force", "-o", traces, "--"])
     wrong = []
     if plain[0] != recorded[0] or exact_part(plain[1]) != exact_part(recorded[1]):
         wrong.append(f"another result when recorded: {plain} and {recorded}")

@@ -90,6 +90,7 @@ def traced_environment(program, folder, settings):
     preloaded = environment.get("LD_PRELOAD", "")
     environment["LD_PRELOAD"] = f"{settings.library}:{preloaded}" if preloaded else str(settings.library)
     environment["GPUMEMTRACE_OUTPUT"] = str(folder / "traces" / "%e.%p.gmt")
+    environment["NVTX_INJECTION64_PATH"] = str(settings.library)  # as `gpumemtrace run` does
     environment["GPUMEMTRACE_QUIET"] = "1"
     environment["GPUMEMTRACE_PROGRAM"] = str(settings.tool)
     environment["GPUMEMTRACE_TRUTH"] = str(folder / "truth.json")

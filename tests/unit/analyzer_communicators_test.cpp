@@ -295,6 +295,19 @@ TEST_CASE("a few communicators, and those that are destroyed in time, are no fau
   CHECK(Ranks().rows().empty());
 }
 
+// NCCL allocates buffer by buffer for one call of the program's.
+TEST_CASE("buffers of communicators that come and go are no churn of the program's", "[unit]") {
+  Ranks ranks;
+  for (int step = 0; step < 10; ++step) {
+    ranks.begin(kInit);
+    std::vector<std::uint64_t> buffers;
+    for (int i = 0; i < 100; ++i) buffers.push_back(ranks.take(kMiB, 20, kMain));
+    ranks.end();
+    for (const std::uint64_t buffer : buffers) ranks.free(buffer);
+  }
+  CHECK(findings_of(ranks.trace(), "allocation_churn").empty());
+}
+
 TEST_CASE("a finding is not put into a range of NCCL's", "[unit]") {
   Ranks ranks;
   ranks.make(20, 200 * kMiB, false);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four ranks that work on their own GPU by `.to(device)`, but never call torch.cuda.set_device. Whatever asks for
+"""Ranks that work on their own GPU by `.to(device)`, but never call torch.cuda.set_device. Whatever asks for
 "cuda" alone goes to GPU 0, where each other rank gets a context. Start with torchrun. usage: wrong_device.py [clean]"""
 import json
 import os
