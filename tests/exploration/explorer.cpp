@@ -352,14 +352,15 @@ bool Exploration::is_private(std::uintptr_t place) const {
 }
 
 bool Exploration::is_on_stack(std::uintptr_t place) const {
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  bool is_in_fiber = false;  // death() may be: what lies around such a stack is anybody's
   for (const Fiber& fiber : fibers_) {
-    if (Range{reinterpret_cast<std::uintptr_t>(fiber.stack.get()), kStackBytes}.contains(place)) {
-      return true;
-    }
+    const Range stack{reinterpret_cast<std::uintptr_t>(fiber.stack.get()), kStackBytes};
+    if (stack.contains(place)) return true;
+    is_in_fiber |= stack.contains(here);
   }
   // The explorer's own stack, where begin() and end() run.
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  return mode_ != Mode::kThread && place - (here - kStackBytes) < 2 * kStackBytes;
+  return !is_in_fiber && place - (here - kStackBytes) < 2 * kStackBytes;
 }
 
 std::string Exploration::describe_steps() const {
