@@ -19,7 +19,8 @@ bool Buffers::reserve() noexcept {
 std::uint8_t* Buffers::find(State from, State to) noexcept {
   for (std::size_t i = 0; range_ != nullptr && i < kCount; ++i) {
     State expected = from;
-    if (slots_[i].state.load() != from) continue;
+    if (slots_[i].state.load() != from) continue;  // mutant: filled_without_acquire
+    // mutant: filled_without_acquire, buffer_taken_without_exchange
     if (slots_[i].state.compare_exchange_strong(expected, to)) return range_ + i * kBytes;
   }
   return nullptr;
@@ -43,8 +44,9 @@ void Buffers::completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size
   slot.library = library;
   const bool is_read = !discard && valid_bytes != 0;
   // Counted first: the count must never say that there is none while there is one.
+  // mutant: filled_without_release, filled_counted_late
   if (is_read) filled_count_.fetch_add(1);
-  slot.state.store(is_read ? State::kFilled : State::kFree);
+  slot.state.store(is_read ? State::kFilled : State::kFree);  // mutant: filled_without_release
 }
 
 bool Buffers::take_filled(Filled& filled) noexcept {
@@ -58,7 +60,7 @@ bool Buffers::take_filled(Filled& filled) noexcept {
 }
 
 void Buffers::release(const Filled& filled) noexcept {
-  slots_[index_of(filled.bytes)].state.store(State::kFree);
+  slots_[index_of(filled.bytes)].state.store(State::kFree);  // mutant: free_without_release
 }
 
 void Buffers::let_go(const std::uint8_t* buffer) noexcept {

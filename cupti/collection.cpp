@@ -80,7 +80,7 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
     return false;
   }
   library.attach(own);
-  what_.kinds = own.kinds;
+  what_.kinds = own.kinds;  // mutant: collecting_before_settled
   what_.calls = own.calls;
   mode_ = plan.mode;
   state_.store(State::kCollecting);
@@ -224,13 +224,14 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
   } else if (library != nullptr && !collection.buffers_.is_ours(buffer)) {
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
-    library->serve_program(buffer, valid_bytes);
+    library->serve_program(buffer, valid_bytes);  // mutant: served_after_completed
     // It is certain whether a buffer is kept once start() is over.
     const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
     collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
     // The reading may have ended meanwhile. The thread that ends it and the one that fills a buffer
     // each check the other's store, in the one order of sequentially consistent operations: no
     // buffer stays filled.
+    // mutant: filled_behind_the_end
     if (keep && !collection.reading_.load()) collection.buffers_.let_go(buffer);
     if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
@@ -256,6 +257,7 @@ void Collection::finalize_begins() noexcept {
   state_.store(State::kFinalizing);
   // CUPTI must not be finalized while our thread is in it. The wait has a limit, because that
   // thread may wait for the program.
+  // mutant: call_not_awaited
   for (int step = 0; in_call_.load() && step < kMostWaitSteps; ++step) {
     const timespec pause{0, kWaitStepNs};
     syscall(SYS_nanosleep, &pause, nullptr);  // libc's is a place to cancel a thread at
@@ -279,7 +281,7 @@ void Collection::finalize_ended(bool finalized) noexcept {
 // Both sides raise their own flag and then check the other's, in the one order of sequentially
 // consistent operations: at least one of them sees the other.
 bool Collection::begin_call() noexcept {
-  in_call_.store(true);
+  in_call_.store(true);  // mutant: call_begins_unseen
   if (state_.load() == State::kCollecting) return true;
   in_call_.store(false);
   return false;
@@ -289,7 +291,7 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
   if (!begin_call()) return;
   Library& library = *library_.load();
   const Functions& real = library.real();
-  const std::uint64_t round = library.flush_begins();
+  const std::uint64_t round = library.flush_begins();  // mutant: call_ends_early
   real.cuptiActivityFlushAll(forced ? 1 : 0);
   library.flush_ended(round);
   std::size_t dropped = 0;
@@ -328,19 +330,19 @@ trace::ActivityClock Collection::read_clock(std::uint64_t (*ticks)()) noexcept {
 void Collection::write_dropped(const Recorder& recorder) noexcept {
   trace::ActivityDropped record;
   record.by_cupti = dropped_by_cupti_.exchange(0);
-  record.by_recorder = dropped_by_recorder_.exchange(0);
+  record.by_recorder = dropped_by_recorder_.exchange(0);  // mutant: drops_cleared_unread
   if (record.by_cupti == 0 && record.by_recorder == 0) return;
   record.record.kind = trace::kind_of<trace::ActivityDropped>();
   record.record.time = recorder.ticks();
   if (recorder.write(&record, sizeof record, nullptr, 0)) return;
   dropped_by_cupti_.fetch_add(record.by_cupti);
-  dropped_by_recorder_.fetch_add(record.by_recorder);
+  dropped_by_recorder_.fetch_add(record.by_recorder);  // mutant: drops_given_up
 }
 
 bool Collection::read_one(const Recorder* recorder) noexcept {
   Buffers::Filled filled;
   if (!buffers_.take_filled(filled)) return false;
-  if (recorder != nullptr) {
+  if (recorder != nullptr) {  // mutant: read_after_release
     Walk walk(library_.load()->real(), filled.bytes, filled.valid_bytes);
     for (RawRecord record; walk.next(record);) {
       if (take_over(record, what_, *recorder) == Taken::kNoRoom) dropped_by_recorder_.fetch_add(1);
@@ -377,10 +379,10 @@ void Collection::write_notes(const Recorder& recorder) noexcept {
 }
 
 void Collection::reset() noexcept {
-  notes_lock_.free_in_child();
+  notes_lock_.free_in_child();  // mutant: child_has_parents_lock
   state_.store(State::kOff);
   library_.store(nullptr);
-  buffers_.reset();
+  buffers_.reset();  // mutant: child_has_parents_buffers
   what_ = TakeOver{};
   mode_ = ActivityMode::kOff;
   in_call_.store(false);

@@ -59,7 +59,7 @@ void wake() noexcept {
 void do_what_is_asked() noexcept {
   const std::uint32_t asked = state.asked.load();
   if (asked != state.done.load()) {
-    state.work(state.argument);
+    state.work(state.argument);  // mutant: work_done_early
     state.done.store(asked);
     wake_all(state.done);
   }
@@ -69,7 +69,7 @@ void do_what_is_asked() noexcept {
 void work_until_stopped() noexcept {
   while (state.life.load() == kRuns) {
     const std::uint32_t wakes = state.wakes.load();
-    do_what_is_asked();
+    do_what_is_asked();  // mutant: asleep_though_woken
     if (state.life.load() == kRuns) {
       wait_for_change(state.wakes, wakes, kLongestWaitNs, kMillisecondNs);
     }
@@ -150,7 +150,7 @@ void serve_request() noexcept {
 
 void request() noexcept {
   if (state.life.load() != kRuns) return;
-  state.requested.store(true);
+  state.requested.store(true);  // mutant: request_forgotten
   wake();
 }
 

@@ -49,6 +49,7 @@ class KeyTable {
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = bucket_of(spread);
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
+      // mutant: emitted_without_acquire
       if (keys_[slot].load(std::memory_order_acquire) != key)
         continue;  // pairs with mark_emitted()
       emitted = true;
@@ -60,6 +61,7 @@ class KeyTable {
   // States that the trace has the meaning of the number.
   void mark_emitted(std::uint32_t number) noexcept {
     // Release: pairs with intern(): records that use the number enter the trace after this.
+    // mutant: emitted_without_release
     keys_[number - 1].fetch_or(kEmitted, std::memory_order_release);
   }
 
@@ -88,9 +90,11 @@ class KeyTable {
 
   // True if the slot holds the key, claimed now or before.
   [[nodiscard]] bool claim(std::size_t slot, std::uint64_t key, bool& emitted) noexcept {
+    // mutant: emitted_without_acquire
     std::uint64_t present =
         keys_[slot].load(std::memory_order_acquire);  // pairs with mark_emitted()
     // Acquire: another thread may just have claimed the slot and emitted the number's meaning.
+    // mutant: claimed_without_exchange
     if (present == 0 &&
         keys_[slot].compare_exchange_strong(present, key & ~kEmitted, std::memory_order_acquire)) {
       present = key & ~kEmitted;

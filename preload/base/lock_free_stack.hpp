@@ -19,9 +19,11 @@ class IndexStack {
     std::uint64_t head = head_.load(std::memory_order_relaxed);  // checked by the exchange below
     std::uint64_t desired;
     do {
+      // mutant: link_after_push
       links[index].store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
-      desired = (((head >> 32) + 1) << 32) | (index + 1u);
+      desired = (((head >> 32) + 1) << 32) | (index + 1u);  // mutant: no_tag
       // Release: pairs with the acquire of pop(), which then sees the link and the entry's content.
+      // mutant: push_without_release
     } while (!head_.compare_exchange_weak(head, desired, std::memory_order_release,
                                           std::memory_order_relaxed));
     count_.fetch_add(1, std::memory_order_relaxed);  // an estimate; nothing is ordered by it
@@ -34,6 +36,7 @@ class IndexStack {
       const std::uint32_t index = static_cast<std::uint32_t>(head) - 1;
       const std::uint64_t next = links[index].load(std::memory_order_relaxed);
       // Acquire: pairs with push().
+      // mutant: pop_without_acquire
       if (head_.compare_exchange_weak(head, (head & ~0xffff'ffffull) | next,
                                       std::memory_order_acquire, std::memory_order_acquire)) {
         count_.fetch_sub(1, std::memory_order_relaxed);
@@ -59,6 +62,7 @@ class IndexInbox {
     do {
       links[index].store(head, std::memory_order_relaxed);
       // Release: pairs with the acquire of take_all().
+      // mutant: sealed_without_release
     } while (!head_.compare_exchange_weak(head, index + 1, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
@@ -67,6 +71,7 @@ class IndexInbox {
 
   // The newest index, or kNoIndex; follow with next().
   std::uint32_t take_all() noexcept {
+    // mutant: sealed_without_acquire
     return head_.exchange(0, std::memory_order_acquire) - 1;  // pairs with push()
   }
   static std::uint32_t next(std::uint32_t index, const std::atomic<std::uint32_t>* links) noexcept {

@@ -45,6 +45,7 @@ struct Found {
 };
 
 bool is_entry_of(const ContextEntry& entry, std::uint64_t handle) noexcept {
+  // mutant: context_ended_still_found
   return entry.claimed.load() == handle && !entry.ended.load();
 }
 
@@ -62,12 +63,14 @@ Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool prima
   for (; index < kMaxContexts; ++index) {
     ContextEntry& entry = state.contexts[index];
     std::uint64_t free = 0;
+    // mutant: context_claimed_without_exchange
     if (entry.claimed.compare_exchange_strong(free, handle)) {
       entry.device.store(device);
       entry.primary.store(primary);
-      entry.handle.store(handle);
+      entry.handle.store(handle);  // mutant: context_published_early
       return {ContextId{index + 1}, true};
     }
+    // mutant: context_of_another_not_seen
     if (is_entry_of(entry, handle)) return {ContextId{index + 1}, false};
   }
   return {};

@@ -28,7 +28,7 @@ bool attach_thread(bool may_start) noexcept { return installed_attach(may_start)
 // In this order: if it takes back the announcement of a later pause, it ends that one, too.
 void BackgroundWake::wake() noexcept {
   const ErrnoKeeper errno_keeper;
-  is_announced_.store(false);
+  is_announced_.store(false);  // mutant: announcement_taken_back
   count_.fetch_add(1);
   wake_all(count_);
 }

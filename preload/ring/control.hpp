@@ -57,7 +57,7 @@ void install_attach_thread(AttachThread* attach) noexcept;
   const std::uint32_t session = control.session.load(std::memory_order_relaxed);
   // Relaxed: whatever the session owns is reached through the thread's writer, which
   // attach_thread() got with acquire order.
-  if (thread_state.session == session) [[likely]]
+  if (thread_state.session == session) [[likely]]  // mutant: session_of_parent
     return true;
   return attach_thread(may_start);
 }
@@ -108,7 +108,8 @@ class RoundPause {
   template <class HasWork>
   void until_woken(HasWork&& has_work, std::uint64_t longest_ns = kLongestNs) noexcept {
     const auto ns = static_cast<long>(longest_ns);
-    background_wake.announce(true);
+    background_wake.announce(true);  // mutant: pause_not_announced
+    // mutant: asleep_though_needed
     has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, ns);
   }
 

@@ -40,6 +40,7 @@ inline std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint3
       auto* call = const_cast<trace::CallHeader*>(
           reinterpret_cast<const trace::CallHeader*>(content + offset));
       // Acquire: pairs with Slot::complete(); with the end come result and outputs.
+      // mutant: end_without_acquire
       if (std::atomic_ref(call->end).load(std::memory_order_acquire) == 0) break;
     }
     offset += static_cast<std::uint32_t>(record->words * trace::kWordBytes);
@@ -53,7 +54,7 @@ template <class Append>
   const Span span{chunk.writer, chunk.sequence, chunk.packed,
                   std::span(content_of(chunk) + chunk.packed, end - chunk.packed)};
   if (!append(span)) return false;
-  chunk.packed = end;
+  chunk.packed = end;  // mutant: packed_not_remembered
   return true;
 }
 
@@ -65,8 +66,9 @@ void pack_sealed(Ring& ring, Append&& append) noexcept {
     const std::uint32_t next = ring.next_sealed(index);
     trace::ChunkHeader& chunk = *ring.chunk(index);
     // Acquire: pairs with commit().
+    // mutant: recycle_before_packed
     if (pack(chunk, chunk.committed.load(std::memory_order_acquire), append)) ring.recycle(&chunk);
-    index = next;
+    index = next;  // mutant: next_after_recycle
   }
 }
 
@@ -76,9 +78,11 @@ void pack_active(Ring& ring, Append&& append) noexcept {
   ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
     // Acquire: pairs with reserve_in_new_chunk().
     if (chunk.state.load(std::memory_order_acquire) != trace::ChunkState::kActive) return;
+    // mutant: committed_without_acquire
     const std::uint32_t committed =
         chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
     // If it cannot be written it stays in the chunk.
+    // mutant: open_calls_packed
     static_cast<void>(pack(chunk, completed_bytes(chunk, chunk.packed, committed), append));
   });
 }

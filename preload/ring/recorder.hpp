@@ -69,7 +69,7 @@ class Slot {
     call.context = context;
     fill(*record_);
     call.record.time = ticks();
-    commit(sizeof(Record));
+    commit(sizeof(Record));  // mutant: passed_before_filled
   }
 
   explicit operator bool() const noexcept { return record_ != nullptr; }
@@ -78,6 +78,7 @@ class Slot {
   void complete(int result, std::uint64_t end) noexcept {
     record_->call.record.result = static_cast<std::uint16_t>(result);
     // Release: pairs with the packer and the reader: a slot with an end has its result and outputs.
+    // mutant: end_without_release
     std::atomic_ref(record_->call.end).store(end, std::memory_order_release);
   }
 

@@ -101,6 +101,7 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   }
   // Before any thread has one of the chunks: the reader of a killed process's file looks no further
   // than this. Release: pairs with for_each_chunk().
+  // mutant: growth_without_release, growth_not_told
   header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
     auto* const chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset + at);
@@ -126,7 +127,7 @@ std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
     const bool can_grow = growth_error() == 0 && !is_at_capacity();
     const std::uint32_t index = free_[size_class].pop(links_);
     if (index != kNoIndex || !can_grow) return index;
-    wanted_[size_class].store(true);
+    wanted_[size_class].store(true);  // mutant: growth_not_wanted
     file_thread::request();
     // Relaxed, both: a hint, nothing to order.
     if (tries == kGrowthTries) given_up_.store(growths, std::memory_order_relaxed);

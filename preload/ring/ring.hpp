@@ -71,6 +71,7 @@ class Ring {
   template <class Visitor>
   void for_each_chunk(Visitor&& visit) const noexcept {
     // Acquire: pairs with grow(); the chunk headers are there.
+    // mutant: growth_without_acquire
     const std::uint64_t end = header_->used_bytes.load(std::memory_order_acquire);
     for (std::uint64_t offset = trace::kRingHeaderBytes; offset < end;) {
       auto* chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset);

@@ -91,7 +91,7 @@ inline void commit(std::size_t bytes) noexcept {
   // Release: pairs with the acquire of the background thread's last pass and, for a killed process,
   // with the reader of the file: a committed slot is filled in.
   state.chunk->committed.store(static_cast<std::uint32_t>(state.cursor - content),
-                               std::memory_order_release);
+                               std::memory_order_release);  // mutant: commit_without_release
 }
 
 }  // namespace gpumemtrace::preload

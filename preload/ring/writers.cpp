@@ -55,6 +55,7 @@ void count_drop(WriterPool& pool, trace::DropClass drop_class) noexcept {
   Writer& writer = *thread_state.writer;
   trace::RingHeader& header = pool.ring.header();
   trace::DropCounts& line = header.dropped_by_writers[writer.id % header.kDropLines];
+  // mutant: drop_not_counted
   line.counts[index].fetch_add(1, std::memory_order_relaxed);  // a counter
   if (writer.gap_since == 0) writer.gap_since = ticks();
   ++writer.gap[index];
@@ -86,7 +87,7 @@ trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool 
   trace::ChunkHeader* chunk = pool.ring.take(size_class, important);
   // Not for each record that a full ring drops.
   if ((has_sealed || chunk != nullptr) && pool.ring.is_reserve_low(size_class)) {
-    background_wake.wake_if_asleep();
+    background_wake.wake_if_asleep();  // mutant: reserve_not_watched
   }
   while (chunk == nullptr && pool.on_full == OnFull::kBlock &&
          control.session.load() == pool.session_id && pool.is_emptied.load() &&
@@ -126,8 +127,8 @@ void abandon_chunk(WriterPool& pool, Writer& writer) noexcept {
     pool.ring.seal(&chunk);
   });
   writer.taken = nullptr;
-  writer.chunk = nullptr;
-  writer.cursor = writer.end = nullptr;
+  writer.chunk = nullptr;                // mutant: abandoned_chunk_kept
+  writer.cursor = writer.end = nullptr;  // mutant: abandoned_chunk_kept
 }
 
 }  // namespace
@@ -162,7 +163,7 @@ bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept {
 void return_writer(WriterPool& pool) noexcept {
   ThreadState& state = thread_state;
   Writer& writer = *state.writer;
-  writer.chunk = state.chunk;
+  writer.chunk = state.chunk;  // mutant: writer_returned_early
   writer.cursor = state.cursor;
   writer.end = state.end;
   writer.thread_id.store(0);
@@ -180,6 +181,7 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
     std::uint32_t thread_id = writer.thread_id.load();
     if (thread_id == 0 || !thread_is_gone(thread_id)) continue;
     // Fails if the thread returned the writer just before it ended: another may have it by now.
+    // mutant: reclaimed_without_exchange
     if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;
     abandon_chunk(pool, writer);
     pool.idle.push(i, pool.links);
@@ -212,12 +214,13 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   }
   // A reader of a killed process's ring must never see old content under a new writer: the state is
   // "free" until all other fields are the writer's.
-  chunk->committed.store(0, std::memory_order_relaxed);
+  chunk->committed.store(0, std::memory_order_relaxed);  // mutant: active_before_emptied
   chunk->packed = 0;
   chunk->writer = writer.id;
-  chunk->sequence = writer.next_sequence;
+  chunk->sequence = writer.next_sequence;  // mutant: sequence_taken_early
   ++chunk->generation;
   // Release: pairs with readers of the file and the background thread's walk over the chunks.
+  // mutant: active_without_release
   chunk->state.store(trace::ChunkState::kActive, std::memory_order_release);
   if (writer.size_class + 1 < Ring::kSizeClasses) ++writer.size_class;
   writer.taken = nullptr;
@@ -244,7 +247,7 @@ bool write_bytes(const void* record, std::size_t bytes, const char* tail,
                        ? reserve_in_new_chunk(total, trace::DropClass::kOther)
                        : state.cursor;
   if (out == nullptr) return false;
-  memcpy(out, record, bytes);
+  memcpy(out, record, bytes);  // mutant: commit_before_write
   memset(out + bytes, 0, padded);
   if (tail_bytes > 0) memcpy(out + bytes, tail, tail_bytes);
   out[1] = static_cast<std::byte>(total / trace::kWordBytes);

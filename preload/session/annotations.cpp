@@ -32,7 +32,7 @@ std::uint32_t intern_name(std::string_view text) noexcept {
   bool emitted = false;
   const std::uint32_t id = names.intern(hash_of(text), emitted);
   if (id != 0 && !emitted) {
-    trace::Name record;
+    trace::Name record;  // mutant: emitted_before_written
     record.id = id;
     if (write_record(record, text)) names.mark_emitted(id);
   }

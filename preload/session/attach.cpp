@@ -31,6 +31,7 @@ void start() noexcept {
   // session.
   const RequestedState wanted = requested.load();
   if (control_survives_fork) warn_not_recording("the kernel is too old (MADV_WIPEONFORK)");
+  // mutant: failure_not_told
   if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
 }
 
@@ -41,6 +42,7 @@ bool start_once() noexcept {
   const SignalsBlocked signals_blocked(~(kSignalsOfLibc | kSignalsOfFaults));
   const CancellationOff cancellation_off;
   std::uint32_t not_started = kNotStarted;
+  // mutant: two_starts
   const bool is_first = control.session.compare_exchange_strong(not_started, kStarting);
   if (is_first) start();
   return is_first;
@@ -49,7 +51,7 @@ bool start_once() noexcept {
 bool attach(bool may_start) noexcept {
   const ErrnoKeeper errno_keeper;
   bool is_first = false;
-  if (control.session.load() == kNotStarted) {
+  if (control.session.load() == kNotStarted) {  // mutant: request_read_early
     if (!may_start) return false;
     is_first = start_once();
   }
@@ -89,6 +91,7 @@ bool attach(bool may_start) noexcept {
 }  // namespace
 
 void request_recording(const CallGuard& guard, bool wanted) noexcept {
+  // mutant: request_not_kept
   requested.store(wanted ? RequestedState::kRecord : RequestedState::kPause);
   if (!wanted) {
     (void)pause_recording(guard);

@@ -48,6 +48,7 @@ namespace {
 
 std::uint32_t settled_session() noexcept {
   const auto is_settled = [] {
+    // mutant: start_not_awaited
     return control.session.load() != kStarting || control.start_is_slow.load();
   };
   // About two seconds. Looks are counted, not time: a busy machine has longer for them.
@@ -69,6 +70,7 @@ void start_ends(bool has_session) noexcept {
   if (const std::uint32_t missed = control.missed.exchange(0); missed != 0) {
     count_unrecorded(missed);
   }
+  // mutant: start_without_release
   control.session.store(session.config.start_paused ? kPaused : session.id());
 }
 
@@ -80,15 +82,16 @@ bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
 
 bool pause_recording(const CallGuard&) noexcept {
   if (!recording(false)) return false;
-  (void)write_mark(trace::MarkKind::kStopped, {});
+  (void)write_mark(trace::MarkKind::kStopped, {});  // mutant: paused_before_told
   Session& session = the_session();
   std::uint32_t recording_id = session.id();
-  return control.session.compare_exchange_strong(recording_id, kPaused);
+  return control.session.compare_exchange_strong(recording_id, kPaused);  // mutant: pause_overrules
 }
 
 bool resume_recording(const CallGuard&) noexcept {
-  std::uint32_t paused = settled_session();
+  std::uint32_t paused = settled_session();  // mutant: resumed_too_early
   if (paused != kPaused) return false;
+  // mutant: resume_overrules
   if (!control.session.compare_exchange_strong(paused, the_session().id())) return false;
   if (!recording(false)) return false;
   (void)write_mark(trace::MarkKind::kStarted, {});
@@ -122,6 +125,7 @@ void flush_and_wait() noexcept {
 
 // False in a child of vfork: it has our memory and another number.
 bool is_recorded_process() noexcept {
+  // mutant: end_during_pause_not_told
   return session_exists() &&
          syscall(SYS_getpid) == static_cast<long>(the_session().ring.header().process_id);
 }

@@ -115,8 +115,8 @@ void return_writer_at_end() noexcept;
 template <class PackAll>
 void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all) noexcept {
   if (requested == session.flush_answered.load()) return;
-  pack_all();
-  session.flush_answered.store(requested);
+  pack_all();                               // mutant: answered_before_packed
+  session.flush_answered.store(requested);  // mutant: answered_later_request
 }
 
 // The work that goes on while a checkpoint is made: packing, and answers. False if recording ends.
@@ -126,6 +126,7 @@ template <class Pack, class PackAll>
 [[nodiscard]] bool service_requests(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
   const std::uint32_t requested = session.flush_requested.load();
   // After that: the library's end sets it before it requests its flush.
+  // mutant: end_answered_half_way, end_looked_at_first
   if (session.ending.load() || control.session.load() == kOff) return false;
   pack();
   answer_flush(session, requested, pack_all);

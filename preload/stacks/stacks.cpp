@@ -108,9 +108,10 @@ std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_roo
   bool emitted = false;
   const std::uint32_t id = codes.intern(python::key_of_code(frame), emitted);
   if (id == 0 || emitted) return id;
+  // mutant: code_emitted_early
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
                                                    : write_other_code(id, frame.code);
-  if (written) codes.mark_emitted(id);
+  if (written) codes.mark_emitted(id);  // mutant: code_emitted_without_room
   has_room = has_room && written;
   return id;
 }
@@ -143,7 +144,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
     words[count++] = code << 32 | frame.instruction;
   }
   for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
-  trace::Stack record;
+  trace::Stack record;  // mutant: stack_emitted_early
   if (native.cut || !fits) record.record.flags |= trace::kFlagCut;
   if (python.under_autograd) record.record.flags |= trace::kFlagAutograd;
   record.id = id;
@@ -153,6 +154,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   const bool written =
       write_record(record, {reinterpret_cast<const char*>(words), count * sizeof words[0]});
   // If a code object is missing, the next thread that meets the stack writes both again.
+  // mutant: stack_emitted_without_code
   if (written && has_room) stacks.mark_emitted(trace::number_of(id));
 }
 

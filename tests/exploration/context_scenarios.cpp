@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "preload/driver/tracking.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/driver/tracking.cpp"  // NOLINT: one unit, so that all of it is instrumented
 #include "preload/session/context_records.cpp"  // NOLINT
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/session_stub.hpp"

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "cupti/buffers.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
+#include "cupti/buffers.cpp"     // NOLINT: one unit, so that all of it is instrumented
 #include "cupti/collection.cpp"  // NOLINT
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/run_all.hpp"

@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the recorder's protocols in every order of their steps.
-//   exploration               all scenarios; 0 if every promise holds
-//   exploration --mutant      the code was made wrong: 0 if a scenario says so
-//   exploration --litmus      the explorer's own test
-//   exploration NAME...       these scenarios
+//   ring_exploration                   all scenarios; 0 if every promise holds
+//   ring_exploration --mutant NAME     the code is made wrong: 0 if a scenario says so
+//   ring_exploration --litmus          the explorer's own test
+//   ring_exploration SCENARIO...       these scenarios
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "tests/exploration/mutant.hpp"
 #include "tests/exploration/run_all.hpp"
+
+namespace gpumemtrace::exploration {
+namespace {
+
+std::uint64_t chosen_mutant = 0;  // its hash
+
+}  // namespace
+
+bool is_mutant(Mutant mutant) noexcept { return mutant.hash == chosen_mutant; }
+
+}  // namespace gpumemtrace::exploration
 
 int main(int argc, char** argv) {
   using namespace gpumemtrace::exploration;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments == std::vector<std::string>{"--litmus"}) return litmus_tests_hold() ? 0 : 1;
-  const bool is_mutant = arguments == std::vector<std::string>{"--mutant"};
+  const bool makes_mistake = arguments.size() == 2 && arguments[0] == "--mutant";
+  if (makes_mistake) chosen_mutant = hash_of(arguments[1].c_str());
   bool good = true;
   for (const Proof& proof : proofs()) {
-    bool is_wanted = arguments.empty() || is_mutant;
+    bool is_wanted = arguments.empty() || makes_mistake;
     for (const std::string& name : arguments) is_wanted |= name == proof.name;
     if (!is_wanted) continue;
     const auto begin = std::chrono::steady_clock::now();
@@ -31,8 +44,8 @@ int main(int argc, char** argv) {
                 outcome.violation.empty() ? "" : "\n  broken: ", outcome.violation.c_str());
     std::fflush(stdout);
     good &= outcome.violation.empty();
-    if (is_mutant && !good) return 0;
+    if (makes_mistake && !good) return 0;
   }
-  if (is_mutant) std::printf("no scenario notices the mutation\n");
-  return good && !is_mutant ? 0 : 1;
+  if (makes_mistake) std::printf("no scenario notices the mutation\n");
+  return good && !makes_mistake ? 0 : 1;
 }

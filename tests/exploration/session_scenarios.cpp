@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "preload/session/annotations.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/session/annotations.cpp"  // NOLINT: one unit, so that all of it is instrumented
 #include "tests/exploration/session_world.hpp"
 #include "trace/reader.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "preload/ring/call_guard.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/ring/call_guard.cpp"  // NOLINT: one unit, so that all of it is instrumented
 #include "preload/session/attach.cpp"   // NOLINT
 #include "preload/session/session.cpp"  // NOLINT
 #include "tests/exploration/run_all.hpp"

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "preload/stacks/stacks.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/stacks/stacks.cpp"  // NOLINT: one unit, so that all of it is instrumented
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/session_stub.hpp"
 #include "tests/exploration/world.hpp"

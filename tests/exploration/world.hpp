@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "preload/base/file_thread.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/base/file_thread.cpp"  // NOLINT: one unit, so that all of it is instrumented
 #include "preload/ring/control.cpp"      // NOLINT
 #include "preload/ring/packer.hpp"
 #include "preload/ring/recorder.hpp"

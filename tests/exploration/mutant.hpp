@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which mistake of mutants.txt the explored code makes; none unless the program was told.
+#pragma once
+
+#include <cstdint>
+
+namespace gpumemtrace::exploration {
+
+constexpr std::uint64_t hash_of(const char* name) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (; *name != '\0'; ++name) {
+    hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001b3u;  // FNV-1a
+  }
+  return hash;
+}
+
+// A name in the explored code, which must not read it letter by letter: reads are steps.
+struct Mutant {
+  consteval Mutant(const char* name) : hash(hash_of(name)) {}
+  std::uint64_t hash;
+};
+
+// Const: the compiler need not expect that the call changes memory, and instruments the code around
+// it as if it were not there.
+[[gnu::const]] bool is_mutant(Mutant mutant) noexcept;
+
+}  // namespace gpumemtrace::exploration
