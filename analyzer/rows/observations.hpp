@@ -28,7 +28,8 @@ struct ChurningSite : Observed {
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
-    v("freed_at", self.freed_at);
+    GPUMEMTRACE_KEYS(v, kind, allocations, allocations_after_warmup, allocated_bytes,
+                     live_count_at_end, time_in_calls_ns, freed_at);
   }
 };
 
@@ -39,6 +40,13 @@ struct CollectedSite : Observed {
   std::uint64_t collections = 0;
   std::uint64_t largest_bytes = 0;  // of one collection
   OptionalNumber largest_time_ns;
+
+  static void fields(auto& self, auto& v) {
+    Observed::fields(self, v);
+    GPUMEMTRACE_KEYS(v, count, collections);
+    v("collected_bytes", self.bytes);
+    v("largest_collection_bytes", self.largest_bytes);
+  }
 };
 
 // Gradients of a former step that were live at a peak. The origin is that of the largest holder.
@@ -48,6 +56,11 @@ struct KeptGradients : Observed {
   std::uint64_t peak_bytes = 0;
   OptionalNumber peak_time_ns;
   std::string phase;  // of the program at the peak
+
+  static void fields(auto& self, auto& v) {
+    Observed::fields(self, v);
+    GPUMEMTRACE_KEYS(v, count, bytes, peak_bytes, phase);
+  }
 };
 
 // Blocks that forward passes under autograd had allocated at a peak and freed before a backward
@@ -60,6 +73,11 @@ struct GraphWithoutBackward : Observed {
   std::uint64_t activation_bytes = 0;  // at the same peak, for a backward pass that came
   std::uint64_t peak_bytes = 0;
   OptionalNumber peak_time_ns;
+
+  static void fields(auto& self, auto& v) {
+    Observed::fields(self, v);
+    GPUMEMTRACE_KEYS(v, count, bytes, places, activation_bytes, peak_bytes);
+  }
 };
 
 // CUDA graphs of a process. The origin is the line that instantiated most of them.
@@ -73,6 +91,12 @@ struct InstantiatedGraphs : Observed {
   // Between samples that have only instantiations between them.
   std::uint64_t sampled = 0;
   std::uint64_t sampled_bytes = 0;
+
+  static void fields(auto& self, auto& v) {
+    Observed::fields(self, v);
+    GPUMEMTRACE_KEYS(v, instantiated, destroyed, live_peak, launches, sampled, sampled_bytes);
+    v("instantiated_here", self.at_origin);
+  }
 };
 
 // Pinned host memory of PyTorch at its peak of which the program's copies used a part. Every
@@ -81,6 +105,11 @@ struct RoundedPinnedMemory : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t used_bytes = 0;
+
+  static void fields(auto& self, auto& v) {
+    Observed::fields(self, v);
+    GPUMEMTRACE_KEYS(v, count, bytes, used_bytes);
+  }
 };
 
 // A context that a process of a job with several processes opened.

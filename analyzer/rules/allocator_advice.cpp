@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/rules/allocator_advice.hpp"
 
-#include "analyzer/rules/finding_text.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -41,6 +41,10 @@ const rows::ReplayedSetting* least_reserving(const rows::ReplayedAllocator& allo
   return least(allocator, bytes, [&](const rows::ReplayedSetting& setting) {
     return !setting.loses_requests && is_worth_it(setting.*bytes, allocator);
   });
+}
+
+std::string name_of_setting(const rows::ReplayedSetting& setting) {
+  return setting.options.empty() ? std::string(sentences::kDefaults) : setting.options;
 }
 
 }  // namespace
@@ -86,25 +90,18 @@ bool leaves_room(const rows::ReplayedSetting& setting, const rows::ReplayedAlloc
   return setting.high_bytes + needed / kLeastSavingDivisor <= needed;
 }
 
-std::string set_text(const rows::ReplayedSetting& setting) {
-  return setting.options.empty() ? "Leave PYTORCH_CUDA_ALLOC_CONF empty"
-                                 : "Set PYTORCH_CUDA_ALLOC_CONF=" + setting.options;
-}
-
-std::string name_of_setting(const rows::ReplayedSetting& setting) {
-  return setting.options.empty() ? "PyTorch's defaults" : setting.options;
-}
-
-std::string basis_text(const rows::ReplayedSetting& setting) {
-  return setting.is_sampled ? "(replayed; sizes sampled)" : "(replayed)";
-}
-
-std::string reserved_text(const rows::ReplayedSetting& setting,
-                          const rows::ReplayedAllocator& allocator) {
-  const std::string low = size_text(setting.low_bytes);
-  const std::string high = size_text(setting.high_bytes);
-  return (low == high ? high : low + " to " + high) + " reserved at most instead of " +
-         size_text(allocator.reserved_peak_bytes) + ' ' + basis_text(setting);
+Sentence& with_setting(const rows::ReplayedSetting& setting,
+                       const rows::ReplayedAllocator& allocator, Sentence& sentence) {
+  const bool is_range = size_text(setting.low_bytes) != size_text(setting.high_bytes);
+  const bool is_default = setting.options.empty();
+  sentence.set("options", setting.options)
+      .set("setting", name_of_setting(setting))
+      .set("basis", setting.is_sampled ? "(replayed; sizes sampled)" : "(replayed)")
+      .set("low_bytes", is_range ? rows::OptionalNumber(setting.low_bytes) : std::nullopt)
+      .set("high_bytes", setting.high_bytes)
+      .set("recorded_bytes", allocator.reserved_peak_bytes);
+  return sentence.set("set", sentence(is_default ? sentences::kSetNothing : sentences::kSet))
+      .set("reserved", sentence(sentences::kReserved));
 }
 
 std::string names_of_settings(const rows::ReplayedAllocator& allocator) {
@@ -116,11 +113,7 @@ std::string names_of_settings(const rows::ReplayedAllocator& allocator) {
 }
 
 std::string advice_on_fragmentation(const std::optional<rows::Site>& site) {
-  if (!site) return {};
-  return "let the short-lived blocks go and call torch.cuda.empty_cache() before " +
-         site_text(site) +
-         " makes the blocks that stay between the pieces; or make the blocks that stay before the "
-         "short-lived ones, where they do not depend on them";
+  return site ? Sentence(site)(sentences::kEmptyCacheBefore) : std::string();
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "analyzer/rows/observations.hpp"
-#include "analyzer/text/amounts.hpp"
+#include "analyzer/text/sentence.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -45,15 +45,11 @@ namespace gpumemtrace::analyzer {
                                const rows::ReplayedAllocator& allocator,
                                std::uint64_t requested_bytes);
 
-// "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".
-[[nodiscard]] std::string set_text(const rows::ReplayedSetting& setting);
-// "expandable_segments:True", "PyTorch's defaults".
-[[nodiscard]] std::string name_of_setting(const rows::ReplayedSetting& setting);
-// The basis of a number: "(replayed)", "(replayed; sizes sampled)".
-[[nodiscard]] std::string basis_text(const rows::ReplayedSetting& setting);
-// "2.7 GiB reserved at most instead of 3.6 GiB (replayed)".
-[[nodiscard]] std::string reserved_text(const rows::ReplayedSetting& setting,
-                                        const rows::ReplayedAllocator& allocator);
+// Sets the names of sentences on a setting: options; setting, "PyTorch's defaults"; set, "Set
+// PYTORCH_CUDA_ALLOC_CONF=..."; basis, "(replayed)"; reserved, "2.7 GiB reserved at most instead of
+// 3.6 GiB (replayed)".
+Sentence& with_setting(const rows::ReplayedSetting& setting,
+                       const rows::ReplayedAllocator& allocator, Sentence& sentence);
 // "expandable_segments:True, PyTorch's defaults": those that were tried.
 [[nodiscard]] std::string names_of_settings(const rows::ReplayedAllocator& allocator);
 

@@ -32,6 +32,20 @@ rows::Finding finding_of_rule(Rule rule) {
   return finding;
 }
 
+Sentence sentence_on(const rows::Finding& finding) {
+  Sentence sentence(finding.origin.site);
+  return sentence.set("bytes", finding.bytes)
+      .set("device", finding.device)
+      .set("saved_bytes", finding.saves.bytes)
+      .set("saved_ns", finding.saves.time_ns);
+}
+
+void say(const FindingText& text, const Sentence& sentence, rows::Finding& finding) {
+  finding.title = sentence(text.title);
+  finding.detail = sentence(text.detail);
+  finding.fix = sentence(text.fix);
+}
+
 std::string fingerprint_of(const rows::Finding& finding) {
   const rows::Site site = finding.origin.site.value_or(rows::Site());
   std::string text(name_of(finding.rule));

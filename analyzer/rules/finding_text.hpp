@@ -2,11 +2,14 @@
 // The parts of findings that rules share: their origin and their keys.
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/text/amounts.hpp"
 #include "analyzer/text/names.hpp"
+#include "analyzer/text/sentence.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -26,6 +29,25 @@ template <class Row>
   if constexpr (requires { row.level; }) finding.level = row.level;
   if constexpr (requires { row.origin; }) finding.origin = row.origin;
   return finding;
+}
+
+// The patterns of a finding's text.
+struct FindingText {
+  std::string_view title;
+  std::string_view detail;
+  std::string_view fix;
+};
+
+// Values for a finding's sentences: its site, device and bytes, saved_bytes and saved_ns.
+[[nodiscard]] Sentence sentence_on(const rows::Finding& finding);
+// Says the title, the detail and the fix.
+void say(const FindingText& text, const Sentence& sentence, rows::Finding& finding);
+
+// Adds the fields of the row with these keys, in this order.
+template <class Row>
+void add_evidence(const Row& row, std::initializer_list<const char*> keys,
+                  rows::Evidence& evidence) {
+  Sentence().with(row).add_to(evidence, keys);
 }
 
 // A fingerprint that the same fault has in every run: from rule, owner, function and file's base

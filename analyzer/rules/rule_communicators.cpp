@@ -6,6 +6,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -43,16 +44,8 @@ rows::Finding finding_of(const Pile& pile) {
   finding.saves = {saved, std::nullopt, rows::SavesBasis::kArithmetic};
   finding.evidence.add("communicators", pile.count);
   finding.evidence.add("bytes_of_each", each);
-  finding.title = count_of(pile.count, "NCCL communicator", "NCCL communicators") + " made at " +
-                  site_text(pile.first->made_at) + " hold " + size_text(pile.bytes);
-  finding.detail = "Each communicator has buffers of its own, " + size_text(each) +
-                   " on average, until it is destroyed. None of these had been when they held "
-                   "most together.";
-  finding.fix =
-      "Make the process group once and use it again, or call "
-      "torch.distributed.destroy_process_group(group) when it is no longer needed. One "
-      "communicator instead of " +
-      std::to_string(pile.count) + " saves " + size_text(saved) + " (arithmetic).";
+  say(sentences::kManyCommunicators,
+      sentence_on(finding).set("communicators", pile.count).set("each_bytes", each), finding);
   return finding;
 }
 

@@ -8,6 +8,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -49,21 +50,12 @@ const rows::Origin* largest_holder(const rows::Report& report, const std::string
   return nullptr;
 }
 
-// Advice on how the process selects its own device, in the words of its framework.
-std::string choose_device_text(const rows::Process& process) {
-  return process.torch ? "Call torch.cuda.set_device(local_rank)"
-                       : "Make the rank's own device the current one (cudaSetDevice)";
-}
-
 // A process of a local rank that uses the device of another one.
 struct Stray {
   const rows::Process& process;
   const rows::Process& owner;  // of the device
   std::string device;
   std::string own_device;
-
-  [[nodiscard]] std::string rank() const { return std::to_string(*process.local_rank); }
-  [[nodiscard]] std::string rank_of_device() const { return std::to_string(*owner.local_rank); }
 };
 
 rows::Finding finding_of(const Stray& stray) {
@@ -74,6 +66,14 @@ rows::Finding finding_of(const Stray& stray) {
   finding.evidence.add("own_device", stray.own_device);
   finding.evidence.add("rank_of_the_device", stray.owner.local_rank);
   return finding;
+}
+
+Sentence sentence_of(const rows::Finding& finding, const Stray& stray) {
+  return sentence_on(finding)
+      .set("local_rank", stray.process.local_rank)
+      .set("owner_rank", stray.owner.local_rank)
+      .set("own_device", stray.own_device)
+      .set("choose", stray.process.torch ? sentences::kSetDevice : sentences::kMakeCurrent);
 }
 
 // The bytes that the driver took by itself for the process on the device; 0 if it does not tell
@@ -92,26 +92,15 @@ rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std:
   const rows::Origin* const holder = largest_holder(report, stray.process.id, stray.device);
   if (holder != nullptr) finding.origin = *holder;
   const std::uint64_t context = driver_bytes_of(report, stray.process.id, stray.device);
-  const std::uint64_t bytes = held + context;
-  finding.bytes = bytes;
-  finding.saves.bytes = bytes;
+  finding.bytes = held + context;
+  finding.saves.bytes = finding.bytes;
   finding.evidence.add("allocated_bytes", held);
   finding.evidence.add("context_bytes", rows::number_or_none(context));
-  const std::string& device = stray.device;
-  finding.title = device == stray.own_device
-                      ? "Local ranks " + stray.rank_of_device() + " and " + stray.rank() +
-                            " use the same device " + device
-                      : "Local rank " + stray.rank() + " holds " + size_text(bytes) + " on " +
-                            device + ", the device of local rank " + stray.rank_of_device();
-  finding.detail =
-      "The process of local rank " + stray.rank() + " allocated " + size_text(held) + " on " +
-      device +
-      (context == 0 ? std::string() : ", and its context there takes " + size_text(context)) +
-      "; most of its memory is on " + stray.own_device + ".";
-  finding.fix = choose_device_text(stray.process) + " before the first use of CUDA in each rank" +
-                (finding.origin.site ? ", which is at or before " + site_text(finding.origin.site)
-                                     : std::string()) +
-                ". It would free " + size_text(bytes) + " on " + device + " (inferred).";
+  const Sentence sentence = sentence_of(finding, stray)
+                                .set("held_bytes", held)
+                                .set("context_bytes", rows::number_or_none(context));
+  say(sentences::kWrongDevice, sentence, finding);
+  if (stray.device == stray.own_device) finding.title = sentence(sentences::kSameDevice);
   return finding;
 }
 
@@ -159,24 +148,18 @@ rows::Finding context_finding(const rows::Report& report, const Stray& stray,
                               const rows::OptionalLocation& opened_at) {
   rows::Finding finding = finding_of(stray);
   finding.evidence.add("opened_at", opened_at);
-  const std::string place = location_text(opened_at);
   const std::uint64_t bytes = driver_bytes_of(report, stray.process.id, stray.device);
   finding.bytes = rows::number_or_none(bytes);
   finding.saves.bytes = finding.bytes;
+  const std::string place = location_text(opened_at);
   const std::string size = bytes == 0 ? std::string() : size_text(bytes);
-  finding.title = "Local rank " + stray.rank() + " opened a context on " + stray.device +
-                  ", the device of local rank " + stray.rank_of_device() +
-                  (place.empty() ? "" : ", at " + place);
-  finding.detail = "The process of local rank " + stray.rank() + " allocated nothing on " +
-                   stray.device + ", but a context takes " +
-                   (size.empty() ? "some hundred MiB" : size) + " of its own; its memory is on " +
-                   stray.own_device + ".";
-  finding.fix = choose_device_text(stray.process) + " before " +
-                (place.empty() ? "the first use of CUDA in each rank" : place) +
-                ", or let each rank see its device alone (CUDA_VISIBLE_DEVICES). It would free the "
-                "context on " +
-                stray.device + ", " +
-                (size.empty() ? "some hundred MiB that no call shows" : size) + " (inferred).";
+  say(sentences::kContextElsewhere,
+      sentence_of(finding, stray)
+          .set("opened_at", opened_at)
+          .set("before", place.empty() ? sentences::kFirstUse : place)
+          .set("context", size.empty() ? sentences::kSizeOfContext : size)
+          .set("saved", size.empty() ? sentences::kSizeNotShown : size),
+      finding);
   return finding;
 }
 
@@ -256,28 +239,18 @@ rows::Finding idle_finding(const IdleContexts& idle) {
   finding.evidence.add("processes", idle.processes.size());
   finding.evidence.add("largest_bytes", idle.largest_bytes);
   finding.evidence.add("most_allocated_bytes", idle.most_allocated);
-  const std::string many = count_of(idle.processes.size(), "process", "processes");
-  const bool is_one = idle.processes.size() == 1;
-  const std::string place =
-      finding.origin.site ? site_text(finding.origin.site) : std::string("a place not known");
+  const std::uint64_t most_allocated = std::min(idle.largest_bytes, idle.most_allocated);
   std::string names;
   for (const std::string& process : idle.processes) {
     names += (names.empty() ? "" : ", ") + process;
   }
-  finding.title = many + (is_one ? " holds" : " hold") + " a CUDA context on " + idle.device +
-                  " and almost nothing else, " + size_text(idle.bytes()) +
-                  (is_one ? "" : " together") + "; made at " + place;
-  finding.detail =
-      "Of " + names + (is_one ? " the" : " each") + " context takes up to " +
-      size_text(idle.largest_bytes - std::min(idle.largest_bytes, idle.most_allocated)) +
-      ", and calls asked for no more than " + size_text(idle.most_allocated) +
-      ". The memory is that of the driver and goes when the process ends.";
-  finding.fix =
-      "Keep CUDA out of " + std::string(is_one ? "this process" : "these processes") +
-      ": nothing at " + place +
-      " should use the GPU (what asks for a device, its properties or a tensor on it makes "
-      "the context), or hide it from them (CUDA_VISIBLE_DEVICES=\"\"). It would free " +
-      size_text(idle.bytes()) + " on " + idle.device + " (inferred).";
+  say(sentences::kIdleContexts,
+      sentence_on(finding)
+          .set("processes", idle.processes.size())
+          .set("names", names)
+          .set("context_bytes", idle.largest_bytes - most_allocated)
+          .set("most_allocated_bytes", idle.most_allocated),
+      finding);
   return finding;
 }
 
@@ -333,12 +306,8 @@ void find_opaque_pools(const rows::Report& report, Findings& findings) {
     rows::Finding finding = finding_at(Rule::kOpaquePool, row);
     finding.bytes = row.peak_bytes;
     finding.time_ns = row.peak_time_ns;
-    finding.evidence.add("name", pool.name);
-    finding.evidence.add("setting", pool.setting);
-    finding.title = pool.name + " holds " + size_text(row.peak_bytes) + " whose use is not visible";
-    finding.detail =
-        "The trace sees what " + pool.name + " takes from the driver, not what it deals out of it.";
-    finding.fix = "Record again with " + pool.setting + ", which opens the pool to the trace.";
+    add_evidence(pool, {"name", "setting"}, finding.evidence);
+    say(sentences::kOpaquePool, sentence_on(finding).with(pool), finding);
     findings.push_back(std::move(finding));
   }
 }

@@ -10,6 +10,7 @@
 #include "analyzer/rules/allocator_advice.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -69,75 +70,58 @@ std::string as_sentence(std::string advice) {
   return advice + '.';
 }
 
-std::string fix_by_arithmetic(const std::string& unusable, const std::string& or_else) {
-  return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
-         "program: up to " +
-         unusable + " would be usable again (arithmetic)." +
-         (or_else.empty() ? "" : " Or " + or_else + '.');
-}
-
-std::string fix_by_replay(const rows::ReplayedAllocator& allocator, const std::string& or_else) {
-  const std::string otherwise = or_else.empty() ? "" : " Or " + or_else + '.';
+// The text on the replay of other settings.
+std::string settings_text(const rows::ReplayedAllocator& allocator, Sentence sentence) {
   if (const rows::ReplayedSetting* best = best_setting(allocator)) {
-    return set_text(*best) + ": " + reserved_text(*best, allocator) +
-           ", with no change of the program." + otherwise;
+    return with_setting(*best, allocator, sentence)(sentences::kReservesLess);
   }
   if (const rows::ReplayedSetting* meets = setting_that_meets_any(allocator)) {
-    return set_text(*meets) + ": a request that was refused would have been met " +
-           basis_text(*meets) + ", with no change of the program." + otherwise;
+    return with_setting(*meets, allocator, sentence)(sentences::kMeetsRefused);
   }
   if (const rows::ReplayedSetting* setting = undecided_setting(allocator)) {
-    return "Whether " + name_of_setting(*setting) +
-           " helps cannot be told from this run: " + reserved_text(*setting, allocator) + '.' +
-           otherwise;
+    return with_setting(*setting, allocator, sentence)(sentences::kUndecided);
   }
-  return "Other settings of PyTorch's allocator do not help: those that were tried (" +
-         names_of_settings(allocator) + ") save less than 5 % of what is reserved, or nothing " +
-         "(replayed)." + otherwise;
+  return sentence.set("settings", names_of_settings(allocator))(sentences::kNoSettingHelps);
+}
+
+void add_replay(const rows::ReplayedAllocator& replayed, rows::Finding& finding) {
+  finding.evidence.add("reserved_peak_bytes", replayed.reserved_peak_bytes);
+  const rows::ReplayedSetting* const best = best_setting(replayed);
+  if (best == nullptr) return;
+  const std::uint64_t reserved = replayed.reserved_peak_bytes;
+  finding.saves = {reserved - std::min(reserved, best->high_bytes), std::nullopt,
+                   rows::SavesBasis::kReplayed};
+  finding.evidence.add("replayed_setting", best->options);
+  finding.evidence.add("replayed_low_bytes", best->low_bytes);
+  finding.evidence.add("replayed_high_bytes", best->high_bytes);
 }
 
 rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observations& seen) {
   rows::Finding finding = finding_at(Rule::kFragmentation, row);
-  const std::string unusable = size_text(row.unusable_bytes.value_or(0));
   finding.bytes = row.unusable_bytes;
   finding.time_ns = row.time_ns;
-  finding.evidence.add("at", row.at);
-  finding.evidence.add("reserved_bytes", row.reserved_bytes);
-  finding.evidence.add("allocated_bytes", row.allocated_bytes);
-  finding.evidence.add("free_bytes", row.free_bytes);
-  finding.evidence.add("largest_free_bytes", row.largest_free_bytes);
-  finding.evidence.add("releasable_bytes", row.releasable_bytes);
-  finding.evidence.add("stranded_bytes", row.unusable_bytes);
-  finding.title = unusable + " of " + size_text(row.reserved_bytes.value_or(0)) +
-                  " reserved memory was free but stranded beside live blocks";
-  finding.detail = "At worst " + unusable + " lay beside live blocks, the largest free piece was " +
-                   size_text(row.largest_free_bytes.value_or(0)) + ".";
-  if (!row.pinned_by.empty()) {
-    const rows::PinningBlocks& pin = row.pinned_by.front();
-    finding.origin = pin.origin;
-    finding.detail += " Blocks from " + site_text(pin.origin.site) + ", " +
-                      size_text(pin.bytes_held) + ", keep " + size_text(pin.bytes_unusable) +
-                      " of it.";
-  }
   finding.saves = {row.unusable_bytes, std::nullopt, rows::SavesBasis::kArithmetic};
+  add_evidence(row,
+               {"at", "reserved_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
+                "releasable_bytes", "stranded_bytes"},
+               finding.evidence);
+  const rows::PinningBlocks* const pin = row.pinned_by.empty() ? nullptr : &row.pinned_by.front();
+  if (pin != nullptr) finding.origin = pin->origin;
   const std::string or_else = advice_on_fragmentation(finding.origin.site);
   const rows::ReplayedAllocator* const replayed = replay_of(seen, row.process, row.device);
-  if (replayed == nullptr) {
-    finding.fix = was_expandable(seen, row.process, row.device)
-                      ? as_sentence(or_else)
-                      : fix_by_arithmetic(unusable, or_else);
-    return finding;
-  }
-  finding.fix = fix_by_replay(*replayed, or_else);
-  finding.evidence.add("reserved_peak_bytes", replayed->reserved_peak_bytes);
-  if (const rows::ReplayedSetting* best = best_setting(*replayed)) {
-    const std::uint64_t reserved = replayed->reserved_peak_bytes;
-    finding.saves = {reserved - std::min(reserved, best->high_bytes), std::nullopt,
-                     rows::SavesBasis::kReplayed};
-    finding.evidence.add("replayed_setting", best->options);
-    finding.evidence.add("replayed_low_bytes", best->low_bytes);
-    finding.evidence.add("replayed_high_bytes", best->high_bytes);
-  }
+  Sentence sentence = sentence_on(finding).with(row);
+  sentence.set("largest_piece_bytes", row.largest_free_bytes.value_or(0))
+      .set("pin", pin == nullptr ? std::string() : site_text(pin->origin.site))
+      .set("pin_bytes", pin == nullptr ? 0 : pin->bytes_held)
+      .set("pinned_bytes", pin == nullptr ? 0 : pin->bytes_unusable)
+      .set("or_else", or_else);
+  const bool was_possible = replayed == nullptr && was_expandable(seen, row.process, row.device);
+  sentence.set("settings", replayed != nullptr ? settings_text(*replayed, sentence)
+                           : was_possible      ? std::string()
+                                               : sentence(sentences::kUsableAgain));
+  say(sentences::kFragmentation, sentence, finding);
+  if (was_possible) finding.fix = as_sentence(or_else);
+  if (replayed != nullptr) add_replay(*replayed, finding);
   return finding;
 }
 

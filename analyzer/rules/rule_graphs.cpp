@@ -6,6 +6,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -20,22 +21,8 @@ rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   finding.bytes = row.bytes;
   finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kInferred};
   finding.time_ns = row.peak_time_ns;
-  finding.evidence.add("count", row.count);
-  finding.evidence.add("places", row.places);
-  finding.evidence.add("peak_bytes", row.peak_bytes);
-  finding.evidence.add("activation_bytes", row.activation_bytes);
-  const std::string where = site_text(row.origin.site);
-  finding.title = "The forward pass at " + where + " kept " + size_text(row.bytes) +
-                  " for a backward pass that never came";
-  finding.detail =
-      count_of(row.count, "block", "blocks") + " of " + count_of(row.places, "place", "places") +
-      ", " + size_text(row.bytes) + " of the " + size_text(row.peak_bytes) +
-      " at the peak, were allocated in forward with gradients enabled, one after the other, and "
-      "freed together before any backward pass began.";
-  finding.fix =
-      "If this is an evaluation, run it under torch.no_grad() or torch.inference_mode(): each "
-      "layer's result is then freed when the next one is done with it. Up to " +
-      size_text(row.bytes) + " of the peak would be saved (inferred).";
+  add_evidence(row, {"count", "places", "peak_bytes", "activation_bytes"}, finding.evidence);
+  say(sentences::kGraphWithoutBackward, sentence_on(finding).with(row), finding);
   return finding;
 }
 
@@ -73,41 +60,20 @@ std::uint64_t bytes_of_graphs(const rows::InstantiatedGraphs& row,
   return std::min(rise, static_cast<std::uint64_t>(bytes));
 }
 
-std::string driver_text(const rows::InstantiatedGraphs& row, std::uint64_t bytes) {
-  if (row.sampled == 0) {
-    return " Meanwhile the driver's own memory rose by " + size_text(bytes) + " (sampled).";
-  }
-  return " The driver's own memory rose by " + size_text(row.sampled_bytes) + " for " +
-         std::to_string(row.sampled) + " of them (sampled), which is " + size_text(bytes) +
-         " for all (inferred).";
-}
-
 rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t bytes) {
   rows::Finding finding = finding_at(Rule::kGraphsPileUp, row);
   finding.level.reset();
   finding.bytes = bytes;
   finding.saves.bytes = bytes;
-  finding.evidence.add("instantiated", row.instantiated);
-  finding.evidence.add("instantiated_here", row.at_origin);
-  finding.evidence.add("destroyed", row.destroyed);
-  finding.evidence.add("live_peak", row.live_peak);
-  finding.evidence.add("launches", row.launches);
-  finding.evidence.add("sampled", row.sampled);
-  finding.evidence.add("sampled_bytes", row.sampled_bytes);
-  const std::string graphs = count_of(row.live_peak, "CUDA graph", "CUDA graphs");
-  finding.title =
-      graphs + " were alive at once; most were instantiated at " + site_text(row.origin.site);
-  finding.detail = count_of(row.instantiated, "graph was", "graphs were") + " instantiated, " +
-                   std::to_string(row.at_origin) + " of them at this place; " +
-                   std::to_string(row.instantiated - row.live_peak) +
-                   " had been destroyed when most were alive. All launches together are " +
-                   std::to_string(row.launches) + "." + driver_text(row, bytes);
-  finding.fix =
-      "Update one executable graph (cudaGraphExecUpdate, cuGraphExecUpdate) instead of "
-      "instantiating "
-      "the next one, find the one that is there by what is the same in every round, or destroy it "
-      "after its last use (cudaGraphExecDestroy): later graphs then reuse its memory. Up to " +
-      size_text(bytes) + " would be saved (inferred).";
+  add_evidence(row,
+               {"instantiated", "instantiated_here", "destroyed", "live_peak", "launches",
+                "sampled", "sampled_bytes"},
+               finding.evidence);
+  const Sentence sentence =
+      sentence_on(finding).with(row).set("destroyed_then", row.instantiated - row.live_peak);
+  say(sentences::kGraphsPileUp, sentence, finding);
+  finding.detail += sentence(row.sampled == 0 ? sentences::kDriverRoseMeanwhile
+                                              : sentences::kDriverRoseForGraphs);
   return finding;
 }
 

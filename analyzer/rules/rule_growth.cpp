@@ -8,33 +8,25 @@
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
-
-// "28 blocks of 256.0 KiB": the retained memory.
-std::string blocks_text(const rows::Growth& row) {
-  if (row.blocks == 0) return size_text(row.bytes);
-  return count_of(row.blocks, "block", "blocks") + " of " + size_text(row.bytes / row.blocks) +
-         (row.bytes % row.blocks == 0 ? "" : " on average");
-}
 
 bool is_long_enough(const rows::Growth& row) {
   return row.end_ns >= row.begin_ns + kShortestRateNs;
 }
 
+// "28 blocks of 256.0 KiB": the retained memory.
+std::string_view blocks_of(const rows::Growth& row) {
+  if (row.blocks == 0) return "{bytes}";
+  return row.bytes % row.blocks == 0 ? sentences::kBlocks : sentences::kBlocksOnAverage;
+}
+
 // "16.0 KiB a step over 138 steps" or, without steps, "535.2 MiB a second".
-std::string rate_text(const rows::Growth& row) {
-  if (row.bytes_per_step) {
-    const std::uint64_t times = row.steps.value_or(0);
-    return size_text(static_cast<std::uint64_t>(*row.bytes_per_step)) +
-           (row.by_repetition ? " a repetition over " + count_of(times, "repetition", "repetitions")
-                              : " a step over " + count_of(times, "step", "steps"));
-  }
-  if (!is_long_enough(row)) return {};
-  const double seconds = static_cast<double>(row.end_ns - row.begin_ns) / 1e9;
-  return size_text(static_cast<std::uint64_t>(static_cast<double>(row.bytes) / seconds)) +
-         " a second";
+std::string_view rate_of(const rows::Growth& row) {
+  if (row.bytes_per_step) return row.by_repetition ? sentences::kARepetition : sentences::kAStep;
+  return is_long_enough(row) ? sentences::kASecond : std::string_view();
 }
 
 // The site that freed the grown memory in the end: known if none of it had been freed before.
@@ -43,82 +35,60 @@ std::string site_of_later_frees(const rows::Growth& row) {
   return known ? location_text(row.freed.first_at, row.origin.site) : std::string();
 }
 
+// The names of sentences on the growth.
+Sentence sentence_of(const rows::Growth& row) {
+  const double seconds = static_cast<double>(row.end_ns - row.begin_ns) / 1e9;
+  const double by_second = static_cast<double>(row.bytes) / std::max(seconds, 1.0);
+  const std::string later = site_of_later_frees(row);
+  Sentence sentence(row.origin.site);
+  sentence.with(row)
+      .set("block_bytes", row.bytes / std::max<std::uint64_t>(row.blocks, 1))
+      .set("step_bytes", static_cast<std::uint64_t>(row.bytes_per_step.value_or(0)))
+      .set("times", row.steps.value_or(0))
+      .set("second_bytes", static_cast<std::uint64_t>(by_second))
+      .set("freed", row.frees == 0 ? "none was" : format_count(row.frees))
+      .set("older", row.frees_after > row.allocations ? sentences::kOlderIncluded : "")
+      .set("later", later)
+      .set("at", at_text(later, row.freed.elsewhere.value_or(false)));
+  return sentence.set("kept", sentence(blocks_of(row))).set("rate", sentence(rate_of(row)));
+}
+
 // "While it grew, 29 blocks were allocated there and none was freed. After that, 39 were freed,
 // older ones included, at server.py:29 (empty_cache)."
-std::string frees_text(const rows::Growth& row) {
-  std::string text = "While it grew, " + count_of(row.allocations, "block was", "blocks were") +
-                     " allocated there and " +
-                     (row.frees == 0 ? "none was" : std::to_string(row.frees)) + " freed";
-  if (row.frees_after != 0) {
-    const std::string at = site_of_later_frees(row);
-    const bool elsewhere = row.freed.elsewhere.value_or(false);
-    text += ". After that, " + count_of(row.frees_after, "was", "were") + " freed" +
-            (row.frees_after > row.allocations ? ", older ones included" : "") +
-            (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at);
-  }
+std::string frees_text(const rows::Growth& row, const Sentence& sentence) {
+  std::string text = sentence(sentences::kWhileItGrew);
+  if (row.frees_after != 0) text += sentence(sentences::kFreedLater);
   return text + '.';
 }
 
 // Advice on references to PyTorch's blocks, by whether those of other sites stay with them.
-std::string fix_for_tensors(const rows::Growth& row) {
-  const std::uint64_t others = row.other_sites;
-  const std::uint64_t growing = row.other_sites_growing;
-  if (others == 0) {
-    return row.has_backward
-               ? "Find what keeps the tensors: a list that is appended to, a loss kept "
-                 "without .item(), or retain_graph."
-               : "Find what keeps the tensors: a list that is appended to, a dict or "
-                 "an attribute.";
+std::string fix_for_tensors(const rows::Growth& row, Sentence sentence) {
+  if (row.other_sites == 0) {
+    return std::string(row.has_backward ? sentences::kFindKeeperOfLoss : sentences::kFindKeeper);
   }
-  if (row.keeps_graph) {
-    return "Find the tensor that this line or its callers append, add up or store, such as a loss "
-           "or "
-           "a hidden state, and keep .detach() or .item() of it: much of what the model's layers "
-           "allocate here stays, as where a graph of autograd is kept.";
-  }
-  if (growing != 0) {
-    return "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
-           "it" +
-           std::string(row.has_backward ? "; or drop retain_graph=True" : "") + ": the memory of " +
-           count_of(growing, "other place", "other places") +
-           " grows with it, as where a whole graph of autograd stays, or several results of each "
-           "round are kept.";
+  if (row.keeps_graph) return std::string(sentences::kFindGraph);
+  if (row.other_sites_growing != 0) {
+    return sentence.set("retain",
+                        row.has_backward ? sentences::kDropRetainGraph : "")(sentences::kFindSum);
   }
   // Allocations of a model's own layers count as the line that calls the model.
   const bool is_one_a_step = row.steps && row.blocks <= *row.steps;
-  return "Where this line or its callers store them (append, a dict, an attribute), store .cpu() "
-         "of them, or .item() of one value, or drop old ones: the memory of " +
-         count_of(others, "other place", "other places") +
-         " that allocated meanwhile did not grow, so these tensors themselves are kept and no "
-         "graph of autograd" +
-         (is_one_a_step ? "." : " (unless this line runs the whole model).");
+  return sentence.set("unless",
+                      is_one_a_step ? "" : sentences::kUnlessModel)(sentences::kStoreCopies);
 }
 
-std::string fix_for_memory(const rows::Growth& row) {
-  if (row.frees_after == 0) {
-    return "Free them where they are no longer needed, or bound the cache or list that keeps them.";
-  }
-  const std::string later = site_of_later_frees(row);
-  return (later.empty() ? "Free them sooner" : "Do sooner what frees them at " + later) +
-         ", or bound the cache or list that holds them until then: this line or its callers put "
-         "them there.";
+std::string fix_for_memory(const rows::Growth& row, const Sentence& sentence) {
+  if (row.frees_after == 0) return std::string(sentences::kFreeThem);
+  const bool is_known = !site_of_later_frees(row).empty();
+  return sentence(is_known ? sentences::kDoSooner : sentences::kFreeSooner);
 }
 
-void add_evidence(const rows::Growth& row, rows::Evidence& evidence) {
-  evidence.add("bytes_per_step", row.bytes_per_step);
-  evidence.add("steps", row.steps);
-  evidence.add("by_repetition", rows::Evidence::Value(row.by_repetition));
-  evidence.add("rises", row.rises);
-  evidence.add("allocations", row.allocations);
-  evidence.add("live_bytes", row.live_bytes);
-  evidence.add("begin_ns", row.begin_ns);
-  evidence.add("end_ns", row.end_ns);
-  evidence.add("forecast_ns", row.forecast_ns);
-  evidence.add("frees", row.frees);
-  evidence.add("frees_after", row.frees_after);
-  evidence.add("freed_at", row.freed.first_at);
-  evidence.add("other_places", row.other_sites);
-  evidence.add("other_places_growing", row.other_sites_growing);
+void add_growth(const rows::Growth& row, rows::Evidence& evidence) {
+  add_evidence(row,
+               {"bytes_per_step", "steps", "by_repetition", "rises", "allocations", "live_bytes",
+                "begin_ns", "end_ns", "forecast_ns", "frees", "frees_after", "freed_at",
+                "other_places", "other_places_growing"},
+               evidence);
 }
 
 // The finding on one row, without words.
@@ -131,56 +101,33 @@ rows::Finding finding_on(const rows::Growth& row) {
   return finding;
 }
 
-// "by 2.1 MiB, 16.0 KiB a step over 138 steps".
-std::string course_text(const rows::Growth& row) {
-  const std::string rate = rate_text(row);
-  return "by " + size_text(row.bytes) + (rate.empty() ? rate : ", " + rate);
-}
-
-std::string title_text(const std::string& what, const rows::Growth& row) {
-  return what + " grew " + course_text(row);
-}
-
-std::string forecast_text(const rows::Growth& row) {
-  if (!row.forecast_ns) return {};
-  return " At this rate the device is full " + duration_text(*row.forecast_ns) +
-         " after the start.";
+std::string title_text(std::string_view what, Sentence sentence) {
+  return sentence.set("what", sentence(what))(sentences::kGrew);
 }
 
 // Hardly more blocks than before are live, but each is larger than the one that it replaced.
 bool gets_larger(const rows::Growth& row) { return row.larger_bytes * 2 > row.bytes; }
 
 // Larger blocks are a fault or not, depending on the reason for their size.
-void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
-  const std::string place = site_text(row.origin.site);
+void explain_larger_blocks(const rows::Growth& row, Sentence sentence, rows::Finding& finding) {
+  sentence.set("as_many", row.blocks == 0 ? "as many blocks" : "hardly more blocks")
+      .set("than_before", row.blocks == 0 ? "as before" : "than before");
   finding.severity = Severity::kInfo;
-  finding.title = title_text("The size of what " + place + " keeps", row);
-  const std::string as_many = row.blocks == 0 ? "as many blocks of " + place + " as before"
-                                              : "hardly more blocks of " + place + " than before";
-  finding.detail = "After the warm-up " + as_many +
-                   " were live, and they got larger throughout the run, by " +
-                   size_text(row.bytes) +
-                   " in all, as where a cache has a fixed number of entries, "
-                   "or batches or sequences grow.";
-  finding.fix = "Bound the size of what is kept there, if nothing else does. " + frees_text(row);
+  finding.title = title_text(sentences::kSizeOfKept, sentence);
+  finding.detail = sentence(sentences::kGotLarger);
+  finding.fix = sentences::kBoundSize;
+  finding.fix += frees_text(row, sentence);
 }
 
 // The trace does not show whether it would have gone on.
-void explain_filling(const rows::Growth& row, rows::Finding& finding) {
-  const std::string place = site_text(finding.origin.site);
+void explain_filling(const rows::Growth& row, const Sentence& sentence, rows::Finding& finding) {
   finding.severity = Severity::kInfo;
-  finding.detail = "The memory of " + place +
-                   " rose for as long as the program allocated there, by " + size_text(row.bytes) +
-                   " (" + blocks_text(row) +
-                   ") after the warm-up, and none of it was freed in "
-                   "that time, as where a cache or a data set fills.";
-  finding.fix =
-      "If it fills on purpose and ends by itself, nothing is to be done; else give it a "
-      "bound. " +
-      frees_text(row);
+  finding.detail = sentence(sentences::kFilled);
+  finding.fix = sentences::kBoundFilling;
+  finding.fix += frees_text(row, sentence);
 }
 
-std::string memory_text(Level level) {
+std::string_view memory_text(Level level) {
   if (level == Level::kHost) return "Pinned memory";
   return level == Level::kManaged ? "Managed memory" : "Memory";
 }
@@ -202,12 +149,11 @@ Outlook outlook_of(const rows::Growth& row, double left_bytes) {
 
 std::string outlook_text(const Outlook& outlook) {
   constexpr double kDay = 24 * 3600;
-  if (outlook.steps) {
-    return " At this rate the rest of the device lasts for " +
-           std::to_string(static_cast<std::uint64_t>(*outlook.steps)) + " steps.";
-  }
-  return " At this rate the rest of the device lasts for " +
-         count_of(static_cast<std::uint64_t>(*outlook.seconds / kDay), "day", "days") + '.';
+  const double days = outlook.seconds.value_or(0) / kDay;
+  return Sentence()
+      .set("steps_left", static_cast<std::uint64_t>(outlook.steps.value_or(0)))
+      .set("days_left", static_cast<std::uint64_t>(days))(outlook.steps ? sentences::kLastsSteps
+                                                                        : sentences::kLastsDays);
 }
 
 // A warning has a consequence: in this run at least a hundredth of the device, or the rest of it is
@@ -231,27 +177,24 @@ void judge_severity(const rows::Report& report, const rows::Growth& row, rows::F
 
 rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& row) {
   rows::Finding finding = finding_on(row);
-  add_evidence(row, finding.evidence);
+  add_growth(row, finding.evidence);
+  Sentence sentence = sentence_of(row).set("level_word", memory_text(row.level));
   if (gets_larger(row)) {
-    explain_larger_blocks(row, finding);
+    explain_larger_blocks(row, sentence, finding);
     return finding;
   }
-  const std::string place = site_text(row.origin.site);
-  finding.title = title_text(memory_text(row.level) + " from " + place, row);
+  finding.title = title_text(sentences::kMemoryFrom, sentence);
   if (row.only_fills) {
-    explain_filling(row, finding);
-    finding.detail += forecast_text(row);
+    explain_filling(row, sentence, finding);
+    finding.detail += sentence(sentences::kFull);
     return finding;
   }
-  finding.detail = "After the warm-up the memory that " + place +
-                   " holds rose throughout the run, by " + size_text(row.bytes) + " (" +
-                   blocks_text(row) + ") in " + count_of(row.rises, "stretch", "stretches") +
-                   ", and did not come back while the program went on allocating there." +
-                   forecast_text(row);
+  finding.detail = sentence(sentences::kRose) + sentence(sentences::kFull);
   const bool tensors = row.level == Level::kFramework;
   // The change comes first: a summary cuts the end.
-  finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + frees_text(row) +
-                " Growth would stop (inferred).";
+  finding.fix = (tensors ? fix_for_tensors(row, sentence) : fix_for_memory(row, sentence)) + ' ' +
+                frees_text(row, sentence);
+  finding.fix += sentences::kGrowthStops;
   judge_severity(report, row, finding);
   return finding;
 }
@@ -269,7 +212,8 @@ void join_leak(const rows::Growth& row, rows::Finding& growth, Findings& finding
   const auto leak = std::ranges::find_if(
       findings, [&](const auto& finding) { return is_of_growth(finding, growth); });
   if (leak == findings.end()) return;
-  leak->detail += " It grew throughout the run, " + course_text(row) + '.' + forecast_text(row);
+  const Sentence sentence = sentence_of(row);
+  leak->detail += sentence(sentences::kGrewToo) + sentence(sentences::kFull);
   leak->evidence.add("growth_bytes", row.bytes);
   leak->evidence.add("growth_bytes_per_step", row.bytes_per_step);
   leak->evidence.add("forecast_ns", row.forecast_ns);
@@ -319,42 +263,32 @@ std::string places_text(const GrowthCause& cause) {
   return text + " and " + count_of(cause.size() - kMost, "other place", "other places");
 }
 
-void explain_graph(const rows::Growth& sum, rows::Finding& finding) {
-  const std::string place = site_text(sum.origin.site);
-  finding.title = title_text("A graph of autograd from " + place + " is kept: memory", sum);
-  finding.detail += " What layers save for backward stays as long as a result of theirs does.";
-  finding.fix = "Find what keeps the result of " + place +
-                (sum.has_backward ? ", such as a sum over steps, a list, or retain_graph=True"
-                                  : ", such as a sum over steps or a list") +
-                ", and keep .detach() or .item() of it. It would release " + size_text(sum.bytes) +
-                " (arithmetic), and growth would stop (inferred).";
-}
-
-void explain_results(const GrowthCause& cause, const rows::Growth& sum, rows::Finding& finding) {
-  finding.title = title_text("Memory from " + site_text(sum.origin.site) + " and " +
-                                 count_of(cause.size() - 1, "other place", "other places"),
-                             sum);
+void explain_graph(const rows::Growth& sum, Sentence sentence, rows::Finding& finding) {
+  finding.title = title_text(sentences::kGraphKept, sentence);
+  finding.detail += sentences::kLayersSave;
   finding.fix =
-      "Find the lists, dicts or attributes that keep these tensors, and store .cpu() of "
-      "them, or drop old ones. It would release " +
-      size_text(sum.bytes) + " (arithmetic), and growth would stop (inferred).";
+      sentence.set("retain", sum.has_backward ? sentences::kListOrRetain
+                                              : sentences::kOrList)(sentences::kDetachResult);
 }
 
 rows::Finding growth_of_cause(const rows::Report& report, const GrowthCause& cause) {
   const rows::Growth sum = sum_of(cause);
   rows::Finding finding = finding_on(sum);
-  add_evidence(sum, finding.evidence);
+  add_growth(sum, finding.evidence);
   finding.evidence.add("places", cause.size());
-  finding.detail = "After the warm-up the memory of " + count_of(cause.size(), "place", "places") +
-                   " rose together throughout the run, by " + size_text(sum.bytes) + " (" +
-                   blocks_text(sum) + "): " + places_text(cause) + '.';
+  const Sentence sentence = sentence_of(sum)
+                                .set("lines", cause.size())
+                                .set("other_lines", cause.size() - 1)
+                                .set("line_names", places_text(cause));
+  finding.detail = sentence(sentences::kRoseTogether);
   if (sum.keeps_graph) {
-    explain_graph(sum, finding);
+    explain_graph(sum, sentence, finding);
   } else {
-    explain_results(cause, sum, finding);
-    if (sum.only_fills) explain_filling(sum, finding);
+    finding.title = title_text(sentences::kMemoryFromPlaces, sentence);
+    finding.fix = sentence(sentences::kDropResults);
+    if (sum.only_fills) explain_filling(sum, sentence, finding);
   }
-  finding.detail += forecast_text(sum);
+  finding.detail += sentence(sentences::kFull);
   if (!sum.only_fills) judge_severity(report, sum, finding);
   return finding;
 }

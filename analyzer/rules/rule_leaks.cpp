@@ -7,6 +7,7 @@
 #include "analyzer/owners/owners.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -59,153 +60,101 @@ struct SiteOutcome {
   const rows::Origin& origin;
   std::uint64_t count = 0;  // that the row is about
   rows::OptionalNumber first_time_ns;
-  rows::OptionalNumber first_step;
   rows::OptionalNumber made_count;
   rows::OptionalNumber last_made_ns;
   const rows::Releases& back;
   std::string_view made_word;
   std::string_view back_word;
+  std::string function;  // that frees one
 };
 
 SiteOutcome outcome_of(const rows::ExitLeak& row) {
-  return {row.origin,     row.count,       row.first_time_ns,
-          row.first_step, row.allocations, row.last_allocation_ns,
-          row.freed,      "allocated",     "freed"};
+  return {row.origin, row.count,   row.first_time_ns, row.allocations,   row.last_allocation_ns,
+          row.freed,  "allocated", "freed",           free_function(row)};
 }
 
-SiteOutcome outcome_of(const rows::OpenHandles& row) {
-  return {row.origin,         row.count,  row.first_time_ns, std::nullopt, row.opened_count,
-          row.last_opened_ns, row.closed, "opened",          "released"};
-}
-
-// ", 1 of 3 allocations there": how many allocations of a site were not freed, if some were.
-std::string share_text(const SiteOutcome& outcome, std::string_view what) {
-  if (!outcome.made_count || *outcome.made_count <= outcome.count) return {};
-  return ", " + std::to_string(outcome.count) + " of " + std::to_string(*outcome.made_count) + ' ' +
-         std::string(what);
-}
-
-// "its context's end at main.cpp:12 (main)".
-std::string teardown_text(const rows::ExitLeak& row) {
-  const std::string text = row.ended_by == EndedBy::kPrimaryReset ? "the reset of the device"
-                           : row.ended_by == EndedBy::kPrimaryReleased
-                               ? "the release of its context"
-                               : "the end of its context";
-  const std::string place = location_text(row.ended_at, row.origin.site);
-  return place.empty() ? text : text + " at " + place;
-}
-
-// "made at 2.6 ms in step 3"; empty for several, and if that is not known.
-std::string allocated_at_text(const SiteOutcome& outcome) {
-  if (!outcome.first_time_ns || outcome.count != 1) return {};
-  return "made at " + duration_text(*outcome.first_time_ns) +
-         (outcome.first_step ? " in step " + std::to_string(*outcome.first_step) : std::string());
+SiteOutcome outcome_of(const rows::OpenHandles& row, const FreeFunction& function) {
+  return {row.origin,       row.count,          row.first_time_ns,
+          row.opened_count, row.last_opened_ns, row.closed,
+          "opened",         "released",         name_of(function, row.origin.site)};
 }
 
 // "the last one, made at 2.6 ms,": the allocations of the site that the row is about.
-std::string remaining_text(const SiteOutcome& outcome) {
+std::string remaining_text(const SiteOutcome& outcome, const std::string& made) {
   const bool is_last = outcome.last_made_ns && outcome.first_time_ns == outcome.last_made_ns;
-  const std::string made = allocated_at_text(outcome);
-  return (outcome.count != 1 ? std::to_string(outcome.count)
-          : is_last          ? "the last one"
-                             : "one") +
+  const std::string one = is_last ? "the last one" : "one";
+  return (outcome.count == 1 ? one : format_count(outcome.count)) +
          (made.empty() ? made : ", " + made + ',');
 }
 
-// "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
-// at 2.6 ms, was not.": empty if none was, or if that is not known.
-std::string outcome_text(const SiteOutcome& outcome) {
-  const std::uint64_t back = outcome.back.count.value_or(0);
-  if (back == 0 || !outcome.made_count) return {};
-  if (!outcome.origin.site) return {};  // perhaps several sites
+// Sets the names of sentences on the allocations of the row's site.
+void set_outcome(const SiteOutcome& outcome, Sentence& sentence) {
+  const bool has_more = outcome.made_count && *outcome.made_count > outcome.count;
+  const bool is_one = outcome.first_time_ns && outcome.count == 1;
+  const std::string made = is_one ? sentence(sentences::kMade) : std::string();
   const std::string at = location_text(outcome.back.first_at, outcome.origin.site);
-  const bool elsewhere = outcome.back.elsewhere.value_or(false);
-  return "Of the " + std::to_string(*outcome.made_count) + " that " +
-         site_text(outcome.origin.site) + ' ' + std::string(outcome.made_word) + ' ' +
-         count_of(back, "was ", "were ") + std::string(outcome.back_word) +
-         (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) + "; " +
-         remaining_text(outcome) + (outcome.count == 1 ? " was not. " : " were not. ");
+  sentence.set("more_allocations", has_more ? outcome.made_count : std::nullopt)
+      .set("made_count", outcome.made_count)
+      .set("made_word", outcome.made_word)
+      .set("made", made)
+      .set("rest", remaining_text(outcome, made))
+      .set("back_count", outcome.back.count)
+      .set("back_word", outcome.back_word)
+      .set("at", at_text(at, outcome.back.elsewhere.value_or(false)))
+      .set("function", outcome.function);
 }
 
-// Advice for the rest if others of the same site were freed: empty if none was.
-std::string fix_by_others(const SiteOutcome& outcome, const std::string& function) {
-  const std::string text = outcome_text(outcome);
-  if (text.empty()) return text;
+// True if others of the same site were freed; false for several sites.
+bool has_freed_others(const SiteOutcome& outcome) {
+  return outcome.back.count.value_or(0) != 0 && outcome.made_count && outcome.origin.site;
+}
+
+// Advice for the rest if others of the same site were freed; empty if none was.
+std::string fix_by_others(const SiteOutcome& outcome, const Sentence& sentence) {
+  if (!has_freed_others(outcome)) return {};
   const bool knows_where = !location_text(outcome.back.first_at, outcome.origin.site).empty();
-  const std::string which = outcome.count == 1 ? "it" : "them";
-  return text + "Call " + function + " for " + which + ", too: find what keeps " + which +
-         " from " +
-         (knows_where ? "that call." : "being " + std::string(outcome.back_word) + " likewise.");
+  return sentence(sentences::kOthersWereFreed) +
+         sentence(knows_where ? sentences::kThatCall : sentences::kBeingFreed);
 }
 
-// "Nothing freed any of the 3. ": if no call gave back one of them.
-std::string nothing_freed_text(const SiteOutcome& outcome) {
-  if (outcome.back.count != 0) return {};
-  const bool is_one = outcome.count == 1;
-  const std::string which = is_one ? "it" : "any of the " + std::to_string(outcome.count);
-  const std::string made = allocated_at_text(outcome);
-  return "Nothing freed " + which + (made.empty() ? made : "; it was " + made) + ". ";
-}
-
-std::string allocations_text(const rows::ExitLeak& row) {
-  return count_of(row.count, "allocation", "allocations") + " of " +
-         std::string(name_of(row.kind)) + " memory";
-}
-
-// `before`: the time after which it is too late, if the end of a context took the memory.
-std::string fix_for_exit(const rows::ExitLeak& row, const std::string& before) {
-  const std::string free = free_function(row);
-  const std::string what = "what " + site_text(row.origin.site) + " allocates";
+// `sentence` has the name teardown if the end of a context took the memory: then it is too late.
+std::string fix_for_exit(const rows::ExitLeak& row, bool was_torn_down, const Sentence& sentence) {
+  const SiteOutcome outcome = outcome_of(row);
   // A program that calls the driver itself has no object that would free it.
   const bool by_object = row.origin.site && row.origin.owner != "program" &&
                          row.origin.site->language == rows::Language::kPython;
+  const std::string_view advice = by_object ? sentences::kFreeByObject : sentences::kFreeByCall;
+  if (was_torn_down) return sentence(advice);
+  if (!by_object && has_freed_others(outcome)) return fix_by_others(outcome, sentence);
   std::string fix;
-  if (before.empty()) {
-    if (!by_object) fix = fix_by_others(outcome_of(row), free);
-    if (!fix.empty()) return fix;
-    fix = outcome_text(outcome_of(row)) + nothing_freed_text(outcome_of(row));
+  if (has_freed_others(outcome)) fix = sentence(sentences::kOthersWereFreed);
+  if (outcome.back.count == 0u) {
+    fix += sentence(row.count == 1 ? sentences::kNothingFreedIt : sentences::kNothingFreedAny);
   }
-  return fix + (by_object ? "Free " + what + " (" + free + ')' + before +
-                                ", or let go of the object that holds it."
-                          : "Call " + free + " for " + what + before + '.');
+  return fix + sentence(advice);
 }
 
-void add_evidence(const rows::ExitLeak& row, rows::Evidence& evidence) {
-  evidence.add("count", row.count);
-  evidence.add("kind", row.kind);
-  evidence.add("class", row.leak_class);
-  evidence.add("first_time_ns", row.first_time_ns);
-  evidence.add("last_time_ns", row.last_time_ns);
-  evidence.add("allocations", row.allocations);
-  evidence.add("freed_count", row.freed.count);
-  evidence.add("freed_at", row.freed.first_at);
-  evidence.add("first_step", row.first_step);
+std::string_view teardown_of(EndedBy ended_by) {
+  if (ended_by == EndedBy::kPrimaryReset) return sentences::kReset;
+  return ended_by == EndedBy::kPrimaryReleased ? sentences::kReleased : sentences::kEnded;
 }
 
 rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   rows::Finding finding = finding_at(rule, row);
-  const std::string bytes = size_text(row.bytes);
-  const std::string place = site_text(row.origin.site);
   finding.bytes = row.bytes;
   finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kExact};
   finding.time_ns = row.first_time_ns;
-  add_evidence(row, finding.evidence);
-  std::string before;
-  if (rule == Rule::kLeak) {
-    finding.title =
-        bytes + " leaked at " + place + share_text(outcome_of(row), "allocations there");
-    finding.detail = allocations_text(row) + " from " + place + ", " + bytes +
-                     ", had not been freed when the process ended.";
-  } else {
-    const std::string teardown = teardown_text(row);
-    finding.title = bytes + " of " + place + " was never freed: " + teardown + " took it";
-    finding.detail = allocations_text(row) + " from " + place + ", " + bytes +
-                     ", ended with its context and not by a free.";
-    finding.evidence.add("ended_by", row.ended_by);
-    finding.evidence.add("ended_at", row.ended_at);
-    before = " before " + teardown;
-  }
-  finding.fix = fix_for_exit(row, before) + " It would give back " + bytes + " (exact).";
+  add_evidence(row,
+               {"count", "kind", "class", "first_time_ns", "last_time_ns", "allocations",
+                "freed_count", "freed_at", "first_step"},
+               finding.evidence);
+  Sentence sentence = sentence_on(finding).with(row);
+  set_outcome(outcome_of(row), sentence);
+  const bool was_torn_down = rule == Rule::kLeakUntilContextEnd;
+  if (was_torn_down) add_evidence(row, {"ended_by", "ended_at"}, finding.evidence);
+  sentence.set("teardown", was_torn_down ? sentence(teardown_of(row.ended_by)) : std::string());
+  sentence.set("advice", fix_for_exit(row, was_torn_down, sentence));
+  say(was_torn_down ? sentences::kLeakUntilContextEnd : sentences::kLeak, sentence, finding);
   if (!row.is_exact) finding.confidence = FindingConfidence::kInferred;
   return finding;
 }
@@ -219,7 +168,7 @@ void lower_for_unknown_owner(const rows::Report& report, rows::Finding& finding)
     const bool is_little = finding.bytes.value_or(0) < kLeastLeakOfNote;
     finding.severity = is_little ? Severity::kInfo : Severity::kWarning;
     finding.confidence = FindingConfidence::kInferred;
-    finding.detail += " Who allocated it is not known; it may be a library's own buffer.";
+    finding.detail += sentences::kOwnerUnknown;
   }
 }
 
@@ -232,27 +181,18 @@ bool ended_by_exit(const rows::Report& report, const std::string& process) {
 
 rows::Finding handle_finding(const rows::OpenHandles& row, const FreeFunction& function) {
   rows::Finding finding = finding_at(Rule::kUnreleasedHandle, row);
-  const std::string place = site_text(row.origin.site);
-  const std::string handles =
-      count_of(row.count, "handle", "handles") + " (" + std::string(function.kind) + ')';
   finding.bytes = row.bytes;
   finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kExact};
   finding.time_ns = row.first_time_ns;
-  finding.evidence.add("kind", row.kind);
-  finding.evidence.add("count", row.count);
-  finding.evidence.add("opened_count", row.opened_count);
-  finding.evidence.add("closed_count", row.closed.count);
-  finding.evidence.add("closed_at", row.closed.first_at);
-  finding.title =
-      handles + " of " + place + " never released" + share_text(outcome_of(row), "opened there");
-  finding.detail =
-      handles + " that " + place + " opened had not been given back when the process ended.";
-  const std::string release = name_of(function, row.origin.site);
-  finding.fix = fix_by_others(outcome_of(row), release);
-  if (finding.fix.empty()) {
-    finding.fix =
-        "Call " + release + " for what " + place + " opens, on every way through the program.";
-  }
+  add_evidence(row, {"kind", "count", "opened_count", "closed_count", "closed_at"},
+               finding.evidence);
+  const SiteOutcome outcome = outcome_of(row, function);
+  Sentence sentence = sentence_on(finding).with(row);
+  sentence.set("handle_kind", function.kind).set("first_step", rows::OptionalNumber());
+  set_outcome(outcome, sentence);
+  const std::string by_others = fix_by_others(outcome, sentence);
+  sentence.set("advice", by_others.empty() ? sentence(sentences::kReleaseAlways) : by_others);
+  say(sentences::kUnreleasedHandle, sentence, finding);
   return finding;
 }
 
@@ -270,9 +210,10 @@ void find_handles(const rows::Report& report, Findings& findings) {
 // CUDA_ERROR_NOT_PERMITTED: the driver answers it to calls from within a callback of a stream.
 constexpr std::uint64_t kNotPermitted = 800;
 
-std::string result_text(std::uint64_t result) {
-  if (result == kNotPermitted) return "800, not permitted: from a callback of the stream";
-  return result == 1 ? "invalid value" : "error " + std::to_string(result);
+std::string answer_text(const rows::InvalidFree& row) {
+  if (row.result == kNotPermitted) return std::string(sentences::kNotPermitted);
+  if (row.result == 1) return std::string(sentences::kInvalidValue);
+  return Sentence().set("result", row.result)(sentences::kOtherError);
 }
 
 // Adds, for memory that was never freed, the frees of it that were tried and refused.
@@ -284,64 +225,32 @@ void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
                             row.allocated_at && leak.origin.site &&
                             row.allocated_at->site == leak.origin.site;
     if (!is_of_leak) continue;
-    const std::string at = row.origin.site ? " at " + site_text(row.origin.site) : std::string();
-    finding.detail += " A free was tried " + count_of(row.count, "time", "times") + at +
-                      " and refused (" + result_text(row.result) + ").";
+    finding.detail += Sentence(row.origin.site)
+                          .set("tries", row.count)
+                          .set("answer", answer_text(row))(sentences::kRefusedFree);
     if (row.result == kNotPermitted) {
-      finding.fix =
-          "Free it outside of the callback, in which CUDA permits no call: after the "
-          "stream was synchronized, or with cudaFreeAsync on that stream. " +
-          finding.fix;
+      finding.fix.insert(0, sentences::kFreeOutsideCallback);
     }
     tried += row.count;
   }
   if (tried != 0) finding.evidence.add("refused_frees", tried);
 }
 
-// Explains which memory lay at the refused address, and the remedy.
-void explain_invalid_free(const rows::InvalidFree& row, rows::Finding& finding) {
-  const std::string free = row.function + " at " + site_text(row.origin.site);
-  const std::string allocated = location_text(row.allocated_at, row.origin.site);
-  const std::string before = location_text(row.freed_before_at, row.origin.site);
-  const std::string at_before = before.empty() ? before : " at " + before;
-  const std::string memory = allocated.empty() ? "the memory" : "what " + allocated + " allocated";
+// The text for the memory that lay at the refused address.
+const FindingText& text_of(const rows::InvalidFree& row) {
   switch (row.what) {
     case FreedWhat::kLiveMemory:
-      finding.title = free + " was refused";
-      finding.bytes = row.bytes;
-      if (row.result == kNotPermitted) {
-        finding.detail += memory + " is live, and CUDA permits no call from within a callback.";
-        finding.fix = "Free " + memory + " after the stream was synchronized, not in its callback.";
-        return;
-      }
-      finding.detail += memory + " is live, but this function does not free its kind.";
-      finding.fix = "Free " + memory + " with the counterpart of the function that allocated it.";
-      return;
+      return row.result == kNotPermitted ? sentences::kFreeInCallback : sentences::kFreeOfOtherKind;
     case FreedWhat::kFreedBefore:
-      finding.title = free + " freed memory that had been freed before";
-      finding.detail += memory + " had been freed" + at_before + '.';
-      finding.fix = "Remove this free or the one before it" + at_before + ": " + memory +
-                    " is to be freed once.";
-      return;
+      return sentences::kFreedTwice;
     case FreedWhat::kEndedBefore:
-      finding.title = free + " freed memory that had ended with its context";
-      finding.detail += memory + " had ended with its context" + at_before + '.';
-      finding.fix = "Free " + memory + " before its context ends" + at_before + ", or not at all.";
-      return;
-    case FreedWhat::kInsideLive: {
-      const std::string offset = size_text(row.offset_bytes);
-      finding.title = free + " freed an address within an allocation";
-      finding.detail += "the address lies " + offset + " behind the start of " + memory + '.';
-      finding.fix = "Free the address that " + (allocated.empty() ? "the allocation" : allocated) +
-                    " was given, " + offset + " before this one.";
-      return;
-    }
+      return sentences::kFreedAfterContext;
+    case FreedWhat::kInsideLive:
+      return sentences::kFreedInside;
     case FreedWhat::kNothingKnown:
       break;
   }
-  finding.title = free + " freed memory that was not allocated";
-  finding.detail += "the trace shows no allocation at the address.";
-  finding.fix = "Free only what an allocation returned, and that once.";
+  return sentences::kFreedNothing;
 }
 
 rows::Finding invalid_free(const rows::InvalidFree& row) {
@@ -349,16 +258,18 @@ rows::Finding invalid_free(const rows::InvalidFree& row) {
   finding.process = row.process;
   finding.origin = row.origin;
   finding.time_ns = row.first_time_ns;
-  finding.evidence.add("function", row.function);
-  finding.evidence.add("result", row.result);
-  finding.evidence.add("address_was_live", row.address_was_live);
-  finding.evidence.add("count", row.count);
-  finding.evidence.add("what", row.what);
-  finding.evidence.add("allocated_at", row.allocated_at);
-  finding.evidence.add("freed_before_at", row.freed_before_at);
-  finding.detail = row.function + " was refused " + count_of(row.count, "time", "times") + " (" +
-                   result_text(row.result) + "): ";
-  explain_invalid_free(row, finding);
+  if (row.what == FreedWhat::kLiveMemory) finding.bytes = row.bytes;
+  add_evidence(row,
+               {"function", "result", "address_was_live", "count", "what", "allocated_at",
+                "freed_before_at"},
+               finding.evidence);
+  const std::string allocated = location_text(row.allocated_at, row.origin.site);
+  Sentence sentence = sentence_on(finding).with(row);
+  sentence.set("answer", answer_text(row))
+      .set("memory", allocated.empty() ? "the memory" : sentence(sentences::kTheMemory))
+      .set("allocation", allocated.empty() ? "the allocation" : allocated);
+  say(text_of(row), sentence, finding);
+  finding.detail.insert(0, sentence(sentences::kFreeRefused));
   return finding;
 }
 

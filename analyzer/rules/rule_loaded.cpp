@@ -4,6 +4,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -16,17 +17,8 @@ rows::Finding finding_of(const rows::Peak& peak, const rows::Holder& holder) {
   finding.time_ns = peak.time_ns;
   finding.evidence.add("count", holder.count);
   finding.evidence.add("peak_bytes", peak.bytes);
-  const std::string place = site_text(holder.origin.site);
-  const std::string bytes = size_text(holder.bytes);
-  finding.title = bytes + " that " + place + " loaded stays on the GPU beside its copy";
-  finding.detail = count_of(holder.count, "tensor", "tensors") + " that " + place +
-                   " read from a file, " + bytes +
-                   ", were copied to other tensors and not freed: they are part of the peak of " +
-                   size_text(peak.bytes) + ".";
-  finding.fix =
-      "Load to the host: torch.load(..., map_location=\"cpu\"). Or delete what was loaded "
-      "(del checkpoint) once it was copied. It would save " +
-      bytes + " of the peak (inferred).";
+  say(sentences::kLoadedAndKept,
+      sentence_on(finding).set("count", holder.count).set("peak_bytes", peak.bytes), finding);
   return finding;
 }
 

@@ -9,6 +9,7 @@
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -36,12 +37,10 @@ std::string holders_text(const rows::Oom& row) {
   std::size_t named = 0;
   for (const rows::Holder& holder : row.holders) {
     if (holder.origin.owner == "other" || named == kMaxHoldersNamed) continue;
-    text += (named++ == 0 ? " Held by: " : "; ") + size_text(holder.bytes) + ' ';
+    text += (named++ == 0 ? "" : "; ") + size_text(holder.bytes) + ' ';
     text += holder.origin.site ? site_text(holder.origin.site) : owner_text(holder.origin.owner);
   }
-  if (!text.empty()) text += '.';
-  const std::string other = largest_other(row);
-  return other.empty() ? text : text + " Outside PyTorch most is held by " + other + '.';
+  return text;
 }
 
 // The largest holder whose site is known; nullptr if none is.
@@ -52,10 +51,11 @@ const rows::Holder* largest_site(const rows::Oom& row) {
   return nullptr;
 }
 
-// "train.py:12 (step), 3.0 GiB in 4 allocations".
-std::string holder_text(const rows::Holder& holder) {
-  return site_text(holder.origin.site) + ", " + size_text(holder.bytes) + " in " +
-         count_of(holder.count, "allocation", "allocations");
+// "train.py:12 (step), 3.0 GiB in 4 allocations"; empty if the site of no holder is known.
+std::string largest_holder_text(const rows::Oom& row) {
+  const rows::Holder* const holder = largest_site(row);
+  if (holder == nullptr) return {};
+  return Sentence(holder->origin.site).with(*holder)(sentences::kHolder);
 }
 
 std::uint64_t bytes_held(const rows::Oom& row) {
@@ -143,41 +143,71 @@ std::uint64_t largest_met(const Failure& failure) {
   return failure.refused ? failure.replayed->refused[*failure.refused].largest_met_bytes : 0;
 }
 
+std::uint64_t bytes_a_rise(const rows::PileUp& pile_up) {
+  return pile_up.risen_bytes / pile_up.rises;
+}
+
 // "at most 11.9 GiB (replayed)"; empty if nothing is known.
-std::string at_most_text(const Failure& failure) {
+std::string at_most_text(const Failure& failure, Sentence sentence) {
   const std::uint64_t met = largest_met(failure);
-  if (met != 0) return "at most " + size_text(met) + " (replayed)";
+  if (met != 0) return sentence.set("most_bytes", met)(sentences::kAtMostReplayed);
   const std::uint64_t available = available_bytes(failure);
-  return available == 0 ? std::string() : "at most " + size_text(available) + " (arithmetic)";
+  if (available == 0) return {};
+  return sentence.set("most_bytes", available)(sentences::kAtMostAvailable);
+}
+
+// The names of sentences on a failed request.
+Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
+  const rows::Oom& row = failure.row;
+  const bool is_known = row.verdict != rows::OomVerdict::kUnknown;
+  const bool is_of_framework = row.level == Level::kFramework;
+  Sentence sentence = sentence_on(finding).with(row);
+  sentence.set("tried", pytorch_size_text(row.requested_bytes))
+      .set("free", free_memory_text(row, pytorch_size_text))
+      .set("reason", is_known ? name_of(row.verdict) : std::string_view())
+      .set("times", row.count == 1 ? std::string() : count_of(row.count, "time", "times"))
+      .set("holders", holders_text(row))
+      .set("holder", largest_holder_text(row))
+      .set("other", largest_other(row))
+      .set("cached_bytes", row.free_bytes.value_or(0))
+      .set("device_bytes", row.device_free_bytes.value_or(0))
+      .set("capacity_bytes", failure.capacity())
+      .set("held_bytes", bytes_held(row))
+      .set("missing_bytes", missing_bytes(failure))
+      .set("live_memory", is_of_framework ? "live blocks of PyTorch" : "live memory of the process")
+      .set("at_most", at_most_text(failure, sentence));
+  if (failure.replayed != nullptr) {
+    sentence.set("settings", names_of_settings(*failure.replayed))
+        .set("recorded_retries", failure.replayed->retries);
+  }
+  if (failure.pile_up == nullptr) return sentence;
+  const std::uint64_t rise = bytes_a_rise(*failure.pile_up);
+  return sentence.set("rises", failure.pile_up->rises)
+      .set("rise_bytes", rise)
+      .set("rounds", row.device_free_bytes.value_or(0) / std::max<std::uint64_t>(rise, 1))
+      .set("last_bytes", failure.pile_up->last_bytes);
 }
 
 // "Set ...: 0 retries instead of 17 (replayed), with no change of the program. "; empty if no
 // setting is known to help.
-std::string setting_against_retries(const Failure& failure) {
+std::string setting_against_retries(const Failure& failure, Sentence sentence) {
   if (failure.replayed == nullptr) return {};
   const rows::ReplayedSetting* const setting = setting_with_fewest_retries(*failure.replayed);
   if (setting == nullptr) return {};
-  return set_text(*setting) + ": " + count_of(setting->most_retries, "retry", "retries") +
-         " of PyTorch's allocator instead of " + std::to_string(failure.replayed->retries) + ' ' +
-         basis_text(*setting) + ", with no change of the program. Or: ";
+  sentence.set("setting_retries", setting->most_retries);
+  return with_setting(*setting, *failure.replayed, sentence)(sentences::kFewerRetries);
 }
 
-std::string fix_for_recovered(const Failure& failure, bool framework) {
-  const rows::Oom& row = failure.row;
-  const rows::Holder* const largest = largest_site(row);
-  const std::string setting = setting_against_retries(failure);
-  std::string fix = setting + size_text(row.flushed_bytes) + " had to be given back first" +
-                    (row.count == 1 ? "" : ", over all times") +
-                    ": do so before this request, or hold less";
-  if (largest != nullptr) fix += " (" + holder_text(*largest) + ")";
-  if (framework) fix += ", with a smaller batch";
+std::string fix_for_recovered(const Failure& failure, bool framework, const Sentence& sentence) {
+  const std::string setting = setting_against_retries(failure, sentence);
+  std::string fix = setting + sentence(sentences::kFlushBefore);
+  if (framework) fix += sentences::kSmallerBatch;
   if (framework && failure.replayed == nullptr && !failure.is_expandable) {
-    fix += " or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+    fix += sentences::kOrExpandableSegments;
   }
-  fix += ". It would save the " + duration_text(row.lost_ns) + " of the failed attempts (exact).";
+  fix += sentence(sentences::kSavesAttempts);
   if (failure.replayed == nullptr || !setting.empty()) return fix;
-  return fix + " No other setting of PyTorch's allocator retries less often (replayed: " +
-         names_of_settings(*failure.replayed) + ").";
+  return fix + sentence(sentences::kNoFewerRetries);
 }
 
 // A further remedy, on the blocks that lay between the free ones just then; empty if most free
@@ -189,78 +219,48 @@ std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
                          moment.device == row.device && moment.time_ns == row.composition->time_ns;
     if (!is_then || moment.pinned_by.empty()) continue;
     if (moment.unusable_bytes.value_or(0) * 2 < moment.free_bytes.value_or(0)) return {};
-    const std::string advice = advice_on_fragmentation(moment.pinned_by.front().origin.site);
-    return advice.empty() ? advice : " Or " + advice + '.';
+    const rows::Origin& origin = moment.pinned_by.front().origin;
+    return Sentence().set("or_else", advice_on_fragmentation(origin.site))(sentences::kOr);
   }
   return {};
 }
 
-std::string none_text(const Failure& failure) {
-  return "No other setting of PyTorch's allocator meets this request (replayed: " +
-         names_of_settings(*failure.replayed) + ").";
-}
-
-std::string ask_less_text(const Failure& failure) {
-  const std::optional<rows::Site>& site = failure.row.origin.site;
-  const std::string at_most = at_most_text(failure);
-  return "Ask for less" + (site ? " at " + site_text(site) : "") +
-         (at_most.empty() ? at_most : ", " + at_most);
-}
-
 // If it is known that no setting helps, the rest of the fix comes first.
-std::string fix_for_fragmented(const rows::Report& report, const Failure& failure) {
-  const rows::Oom& row = failure.row;
-  const std::string otherwise = pinning_text(report, row);
+std::string fix_for_fragmented(const rows::Report& report, const Failure& failure,
+                               const Sentence& sentence) {
+  const std::string otherwise = pinning_text(report, failure.row);
   if (no_setting_meets(failure)) {
-    return ask_less_text(failure) + ": " + none_text(failure) + otherwise;
+    return sentence(sentences::kAskForLess) + ": " + sentence(sentences::kNoSettingMeets) +
+           otherwise;
   }
-  if (failure.is_expandable) return ask_less_text(failure) + '.' + otherwise;
-  return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
-         "program, so that the " +
-         size_text(row.free_bytes.value_or(0)) +
-         " that PyTorch keeps free in pieces can be one: the request needs " +
-         size_text(row.requested_bytes) + " (arithmetic)." + otherwise;
+  if (failure.is_expandable) return sentence(sentences::kAskForLess) + '.' + otherwise;
+  return sentence(sentences::kJoinPieces) + otherwise;
 }
 
 // For a request that is itself too large: more than the device has, or than all that was live.
-std::string fix_by_asking_less(const Failure& failure) {
+std::string fix_by_asking_less(const Failure& failure, const Sentence& sentence) {
   const rows::Oom& row = failure.row;
   const std::uint64_t total = failure.capacity();
-  const std::uint64_t held = bytes_held(row);
   const bool can_never_fit = total != 0 && row.requested_bytes > total;
-  if (!can_never_fit && row.requested_bytes < held) return {};
-  std::string fix = ask_less_text(failure);
-  if (can_never_fit) {
-    return fix + ": the device has " + size_text(total) +
-           " in all, so nothing that is freed makes room for this request.";
-  }
-  fix += ": it is larger than all " +
-         std::string(row.level == Level::kFramework ? "live blocks of PyTorch together"
-                                                    : "live memory of the process together") +
-         ", " + size_text(held) + '.';
-  fix += " If it has to be that large, free " + size_text(missing_bytes(failure)) +
-         " before it (arithmetic)";
-  const rows::Holder* const holder = largest_site(row);
-  return fix + (holder == nullptr ? "." : ": most is held by " + holder_text(*holder) + '.');
+  if (!can_never_fit && row.requested_bytes < bytes_held(row)) return {};
+  return sentence(sentences::kAskForLess) +
+         sentence(can_never_fit ? sentences::kCanNeverFit : sentences::kLargerThanAll);
 }
 
 // Advice on having fewer PyTorch blocks, by their category.
-std::string advice_on_category(Category category) {
+std::string_view advice_on(Category category) {
   switch (category) {
     case Category::kParameter:
     case Category::kGradient:
     case Category::kOptimizerState:
     case Category::kBuffer:
-      return ": " + in_words(name_of(category)) +
-             ", which a smaller batch does not change; shard or offload it.";
+      return sentences::kShardState;
     case Category::kWorkspace:
-      return ": workspaces of cuBLAS, which a smaller batch does not change; "
-             "CUBLAS_WORKSPACE_CONFIG sets their size.";
+      return sentences::kWorkspaces;
     case Category::kActivation:
-      return ": a smaller batch, or activation checkpointing.";
+      return sentences::kActivations;
     default:
-      return ": a smaller batch, activation checkpointing, or letting go of tensors that are no "
-             "longer needed.";
+      return sentences::kAnyTensors;
   }
 }
 
@@ -273,137 +273,89 @@ bool has_framework(const Failure& failure) {
 }
 
 // The change that would have made it fit, by the numbers at that time.
-std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
+std::string fix_by_numbers(const rows::Report& report, const Failure& failure, Sentence sentence) {
   const rows::Oom& row = failure.row;
   const bool framework = has_framework(failure);
-  if (row.outcome == OomOutcome::kRecovered && failure.replayed != nullptr) {
-    return fix_for_recovered(failure, framework);
+  const bool is_recovered = row.outcome == OomOutcome::kRecovered;
+  const bool is_fragmented = row.verdict == rows::OomVerdict::kFragmented;
+  if (is_recovered && (failure.replayed != nullptr || !is_fragmented)) {
+    return fix_for_recovered(failure, framework, sentence);
   }
-  if (row.verdict == rows::OomVerdict::kFragmented) return fix_for_fragmented(report, failure);
-  if (row.outcome == OomOutcome::kRecovered) return fix_for_recovered(failure, framework);
+  if (is_fragmented) return fix_for_fragmented(report, failure, sentence);
   if (row.requested_bytes == 0) return {};
-  const std::string other = largest_other(row);
-  const std::string ask_less = fix_by_asking_less(failure);
-  if (!ask_less.empty() && other.empty()) return ask_less;
-  std::string fix = (reached_own_limit(row) ? "Free or avoid up to " : "Free or avoid at least ") +
-                    size_text(missing_bytes(failure)) +
-                    " before this request (arithmetic), beginning with the largest holder";
-  if (!other.empty()) return fix + ", the " + other + " outside PyTorch.";
+  const bool has_other = !largest_other(row).empty();
+  const std::string ask_less = fix_by_asking_less(failure, sentence);
+  if (!ask_less.empty() && !has_other) return ask_less;
+  const std::string fix =
+      sentence(reached_own_limit(row) ? sentences::kAvoidUpTo : sentences::kAvoidAtLeast);
+  if (has_other) return fix + sentence(sentences::kTheOther);
   const rows::Holder* const holder = largest_site(row);
-  if (holder != nullptr) fix += " (" + holder_text(*holder) + ")";
+  const std::string with_holder = fix + sentence(sentences::kTheHolder);
   if (holder != nullptr && grew_throughout(report, row, holder->origin.site)) {
-    return fix + ", whose memory grew throughout the run: stop that first.";
+    return with_holder + std::string(sentences::kHolderGrew);
   }
-  if (!framework) return fix + ".";
-  return fix + advice_on_category(holder == nullptr ? Category::kUnknown : holder->category);
-}
-
-std::uint64_t bytes_a_rise(const rows::PileUp& pile_up) {
-  return pile_up.risen_bytes / pile_up.rises;
-}
-
-// "train.py:92 (main) had asked for more 6 times in a row before this request, by 238.5 MiB on
-// average, up to 1.4 GiB".
-std::string pile_up_text(const Failure& failure) {
-  const rows::PileUp& pile_up = *failure.pile_up;
-  return site_text(failure.row.origin.site) + " had asked for more " +
-         count_of(pile_up.rises, "time", "times") + " in a row before this request, by " +
-         size_text(bytes_a_rise(pile_up)) + " on average, up to " + size_text(pile_up.last_bytes);
+  if (!framework) return with_holder + ".";
+  const Category category = holder == nullptr ? Category::kUnknown : holder->category;
+  sentence.set("category", in_words(name_of(category)));
+  return with_holder + sentence(advice_on(category));
 }
 
 // A remedy that meets this request alone comes last, with its effect at the recorded rate.
-std::string fix_for_pile_up(const Failure& failure) {
-  const std::string rise = size_text(bytes_a_rise(*failure.pile_up));
-  std::string fix = "Keep less of each round: " + pile_up_text(failure) +
-                    ". Reduce each result before it is kept, send it to the host (.cpu()), or free "
-                    "it in each round.";
-  if (reached_own_limit(failure.row)) {
-    const std::uint64_t free = failure.row.device_free_bytes.value_or(0);
-    fix +=
-        " A higher limit of PyTorch's own (torch.cuda.set_per_process_memory_fraction) would "
-        "meet this request, as " +
-        size_text(free) + " of the device were free, and at most " +
-        count_of(free / bytes_a_rise(*failure.pile_up), "round", "rounds") +
-        " of this kind (arithmetic).";
-  } else if (const rows::ReplayedSetting* const setting = meeting_setting(failure)) {
-    fix += " With " + name_of_setting(*setting) + " this request would have been met " +
-           basis_text(*setting) + "; the next round asks for another " + rise + '.';
-  }
-  return fix;
+std::string fix_for_pile_up(const Failure& failure, Sentence sentence) {
+  sentence.set("pile_up", sentence(sentences::kPileUp));
+  const std::string fix = sentence(sentences::kKeepLess);
+  if (reached_own_limit(failure.row)) return fix + sentence(sentences::kHigherLimit);
+  const rows::ReplayedSetting* const setting = meeting_setting(failure);
+  if (setting == nullptr) return fix;
+  return fix + with_setting(*setting, *failure.replayed, sentence)(sentences::kSettingMeetsOne);
 }
 
 // The remedy for a process's own limit if the device itself had room, then the rest.
-std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
-  if (!reached_own_limit(row)) return fix;
-  return "Raise PyTorch's own limit (torch.cuda.set_per_process_memory_fraction, or "
-         "per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF): " +
-         size_text(row.device_free_bytes.value_or(0)) + " of the device were free." +
-         (fix.empty() ? fix : " Else: " + fix);
+std::string with_own_limit(const rows::Oom& row, const std::string& fix, Sentence sentence) {
+  return reached_own_limit(row) ? sentence.set("else", fix)(sentences::kRaiseLimit) : fix;
 }
 
 // A setting that meets the request in a replay comes first. If the replay shows that none does, or
 // only one that just meets it while memory is exhausted, the text says so.
-std::string fix_for(const rows::Report& report, const Failure& failure) {
+std::string fix_for(const rows::Report& report, const Failure& failure, Sentence sentence) {
   const rows::ReplayedSetting* const setting = meeting_setting(failure);
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
+  if (setting != nullptr) with_setting(*setting, *failure.replayed, sentence);
   if (setting != nullptr &&
       (is_fragmented || leaves_room(*setting, *failure.replayed, failure.row.requested_bytes))) {
-    return set_text(*setting) + ": this request would have been met " + basis_text(*setting) +
-           ", with no change of the program; whether the job would have finished is not known." +
-           pinning_text(report, failure.row);
+    return sentence(sentences::kSettingMeets) + pinning_text(report, failure.row);
   }
-  const std::string fix = fix_by_numbers(report, failure);
+  const std::string fix = fix_by_numbers(report, failure, sentence);
   const std::uint64_t total = failure.capacity();
   const bool can_be_met = total == 0 || failure.row.requested_bytes <= total;
-  if (setting != nullptr && !fix.empty()) {
-    return fix + " With " + name_of_setting(*setting) + " this one request would have been met " +
-           basis_text(*setting) + ", and hardly any after it.";
-  }
+  if (setting != nullptr && !fix.empty()) return fix + sentence(sentences::kSettingJustMeets);
   if (fix.empty() || is_fragmented || !can_be_met || !no_setting_meets(failure)) return fix;
-  return fix + ' ' + none_text(failure);
+  return fix + ' ' + sentence(sentences::kNoSettingMeets);
 }
 
-void add_text(rows::Finding& finding, const rows::Oom& row) {
-  const std::string asked = size_text(row.requested_bytes);
-  const std::string times =
-      row.count == 1 ? std::string() : " (" + count_of(row.count, "time", "times") + ")";
-  const std::string place = site_text(row.origin.site);
-  const std::string at_place = row.origin.site ? " at " + place : std::string();
-  finding.detail = "Tried to allocate " + pytorch_size_text(row.requested_bytes) + " at " + place;
-  if (const std::string free = free_memory_text(row, pytorch_size_text); !free.empty()) {
-    finding.detail += " with " + free;
-  }
-  finding.detail += row.verdict == rows::OomVerdict::kUnknown
-                        ? "."
-                        : ": the memory was " + std::string(name_of(row.verdict)) + ".";
-  if (row.outcome == OomOutcome::kRecovered) {
-    finding.title =
-        "A request for " + asked + at_place + " ran out of memory and recovered" + times;
-    finding.detail += " It was met after " + size_text(row.flushed_bytes) +
-                      " had been given back, which took " + duration_text(row.lost_ns) + ".";
-    return;
-  }
-  finding.title = "Out of memory: a request for " + asked + at_place + " failed" + times;
-  if (row.survived.value_or(false)) {
-    finding.title += "; the program went on";
-    finding.detail += " The program went on, allocated again and ended by itself.";
-  } else if (row.outcome == OomOutcome::kUnknown) {
-    finding.detail += " What the program made of the failure the trace does not show.";
-  }
-}
-
-void add_evidence(const Failure& failure, rows::Evidence& evidence) {
+void add_text(rows::Finding& finding, const Failure& failure, const Sentence& sentence) {
   const rows::Oom& row = failure.row;
-  evidence.add("outcome", row.outcome);
-  evidence.add("survived", row.survived);
-  evidence.add("verdict", row.verdict);
-  evidence.add("count", row.count);
-  evidence.add("attempts", row.attempts);
-  evidence.add("lost_ns", row.lost_ns);
-  evidence.add("flushed_bytes", row.flushed_bytes);
-  evidence.add("free_bytes", row.free_bytes);
-  evidence.add("largest_free_bytes", row.largest_free_bytes);
-  evidence.add("step", row.step);
+  const bool is_recovered = row.outcome == OomOutcome::kRecovered;
+  finding.title = sentence(is_recovered ? sentences::kRecovered : sentences::kOutOfMemory);
+  finding.detail = sentence(sentences::kTried);
+  if (is_recovered) {
+    finding.detail += sentence(sentences::kMetAfterFlush);
+  } else if (row.survived.value_or(false)) {
+    finding.title += sentences::kTitleWentOn;
+    finding.detail += sentences::kWentOn;
+  } else if (row.outcome == OomOutcome::kUnknown) {
+    finding.detail += sentences::kOutcomeUnknown;
+  }
+  finding.detail += breakdown_text(failure.breakdown);
+  if (!holders_text(row).empty()) finding.detail += sentence(sentences::kHeldBy);
+  if (!largest_other(row).empty()) finding.detail += sentence(sentences::kOutsidePyTorch);
+}
+
+void add_failure(const Failure& failure, rows::Evidence& evidence) {
+  add_evidence(failure.row,
+               {"outcome", "survived", "verdict", "count", "attempts", "lost_ns", "flushed_bytes",
+                "free_bytes", "largest_free_bytes", "step"},
+               evidence);
   evidence.add("ledger", failure.breakdown);
   if (!failure.refused) return;
   if (const rows::ReplayedSetting* setting = meeting_setting(failure)) {
@@ -431,17 +383,17 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   finding.bytes = row.requested_bytes;
   if (recovered) finding.saves = {std::nullopt, row.lost_ns, rows::SavesBasis::kExact};
   finding.time_ns = row.time_ns;
-  add_text(finding, row);
-  finding.detail += breakdown_text(failure.breakdown) + holders_text(row);
+  const Sentence sentence = sentence_of(finding, failure);
+  add_text(finding, failure, sentence);
   if (failure.pile_up != nullptr) {
-    finding.detail += ' ' + pile_up_text(failure) + '.';
+    finding.detail += ' ' + sentence(sentences::kPileUp) + '.';
     finding.evidence.add("rises_before", failure.pile_up->rises);
     finding.evidence.add("risen_bytes_before", failure.pile_up->risen_bytes);
-    finding.fix = fix_for_pile_up(failure);
+    finding.fix = fix_for_pile_up(failure, sentence);
   } else {
-    finding.fix = with_own_limit(row, fix_for(report, failure));
+    finding.fix = with_own_limit(row, fix_for(report, failure, sentence), sentence);
   }
-  add_evidence(failure, finding.evidence);
+  add_failure(failure, finding.evidence);
   return finding;
 }
 
@@ -459,7 +411,7 @@ void name_ranks(const rows::Report& report, Findings& failures) {
     const auto rank = rank_of.find(finding.process);
     if (rank == rank_of.end()) continue;
     finding.evidence.add("rank", rank->second);
-    finding.detail += " This was on rank " + std::to_string(rank->second) + '.';
+    finding.detail += Sentence().set("rank", rank->second)(sentences::kOnRank);
     const bool raised = report.oom[i].outcome == OomOutcome::kRaised && finding.time_ns;
     if (raised && (!first || finding.time_ns < failures[*first].time_ns)) first = i;
   }
@@ -468,9 +420,8 @@ void name_ranks(const rows::Report& report, Findings& failures) {
   for (std::size_t i = 0; i < failures.size(); ++i) {
     if (!rank_of.contains(failures[i].process)) continue;
     failures[i].evidence.add("first_rank_to_fail", first_rank);
-    failures[i].detail += i == *first
-                              ? " It was the first rank to fail."
-                              : " The first rank to fail was " + std::to_string(first_rank) + '.';
+    failures[i].detail += Sentence().set("first_rank", first_rank)(
+        i == *first ? sentences::kFirstToFail : sentences::kFirstToFailWas);
   }
 }
 

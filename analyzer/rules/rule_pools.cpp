@@ -8,6 +8,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -52,19 +53,12 @@ rows::Finding finding_of(const PoolsOfDevice& pools, const Sums& sums) {
   finding.evidence.add("reserved_bytes", sums.reserved);
   finding.evidence.add("used_bytes", sums.used);
   finding.evidence.add("largest_bytes", sums.largest);
-  const std::string count = count_of(pools.size(), "private pool", "private pools");
-  finding.title = count + " of CUDA graphs captured at " + site_text(largest.made_at) +
-                  " reserve " + size_text(sums.reserved) + " and use " + size_text(sums.used);
-  finding.detail =
-      "A graph that is captured without `pool` gets a pool of its own. The pool keeps "
-      "the room for all results in between for as long as the graph lives. The "
-      "largest of these pools has " +
-      size_text(sums.largest) + ".";
-  finding.fix =
-      "Capture all of them into one pool: handle = torch.cuda.graph_pool_handle(), then "
-      "pool=handle for each capture, the largest size first. One pool needs at least " +
-      size_text(sums.largest) + ", which saves up to " + size_text(sums.beyond_largest()) +
-      " (arithmetic). Graphs that share a pool must not run at the same time.";
+  say(sentences::kManyPools,
+      sentence_on(finding)
+          .set("pools", pools.size())
+          .set("used_bytes", sums.used)
+          .set("largest_bytes", sums.largest),
+      finding);
   return finding;
 }
 

@@ -6,6 +6,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -128,8 +129,8 @@ Made made_at(const rows::Observations& seen, const std::string& process, const s
 }
 
 // Advice on the site where the rank holds more: it may be the only rank that allocates there.
-std::string fix_at(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
-                   const Excess& excess, rows::Evidence& evidence) {
+std::string advice_at(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
+                      const Excess& excess, Sentence sentence, rows::Evidence& evidence) {
   const Made made = made_at(input.seen, ranks.at(rank).process->id, excess.key);
   std::uint64_t made_by_others = 0;
   for (const auto& [other, memory] : ranks) {
@@ -140,17 +141,11 @@ std::string fix_at(const RuleInput& input, const MemoryByRank& ranks, std::uint6
   evidence.add("freed_at", made.freed_at);
   evidence.add("allocations_there", made.allocations);
   evidence.add("allocations_of_others_there", made_by_others);
-  const std::string name = "rank " + std::to_string(rank);
-  if (made_by_others != 0) {
-    return "Divide evenly what " + excess.place() + " allocates: " + name + " holds " +
-           size_text(excess.bytes) + " more there than the others do. ";
-  }
+  if (made_by_others != 0) return sentence(sentences::kDivideEvenly);
   const std::string freed = location_text(made.freed_at);
-  return "Let " + excess.place() + " allocate on the host, or in smaller pieces: " + name +
-         " alone allocates there (" + count_of(made.allocations, "time", "times") +
-         (freed.empty() ? freed
-                        : (made.freed_elsewhere ? ", some freed at " : ", freed at ") + freed) +
-         "), and the GPUs of the others do without it. ";
+  const std::string begin = made.freed_elsewhere ? "some freed at " : "freed at ";
+  return sentence.set("allocations", made.allocations)
+      .set("freed", freed.empty() ? freed : begin + freed)(sentences::kOnHost);
 }
 
 rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
@@ -168,24 +163,20 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
   finding.evidence.add("ranks", ranks.size());
   finding.evidence.add("peak_bytes", memory.peak_bytes);
   finding.evidence.add("median_of_others_bytes", usual);
-  finding.title = "Rank " + std::to_string(rank) + " peaked at " + size_text(memory.peak_bytes) +
-                  ", " + size_text(difference) + (more ? " more" : " less") + " than the others";
-  finding.detail = "The other ranks (" + std::to_string(ranks.size() - 1) + ") have a median of " +
-                   size_text(usual) + '.';
-  if (!more) {
-    finding.fix = "See whether the rank ended early, or divide the work evenly: the others need " +
-                  size_text(difference) + " more than this one (arithmetic).";
-    return finding;
+  const bool has_place = excess.bytes != 0;
+  Sentence sentence = sentence_on(finding);
+  sentence.set("rank", rank)
+      .set("others", ranks.size() - 1)
+      .set("peak_bytes", memory.peak_bytes)
+      .set("usual_bytes", usual)
+      .set("place", has_place ? excess.place() : std::string())
+      .set("excess_bytes", excess.bytes);
+  if (more) {
+    sentence.set("advice", has_place
+                               ? advice_at(input, ranks, rank, excess, sentence, finding.evidence)
+                               : std::string(sentences::kDivideAll));
   }
-  if (excess.bytes == 0) {
-    finding.fix = "Divide among the ranks what this one alone holds. ";
-  } else {
-    finding.detail +=
-        " It holds more at " + excess.place() + ", by " + size_text(excess.bytes) + '.';
-    finding.fix = fix_at(input, ranks, rank, excess, finding.evidence);
-  }
-  finding.fix += "The largest rank decides what fits: up to " + size_text(difference) +
-                 " would be saved on it (arithmetic).";
+  say(more ? sentences::kHoldsMore : sentences::kHoldsLess, sentence, finding);
   return finding;
 }
 

@@ -6,6 +6,7 @@
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -20,88 +21,61 @@ std::string at_most_text(double share) {
   return share < 0.01 ? "less than 1 %" : "at most " + percent_text(share);
 }
 
-std::string what_is_wrong(const rows::Hotspot& row) {
-  switch (row.rule) {
+std::string_view what_is_wrong(Rule rule) {
+  switch (rule) {
     case Rule::kRepeatedCopies:
-      return "send the same bytes again, " + std::to_string(row.repeated_count.value_or(0)) +
-             " of them";
+      return sentences::kSameBytes;
     case Rule::kPageableCopies:
-      return "use pageable host memory, so the program waits for each";
+      return sentences::kPageable;
     case Rule::kSynchronousCopies:
-      return "each made the program wait for the GPU";
-    case Rule::kPingPong: {
-      const std::string down = location_text(row.down_at, row.origin.site);
-      return "bring back what was copied down before" + (down.empty() ? down : " at " + down);
-    }
+      return sentences::kSynchronous;
+    case Rule::kPingPong:
+      return sentences::kComeBack;
     case Rule::kLowBandwidth:
-      return "reach " + percent_text(row.link_share.value_or(0)) + " of what the link can carry";
+      return sentences::kSlow;
     case Rule::kCopiesNotHidden:
-      return "are not hidden behind kernels";
+      return sentences::kNotHidden;
     default:
-      return "are small, " + size_text(row.mean_bytes) +
-             " on average; each pays for a call of its own";
+      return sentences::kSmall;
   }
 }
 
-std::string what_it_costs(const rows::Hotspot& row) {
-  const std::string lost = duration_text(row.time_lost_ns);
-  switch (row.rule) {
+std::string_view what_it_costs(Rule rule) {
+  switch (rule) {
     case Rule::kRepeatedCopies:
-      return ' ' + std::to_string(row.repeated_count.value_or(0)) + " of them (" +
-             size_text(row.repeated_bytes.value_or(0)) +
-             ") sent the same bytes as a copy before, by a hash of what they sent. Whether the GPU "
-             "still held these bytes is not known.";
-    case Rule::kLowBandwidth: {
-      const bool pageable = row.source_memory == MemoryClass::kPageable ||
-                            row.destination_memory == MemoryClass::kPageable;
-      return " They took " + duration_text(row.gpu_time_ns.value_or(0)) + ", " + lost +
-             " more than the link needs" + (pageable ? "; their host memory is pageable." : ".");
-    }
+      return sentences::kSentAgain;
+    case Rule::kLowBandwidth:
+      return sentences::kTookLong;
     case Rule::kCopiesNotHidden:
-      return " They took " + duration_text(row.gpu_time_ns.value_or(0)) +
-             " on the GPU; no kernel ran there for " + lost + " of it.";
+      return sentences::kNoKernelRan;
     default:
-      return " They held the calling thread for " + lost + '.';
+      return sentences::kHeldThread;
   }
 }
 
-std::string what_is_at_stake(const rows::Hotspot& row) {
-  if (row.rule == Rule::kRepeatedCopies) {
-    return " It would save " + size_text(row.repeated_bytes.value_or(0)) +
-           " of copies (exact), which held the calling thread for " +
-           duration_text(row.time_lost_ns) + " (exact).";
+std::string_view what_is_at_stake(Rule rule) {
+  switch (rule) {
+    case Rule::kRepeatedCopies:
+      return sentences::kSavesCopies;
+    case Rule::kPingPong:
+      return sentences::kBothWays;
+    case Rule::kSynchronousCopies:
+      return sentences::kIdleNotShown;
+    case Rule::kLowBandwidth:
+    case Rule::kCopiesNotHidden:
+      return sentences::kAtStake;
+    default:
+      return sentences::kCallsTook;
   }
-  if (row.rule == Rule::kPingPong) {
-    return " The calls back took " + duration_text(row.returned_up_ns.value_or(0)) +
-           ", those of both ways " + duration_text(row.returned_host_ns) + " (exact).";
-  }
-  if (row.rule == Rule::kSynchronousCopies) {
-    return " The calls took " + duration_text(row.time_lost_ns) +
-           " (exact); how long the GPU then stood idle the trace does not show.";
-  }
-  const bool is_of_gpu = row.rule == Rule::kLowBandwidth || row.rule == Rule::kCopiesNotHidden;
-  return (is_of_gpu ? " At stake: " : " The calls took ") + duration_text(row.time_lost_ns) +
-         " (exact).";
 }
 
 // The one of the two copies that can go, by the state of the GPU's memory between them; empty if
 // that differs or is not known.
-std::string fix_for_round_trips(const rows::Hotspot& row) {
+std::string_view fix_for_round_trips(const rows::Hotspot& row) {
   const std::uint64_t trips = row.returned_count;
-  const std::string up = site_text(row.origin.site);
-  const std::string down = location_text(row.down_at, row.origin.site);
-  const std::string the_copy_down = "the copy down" + (down.empty() ? down : " at " + down);
-  if (row.returned_to_new_memory == trips) {
-    return "The GPU's memory was freed in between, so the data were parked on purpose: keep them "
-           "there if they fit, else suppress this.";
-  }
-  if (row.returned_to_same_memory != trips || trips == 0) return {};
-  const std::string away = duration_text(row.returned_away_ns.value_or(0) / trips);
-  return "Remove the copy back at " + up +
-         ": the GPU's memory that it fills stayed allocated while the data were away (for " + away +
-         " on average), so parking them saved no memory. Only what the host or a kernel changed in "
-         "between has to come back. Remove " +
-         the_copy_down + ", too, where nothing on the host reads it.";
+  if (row.returned_to_new_memory == trips) return sentences::kKeepParked;
+  const bool stayed = row.returned_to_same_memory == trips && trips != 0;
+  return stayed ? sentences::kRemoveCopyBack : std::string_view();
 }
 
 // Part of the time between the first and the last of the copies that the remedy could save at most.
@@ -132,35 +106,43 @@ bool costs_little(const rows::Hotspot& row, const RuleInput& input) {
          row.count <= count_steps(input.report, row.process);
 }
 
-void add_evidence(const rows::Hotspot& row, rows::Evidence& evidence) {
-  evidence.add("direction", row.direction);
-  evidence.add("api", row.api);
-  evidence.add("count", row.count);
-  evidence.add("bytes", row.bytes);
-  evidence.add("mean_bytes", row.mean_bytes);
-  evidence.add("time_lost_ns", row.time_lost_ns);
-  if (row.own_time_ns) evidence.add("own_time_ns", *row.own_time_ns);
-  if (row.loop_ns) evidence.add("loop_ns", *row.loop_ns);
-  evidence.add("source_memory", row.source_memory);
-  evidence.add("destination_memory", row.destination_memory);
+void add_copies(const rows::Hotspot& row, rows::Evidence& evidence) {
+  add_evidence(row, {"direction", "api", "count", "bytes", "mean_bytes", "time_lost_ns"}, evidence);
+  if (row.own_time_ns) add_evidence(row, {"own_time_ns"}, evidence);
+  if (row.loop_ns) add_evidence(row, {"loop_ns"}, evidence);
+  add_evidence(row, {"source_memory", "destination_memory"}, evidence);
   if (row.rule == Rule::kPingPong) {
-    evidence.add("returned_count", row.returned_count);
-    evidence.add("returned_bytes", row.returned_bytes);
-    evidence.add("returned_host_ns", row.returned_host_ns);
-    evidence.add("down_at", row.down_at);
-    evidence.add("returned_up_ns", row.returned_up_ns);
-    evidence.add("returned_away_ns", row.returned_away_ns);
-    evidence.add("returned_to_same_memory", row.returned_to_same_memory);
-    evidence.add("returned_to_new_memory", row.returned_to_new_memory);
+    add_evidence(
+        row,
+        {"returned_count", "returned_bytes", "returned_host_ns", "down_at", "returned_up_ns",
+         "returned_away_ns", "returned_to_same_memory", "returned_to_new_memory"},
+        evidence);
   }
   if (row.rule == Rule::kRepeatedCopies) {
-    evidence.add("repeated_count", row.repeated_count);
-    evidence.add("repeated_bytes", row.repeated_bytes);
+    add_evidence(row, {"repeated_count", "repeated_bytes"}, evidence);
   }
-  if (row.gpu_time_ns) evidence.add("gpu_time_ns", *row.gpu_time_ns);
-  if (row.bandwidth_bytes_per_s) evidence.add("bandwidth_bytes_per_s", *row.bandwidth_bytes_per_s);
-  if (row.link_share) evidence.add("link_share", *row.link_share);
-  if (row.overlapped_ns) evidence.add("overlapped_ns", *row.overlapped_ns);
+  if (row.gpu_time_ns) add_evidence(row, {"gpu_time_ns"}, evidence);
+  if (row.bandwidth_bytes_per_s) add_evidence(row, {"bandwidth_bytes_per_s"}, evidence);
+  if (row.link_share) add_evidence(row, {"link_share"}, evidence);
+  if (row.overlapped_ns) add_evidence(row, {"overlapped_ns"}, evidence);
+}
+
+// The names of sentences on the copies.
+Sentence sentence_of(const rows::Finding& finding, const rows::Hotspot& row) {
+  const std::uint64_t trips = std::max<std::uint64_t>(row.returned_count, 1);
+  const bool is_pageable = row.source_memory == MemoryClass::kPageable ||
+                           row.destination_memory == MemoryClass::kPageable;
+  return sentence_on(finding)
+      .with(row)
+      .set("copies", row.rule == Rule::kPingPong ? row.returned_count : row.count)
+      .set("again", row.repeated_count.value_or(0))
+      .set("again_bytes", row.repeated_bytes.value_or(0))
+      .set("gpu_ns", row.gpu_time_ns.value_or(0))
+      .set("link_share", row.link_share.value_or(0))
+      .set("up_ns", row.returned_up_ns.value_or(0))
+      .set("away_ns", row.returned_away_ns.value_or(0) / trips)
+      .set("pageable", is_pageable ? sentences::kHostIsPageable : "")
+      .set("share", at_most_text(own_share(row)));
 }
 
 }  // namespace
@@ -170,22 +152,15 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
     rows::Finding finding = finding_at(row.rule, row);
     finding.bytes = row.bytes;
     finding.saves = {std::nullopt, row.own_time_ns, rows::SavesBasis::kInferred};
-    add_evidence(row, finding.evidence);
-    const std::string place = site_text(row.origin.site);
-    const std::uint64_t wrong = row.rule == Rule::kPingPong ? row.returned_count : row.count;
-    finding.title = count_of(wrong, "copy", "copies") + " at " + place + ' ' + what_is_wrong(row);
-    finding.detail = count_of(row.count, "copy", "copies") + " (" +
-                     std::string(name_of(row.direction)) + ", " + row.api + ") from " + place +
-                     " moved " + size_text(row.bytes) + ", " + size_text(row.mean_bytes) +
-                     " each." + what_it_costs(row);
-    if (row.rule == Rule::kPingPong) finding.fix = fix_for_round_trips(row);
+    add_copies(row, finding.evidence);
+    const Sentence sentence = sentence_of(finding, row);
+    finding.title = sentence(sentences::kCopies) + sentence(what_is_wrong(row.rule));
+    finding.detail = sentence(sentences::kMoved) + sentence(what_it_costs(row.rule));
+    if (row.rule == Rule::kPingPong) finding.fix = sentence(fix_for_round_trips(row));
     if (finding.fix.empty()) finding.fix = row.advice;
-    finding.fix += what_is_at_stake(row);
+    finding.fix += sentence(what_is_at_stake(row.rule));
     if (costs_little(row, input)) finding.severity = Severity::kInfo;
-    if (row.own_time_ns && row.loop_ns) {
-      finding.fix += " By themselves they need " + at_most_text(own_share(row)) +
-                     " of the time from the first of them to the last.";
-    }
+    if (row.own_time_ns && row.loop_ns) finding.fix += sentence(sentences::kShareOfLoop);
     findings.push_back(std::move(finding));
   }
 }

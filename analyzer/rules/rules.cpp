@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "analyzer/rows/evidence.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/ranking.hpp"
+#include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -18,9 +20,8 @@ bool has_exited(const rows::Report& report, const std::string& process) {
 // The innermost range that was open when the finding's memory was allocated: the test that leaked.
 // A range that a program leaves open until it exits, as NCCL does, encloses nothing.
 void name_range(const rows::Report& report, rows::Finding& finding) {
-  const std::uint64_t* const grew_from = finding.evidence.find<std::uint64_t>("begin_ns");
-  const rows::OptionalNumber begin_ns =
-      grew_from != nullptr ? rows::OptionalNumber(*grew_from) : finding.time_ns;
+  const rows::OptionalNumber grew_from = rows::evidence_of<rows::GrowthEvidence>(finding).begin_ns;
+  const rows::OptionalNumber begin_ns = grew_from ? grew_from : finding.time_ns;
   if (!begin_ns) return;
   const rows::Range* innermost = nullptr;
   for (const rows::Range& range : report.ranges) {
@@ -31,7 +32,7 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   }
   if (innermost == nullptr) return;
   finding.evidence.add("range", innermost->name);
-  finding.detail += " It began in the range '" + innermost->name + "'.";
+  finding.detail += Sentence().set("range", innermost->name)(sentences::kBeganInRange);
 }
 
 // A rule that counts single events misses those that a checkpoint replaced. A failed request is

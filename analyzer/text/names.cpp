@@ -50,6 +50,10 @@ std::string location_text(const rows::OptionalLocation& location,
   return site_text(site);
 }
 
+std::string at_text(const std::string& location, bool is_partly) {
+  return location.empty() ? location : (is_partly ? "some at " : "at ") + location;
+}
+
 std::string name_line(const rows::Origin& origin) {
   const std::string name = origin.site ? short_name(*origin.site) : std::string();
   return name.empty() ? origin.owner.value_or("owner not known") : name;

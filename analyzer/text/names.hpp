@@ -16,6 +16,9 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
                                         const std::optional<rows::Site>& own = std::nullopt);
 
+// "at train.py:12 (step)"; "some at ..." if not all that the row counts was there.
+[[nodiscard]] std::string at_text(const std::string& location, bool is_partly);
+
 // "train.py:88 (evaluate)", else the owner.
 [[nodiscard]] std::string name_line(const rows::Origin& origin);
 

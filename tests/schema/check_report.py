@@ -9,6 +9,7 @@ Exit codes: 0 every report is right; 1 at least one is not; 2 usage.
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 import jsonschema
@@ -285,6 +286,14 @@ def pool_problems(report):
                    f"peak, not {row['reserved_peak_bytes']}")
 
 
+def text_problems(report):
+    """Every name in a finding's sentences has its value."""
+    for number, row in enumerate(report["findings"]):
+        for key in ("title", "detail", "fix"):
+            if re.search(r"\{[a-z_]+[|?}]", row[key] or ""):
+                yield f"$.findings[{number}].{key}: {row[key]}"
+
+
 def what_if_problems(report):
     """The bytes that each line makes unusable, and the remainder, sum to their cause."""
     for index, device in enumerate(report.get("what_if", [])):
@@ -359,6 +368,7 @@ def arithmetic_problems(report):
     yield from segment_problems(report)
     yield from pool_problems(report)
     yield from what_if_problems(report)
+    yield from text_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)
     yield from reference_problems(report)

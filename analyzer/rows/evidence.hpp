@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The evidence of some findings as members, for commands that say more of them than their sentences
+// do. A member has no value if the finding is of another rule, or older.
+#pragma once
+
+#include <concepts>
+
+#include "analyzer/rows/finding.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+struct GrowthEvidence {
+  std::optional<double> bytes_per_step;
+  std::optional<bool> by_repetition;
+  OptionalNumber begin_ns;
+  OptionalNumber forecast_ns;
+
+  GPUMEMTRACE_FIELDS(bytes_per_step, by_repetition, begin_ns, forecast_ns)
+};
+
+struct FailureEvidence {
+  OptionalText verdict;
+  std::optional<OomBreakdown> ledger;
+
+  GPUMEMTRACE_FIELDS(verdict, ledger)
+};
+
+// Allocations or handles that a finding counts, and the place that stands for them.
+struct SiteEvidence {
+  OptionalNumber count;
+  OptionalLocation opened_at;
+  OptionalLocation held_at;
+
+  GPUMEMTRACE_FIELDS(count, opened_at, held_at)
+};
+
+class EvidenceReader {
+ public:
+  explicit EvidenceReader(const Evidence& evidence) : evidence_(evidence) {}
+
+  template <class T>
+  void operator()(const char* key, std::optional<T>& member) const {
+    if (const T* const value = evidence_.find<T>(key)) member = *value;
+    if constexpr (std::same_as<T, double>) {
+      // JSON may have a whole number.
+      const std::uint64_t* const whole = evidence_.find<std::uint64_t>(key);
+      if (whole != nullptr) member = static_cast<double>(*whole);
+    }
+  }
+
+ private:
+  const Evidence& evidence_;
+};
+
+template <class T>
+[[nodiscard]] T evidence_of(const Finding& finding) {
+  T evidence;
+  const EvidenceReader reader(finding.evidence);
+  T::fields(evidence, reader);
+  return evidence;
+}
+
+}  // namespace gpumemtrace::analyzer::rows

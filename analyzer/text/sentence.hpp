@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sentences with names in them, and the values for the names.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "analyzer/rows/finding.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Values by name. In a sentence
+//   {name}           is the value: "..bytes" is a size, "..._ns" a duration, "..._share" a
+//   percentage {name|one|many}  is a number with its noun: "1 copy", "1,440 copies" {name?one|many}
+//   is the noun alone
+//   [...]            is left out if a name in it has no value
+// {site} is the own site. Other places of a row are named as seen from there.
+class Sentence {
+ public:
+  explicit Sentence(const std::optional<rows::Site>& own_site = std::nullopt)
+      : own_site_(own_site) {}
+
+  // Sets all fields of a row, by their keys in the report.
+  template <class Row>
+  Sentence& with(const Row& row) {
+    Row::fields(row, *this);
+    return *this;
+  }
+  template <class T>
+  Sentence& set(const char* name, const T& value) {
+    (*this)(name, value);
+    return *this;
+  }
+
+  [[nodiscard]] std::string operator()(std::string_view pattern) const;
+  // Adds the values of these names, in this order.
+  void add_to(rows::Evidence& evidence, std::initializer_list<const char*> names) const;
+
+  // The verbs of a table of fields.
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    if constexpr (requires { value.has_value(); }) {
+      values_[name] = {};
+      if (value) (*this)(name, *value);
+    } else if constexpr (std::is_enum_v<T>) {
+      values_[name] = std::string(name_of(value));
+    } else if constexpr (std::same_as<T, bool> || !std::unsigned_integral<T>) {
+      if constexpr (std::convertible_to<T, std::string_view>) {
+        values_[name] = std::string(std::string_view(value));
+      } else if constexpr (std::constructible_from<rows::Evidence::Value, T>) {
+        values_[name] = value;
+      }
+    } else {
+      values_[name] = std::uint64_t{value};
+    }
+  }
+  void added(const char* name, const auto& value) { (*this)(name, value); }
+  void or_zero(const char* name, const auto& value) { (*this)(name, value); }
+  void part(const char*, const auto&) {}
+  void exact(bool) {}
+
+ private:
+  [[nodiscard]] std::string text_of(std::string_view name) const;
+  [[nodiscard]] bool append(std::string& text, std::string_view pattern) const;
+  [[nodiscard]] bool append_name(std::string& text, std::string_view name) const;
+
+  std::optional<rows::Site> own_site_;
+  std::map<std::string, rows::Evidence::Value, std::less<>> values_;
+};
+
+}  // namespace gpumemtrace::analyzer
