@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "analyzer/rows/evidence.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
@@ -120,9 +121,8 @@ BaselineEntry entry_of(const Json& json, const std::string& where) {
 }  // namespace
 
 std::optional<std::uint64_t> leak_count_of(const rows::Finding& finding) {
-  const auto* const count = finding.evidence.find<std::uint64_t>("count");
-  const bool is_leak = describe(finding.rule).family == "leak";
-  return is_leak && count != nullptr ? std::optional(*count) : std::nullopt;
+  if (describe(finding.rule).family != "leak") return std::nullopt;
+  return rows::evidence_of<rows::SiteEvidence>(finding).count;
 }
 
 bool is_of_same_driver(const rows::Report& report, const BaselineEntry& entry) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analyzer/findings/rule_table.hpp"
+#include "analyzer/rows/evidence.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/peak_checks.hpp"
@@ -38,10 +39,8 @@ int rank_of(std::string_view severity) {
 
 // Bytes in a step; if the job has no steps, in the run.
 double growth_of(const rows::Finding& row) {
-  const auto* const per_step = row.evidence.find<double>("bytes_per_step");
-  if (per_step != nullptr) return *per_step;
-  const auto* const whole = row.evidence.find<std::uint64_t>("bytes_per_step");
-  return static_cast<double>(whole != nullptr ? *whole : row.bytes.value_or(0));
+  return rows::evidence_of<rows::GrowthEvidence>(row).bytes_per_step.value_or(
+      static_cast<double>(row.bytes.value_or(0)));
 }
 
 // True for rules that need CUPTI: only it has the times of copies.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/rows/evidence.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
@@ -202,14 +203,14 @@ std::optional<Fact> growth_fact(const Report& report) {
   if (most == nullptr) return std::nullopt;
   Fact fact{"GROWTH", size_text(most->bytes.value_or(0)),
             name_in_job(report, most->process.value_or("")), Style::kDoubtful};
-  if (const double* const by_step = most->evidence.find<double>("bytes_per_step")) {
-    const bool* const by_repetition = most->evidence.find<bool>("by_repetition");
+  const auto evidence = rows::evidence_of<rows::GrowthEvidence>(*most);
+  if (const auto& by_step = evidence.bytes_per_step) {
     fact.amount = size_text(static_cast<std::uint64_t>(*by_step)) +
-                  (by_repetition != nullptr && *by_repetition ? " a repetition" : " a step");
+                  (evidence.by_repetition.value_or(false) ? " a repetition" : " a step");
   }
   append(fact.text, name_line(most->origin));
-  if (const std::uint64_t* const full = most->evidence.find<std::uint64_t>("forecast_ns")) {
-    fact.text += format_text(": full {} after the start", duration_text(*full));
+  if (evidence.forecast_ns) {
+    fact.text += format_text(": full {} after the start", duration_text(*evidence.forecast_ns));
   }
   return fact;
 }

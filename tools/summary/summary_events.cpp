@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "analyzer/rows/evidence.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/sizes.hpp"
@@ -73,14 +74,13 @@ std::uint64_t peak_of(const Report& report, const std::string& process, Level le
 // ", grows 4.0 MiB a step at train.py:88": the most of what is reported of the process.
 std::string growth_of(const Report& report, const std::string& process) {
   for (const rows::Finding& finding : report.findings) {
-    const bool is_told = finding.rule == analyzer::Rule::kGrowth && finding.process == process &&
-                         finding.severity != analyzer::Severity::kInfo;
-    const double* const by_step = finding.evidence.find<double>("bytes_per_step");
-    if (!is_told || by_step == nullptr) continue;
-    const bool* const by_repetition = finding.evidence.find<bool>("by_repetition");
-    const bool is_of_steps = by_repetition == nullptr || !*by_repetition;
-    return format_text(", grows {} a {} at {}", size_text(static_cast<std::uint64_t>(*by_step)),
-                       is_of_steps ? "step" : "repetition", name_line(finding.origin));
+    const bool is_shown = finding.rule == analyzer::Rule::kGrowth && finding.process == process &&
+                          finding.severity != analyzer::Severity::kInfo;
+    const auto evidence = rows::evidence_of<rows::GrowthEvidence>(finding);
+    if (!is_shown || !evidence.bytes_per_step) continue;
+    return format_text(
+        ", grows {} a {} at {}", size_text(static_cast<std::uint64_t>(*evidence.bytes_per_step)),
+        evidence.by_repetition.value_or(false) ? "repetition" : "step", name_line(finding.origin));
   }
   return {};
 }
@@ -258,10 +258,8 @@ Blocks leak_section(const Report& report, const SummaryDetail& detail) {
   std::ranges::stable_sort(lost, std::ranges::greater(), &rows::ExitLeak::bytes);
   std::uint64_t handles = 0;
   for (const rows::Finding& finding : report.findings) {
-    const std::uint64_t* open = finding.rule == analyzer::Rule::kUnreleasedHandle
-                                    ? finding.evidence.find<std::uint64_t>("count")
-                                    : nullptr;
-    if (open != nullptr) handles += *open;
+    if (finding.rule != analyzer::Rule::kUnreleasedHandle) continue;
+    handles += rows::evidence_of<rows::SiteEvidence>(finding).count.value_or(0);
   }
   std::string text = lost.empty() ? std::string("no memory lost")
                                   : format_text("{} lost in {}", size_text(bytes),

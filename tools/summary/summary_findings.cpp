@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 
+#include "analyzer/rows/evidence.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -14,7 +15,6 @@ namespace {
 
 using analyzer::Rule;
 using analyzer::Severity;
-using analyzer::rows::CodeLocation;
 using analyzer::rows::Finding;
 
 constexpr std::size_t kMostStackFrames = 4;
@@ -24,10 +24,9 @@ constexpr std::size_t kMostFindings = 4;  // kept even if there is little room
 // request.
 bool is_explained_by_failure(const Report& report, const Finding& fragmentation) {
   return std::ranges::any_of(report.findings, [&](const Finding& finding) {
-    const std::string* verdict = finding.evidence.find<std::string>("verdict");
+    const auto evidence = analyzer::rows::evidence_of<analyzer::rows::FailureEvidence>(finding);
     return finding.process == fragmentation.process && finding.device == fragmentation.device &&
-           finding.evidence.find<analyzer::rows::OomBreakdown>("ledger") != nullptr &&
-           verdict != nullptr && *verdict == "fragmented";
+           evidence.ledger && evidence.verdict == "fragmented";
   });
 }
 
@@ -69,10 +68,10 @@ std::string who(const Report& report, const Fault& fault) {
 
 // The caller of the finding's line; empty if none is known.
 Lines caller_lines(const Report& report, const Finding& finding, std::size_t width) {
+  const auto evidence = analyzer::rows::evidence_of<analyzer::rows::SiteEvidence>(finding);
   analyzer::rows::OptionalText stack = finding.origin.stack;
-  for (const char* key : {"opened_at", "held_at"}) {
-    const auto* location = finding.evidence.find<CodeLocation>(key);
-    if (location != nullptr) stack = location->stack;
+  for (const auto& location : {evidence.opened_at, evidence.held_at}) {
+    if (location) stack = location->stack;
   }
   const std::string callers = short_stack(report, stack, kMostStackFrames);
   if (callers.find(" < ") == std::string::npos) return {};
