@@ -47,7 +47,7 @@ enum class BlockType : std::uint8_t {
   kRecords = 2,     // one chunk, or a part of one
   kCheckpoint = 3,  // records that stand for compacted ones; writer kCheckpointWriter
   kIndex = 4,       // offsets of all other blocks; written at an orderly end
-  kFolded = 5,      // no payload: the checkpoint has the writer's records up to here
+  kCompacted = 5,   // no payload: the checkpoint has the writer's records up to here
 };
 
 // The stream that a checkpoint's own records make; no thread writes it.

@@ -164,11 +164,11 @@ void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writ
     if (!schema_ && !read_schema(block, payload)) ++losses_.corrupt_blocks;
     return;
   }
-  if (block.type == BlockType::kFolded) {
+  if (block.type == BlockType::kCompacted) {
     WriterStream& stream = writers[block.writer];
     stream.writer = block.writer;
-    stream.folded_sequence = block.sequence;
-    stream.folded_end = block.end_offset;
+    stream.compacted_sequence = block.sequence;
+    stream.compacted_end = block.end_offset;
     return;
   }
   if (block.type != BlockType::kRecords && block.type != BlockType::kCheckpoint) return;
@@ -313,11 +313,11 @@ void TraceFile::order_pieces(WriterStream& stream) {
                      std::tuple(b.sequence, b.in_ring, b.begin_offset, b.file_offset);
             });
   std::vector<ChunkPiece> kept;
-  std::uint32_t sequence = stream.folded_sequence;
-  std::uint32_t covered = stream.folded_end;
+  std::uint32_t sequence = stream.compacted_sequence;
+  std::uint32_t covered = stream.compacted_end;
   bool has_begun = covered != 0;
   for (ChunkPiece piece : stream.pieces) {
-    if (piece.sequence < stream.folded_sequence) continue;
+    if (piece.sequence < stream.compacted_sequence) continue;
     if (piece.sequence != sequence) {
       const std::uint32_t missing = piece.sequence - sequence - (has_begun ? 1 : 0);
       // The record between was taken while the ring was copied: this one is from after the copy.

@@ -71,8 +71,8 @@ struct ChunkPiece {
 struct WriterStream {
   std::uint32_t writer = 0;  // kCheckpointWriter: records that stand for compacted ones
   // The checkpoint has the writer's records up to here; end 0 = nothing.
-  std::uint32_t folded_sequence = 0;
-  std::uint32_t folded_end = 0;
+  std::uint32_t compacted_sequence = 0;
+  std::uint32_t compacted_end = 0;
   std::vector<ChunkPiece> pieces;  // in the order of recording
 };
 

@@ -127,7 +127,7 @@ class CheckpointMaker {
     if (error_ != 0) return;
     write_checkpoint();
     file_thread::run([this]() noexcept {
-      write_folded_marks();
+      write_compacted_marks();
       write_split_blocks();
     });
     copy_kept_blocks();
@@ -172,7 +172,7 @@ class CheckpointMaker {
 
   // Chunks of the ring that were packed, and are compacted now, may still stand in it: one mark for
   // each writer tells the reader how far the checkpoint goes.
-  void write_folded_marks() noexcept {
+  void write_compacted_marks() noexcept {
     for (const PackedStream& stream : streams_.streams()) {
       if (error_ != 0 || abandoned_) return;
       const std::uint32_t writer = streams_.writer_of(stream);
@@ -180,17 +180,17 @@ class CheckpointMaker {
       if (is_split(stream)) {
         const trace::BlockHeader& block = streams_.block(stream.next).header;
         error_ =
-            writer_.append_folded(writer, block.sequence, block.begin_offset + stream.position);
+            writer_.append_compacted(writer, block.sequence, block.begin_offset + stream.position);
       } else {
         const trace::BlockHeader& block = streams_.block(stream.next - 1).header;
-        error_ = writer_.append_folded(writer, block.sequence, block.end_offset);
+        error_ = writer_.append_compacted(writer, block.sequence, block.end_offset);
       }
     }
     for (const PackedBlock& block : index_.blocks()) {
       if (error_ != 0 || abandoned_) return;
       const trace::BlockHeader& mark = block.header;
-      if (mark.type != trace::BlockType::kFolded || has_newer_mark(mark.writer)) continue;
-      error_ = writer_.append_folded(mark.writer, mark.sequence, mark.end_offset);
+      if (mark.type != trace::BlockType::kCompacted || has_newer_mark(mark.writer)) continue;
+      error_ = writer_.append_compacted(mark.writer, mark.sequence, mark.end_offset);
     }
   }
 

@@ -3,7 +3,7 @@
 //
 //   NAME.gmt:       header | schema | old blocks ......... | newest blocks
 //                                     |  compacted           |  copied
-//   NAME.gmt.tmp:   header | schema | checkpoint | folded marks | newest blocks   -> NAME.gmt
+//   NAME.gmt.tmp:   header | schema | checkpoint | marks | newest blocks   -> NAME.gmt
 //
 // A rename puts the new file in the old one's place, so a process that is killed at any time
 // leaves the one or the other, whole. docs/internals/format.md describes what a checkpoint is.

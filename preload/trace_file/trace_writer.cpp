@@ -149,10 +149,10 @@ int TraceWriter::append_to_replacement(trace::BlockType type, std::uint32_t writ
   return append_image(replacement_, type, writer, sequence, begin, image);
 }
 
-int TraceWriter::append_folded(std::uint32_t writer, std::uint32_t sequence,
-                               std::uint32_t end) noexcept {
+int TraceWriter::append_compacted(std::uint32_t writer, std::uint32_t sequence,
+                                  std::uint32_t end) noexcept {
   trace::BlockHeader block;
-  block.type = trace::BlockType::kFolded;
+  block.type = trace::BlockType::kCompacted;
   block.writer = writer;
   block.sequence = sequence;
   block.end_offset = end;

@@ -44,8 +44,8 @@ class TraceWriter {
                                           std::uint32_t sequence, std::uint32_t begin,
                                           std::span<const std::byte> image) noexcept;
   // The checkpoint has the writer's records up to here.
-  [[nodiscard]] int append_folded(std::uint32_t writer, std::uint32_t sequence,
-                                  std::uint32_t end) noexcept;
+  [[nodiscard]] int append_compacted(std::uint32_t writer, std::uint32_t sequence,
+                                     std::uint32_t end) noexcept;
   // Copies bytes of the trace, in whole blocks.
   [[nodiscard]] int copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept;
   // The replacement becomes the trace: a reader finds the one or the other, whole.
