@@ -33,13 +33,13 @@ bool has_blocks(const trace::TraceFile& file) {
 struct TraceEvents::MappingOwner {
   TraceEvents& events;
 
-  void lose_name(const Piece&) const {}
-  void join(const Piece&, NoSegment) const {}
-  void grow(const Piece&, NoSegment) const {}
-  void shrink(const Piece&, NoSegment) const {}
-  void map(const Piece&) const {}
-  void unmap(const Piece&, const Piece&) const {}
-  void end(const Piece& physical) const {
+  void on_handle_lost(const Piece&) const {}
+  void on_joined(const Piece&, NoSegment) const {}
+  void on_grown(const Piece&, NoSegment) const {}
+  void on_shrunk(const Piece&, NoSegment) const {}
+  void on_mapped(const Piece&) const {}
+  void on_unmapped(const Piece&, const Piece&) const {}
+  void on_unreferenced(const Piece& physical, const trace::CallHeader*) const {
     events.usage_[physical.device].driver_bytes -= physical.bytes;
   }
 };
@@ -146,7 +146,7 @@ void TraceEvents::apply(const trace::Free& call) {
   const ledger::FreeMeaning meaning = ledger::meaning_of(call);
   if (meaning == ledger::FreeMeaning::kReleasesHandle) {
     if (auto* const memory = virtual_memory_.release(call.address)) {
-      virtual_memory_.end_if_unused(*memory, MappingOwner{*this});
+      virtual_memory_.end_if_unused(*memory, MappingOwner{*this}, &call.call);
     }
   }
   if (meaning != ledger::FreeMeaning::kTakesBack) return;
@@ -183,7 +183,7 @@ void TraceEvents::apply(const trace::Mapping& call) {
       return tell(&RecordedAllocator::add_mapping, writer_,
                   DriverCall{DriverCall::Kind::kMapped, call.address, call.bytes, call.call.stack});
     case trace::MappingOperation::kUnmap:
-      virtual_memory_.unmap(call.address, call.bytes, MappingOwner{*this});
+      virtual_memory_.unmap(call.address, call.bytes, MappingOwner{*this}, &call.call);
       return tell(
           &RecordedAllocator::add_mapping, writer_,
           DriverCall{DriverCall::Kind::kUnmapped, call.address, call.bytes, call.call.stack});

@@ -133,7 +133,7 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   }
   model.memory().live.for_each_ended(
       [&](const EndedAllocation& ended) { add(ended.entry, ended.teardown); });
-  for (const auto& [key, tally] : model.memory().live.replaced_ended()) {
+  for (const auto& [key, tally] : model.memory().replaced_ended) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }
   LeakList leaks(context, process);

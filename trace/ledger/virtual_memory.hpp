@@ -8,6 +8,7 @@
 
 #include "trace/ledger/flat_map.hpp"
 #include "trace/ledger/mapped_array.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {
 
@@ -75,14 +76,15 @@ class RangeList {
 // - Entry has the members `address` (for physical memory: its handle) and `bytes`. SegmentTag is
 //   the owner's data about a reservation; its is_segment() says whether that is a segment.
 // - Owner follows changes in its sums:
-//     lose_name(physical)          a release was missed: other memory has its handle's
+//     on_handle_lost(physical)     a release was missed: other memory has its handle's
 //                                  number now
-//     join(physical, tag)          it is the segment's from now on, or was before
-//     grow(mapping, tag)           the mapping became a part of the segment
-//     shrink(mapping, tag)         and no longer is
-//     map(mapping)                 it is new
-//     unmap(mapping, its physical) it is gone
-//     end(physical)                nothing refers to the memory any more
+//     on_joined(physical, tag)     it is the segment's from now on, or was before
+//     on_grown(mapping, tag)       the mapping became a part of the segment
+//     on_shrunk(mapping, tag)      and no longer is
+//     on_mapped(mapping)           it is new
+//     on_unmapped(mapping, its physical)  it is gone
+//     on_unreferenced(physical, call)     nothing refers to the memory any more; `call` dropped the
+//                                  last reference if that is the present record
 //   All get entries, and change nothing here.
 // - Pointers are valid until the next change. failed() if the system had no memory; results are
 //   worthless then.
@@ -133,8 +135,8 @@ class VirtualMemory {
     Physical& older = physical_[known->physical];
     known->physical = index;
     older.references = 0;
-    owner.lose_name(older.entry);
-    end_if_unused(older, owner);
+    owner.on_handle_lost(older.entry);
+    end_if_unused(older, owner, nullptr);
   }
   [[nodiscard]] Physical* find(std::uint64_t handle) {
     const NamedHandle* const named = handles_.find(handle);
@@ -160,9 +162,9 @@ class VirtualMemory {
     return memory;
   }
   template <class Owner>
-  void end_if_unused(Physical& memory, Owner&& owner) {
+  void end_if_unused(Physical& memory, Owner&& owner, const trace::CallHeader* call) {
     if (!memory.is_unused()) return;
-    owner.end(memory.entry);
+    owner.on_unreferenced(memory.entry, call);
     memory.is_live = false;
     if (!unused_.push(static_cast<std::uint32_t>(&memory - physical_.data()))) fail();
   }
@@ -179,7 +181,7 @@ class VirtualMemory {
     const Reservation freed = *found;
     if (freed.tag.is_segment()) {
       mappings_.for_each_in(freed.address, freed.size_bytes,
-                            [&](Mapping& mapping) { owner.shrink(mapping.entry, freed.tag); });
+                            [&](Mapping& mapping) { owner.on_shrunk(mapping.entry, freed.tag); });
     }
     const std::size_t index = reservations_.first_from(address);
     reservations_.erase(index, index + 1);
@@ -204,24 +206,26 @@ class VirtualMemory {
       return false;
     }
     ++memory.mappings;
-    owner.map(added->entry);
+    owner.on_mapped(added->entry);
     const Reservation* const around = reservations_.containing(entry.address);
     if (around != nullptr && around->tag.is_segment()) join(*added, around->tag, owner);
     return true;
   }
   // Removes all mappings that begin in the range.
   template <class Owner>
-  void unmap(std::uint64_t address, std::uint64_t bytes, Owner&& owner) {
+  void unmap(std::uint64_t address, std::uint64_t bytes, Owner&& owner,
+             const trace::CallHeader* call) {
     const std::size_t first = mappings_.first_from(address);
     std::size_t last = first;
     mappings_.for_each_in(address, bytes, [&](Mapping& mapping) {
       Physical& memory = physical_[mapping.physical];
       --memory.mappings;
       ++last;
-      owner.unmap(mapping.entry, memory.entry);
+      owner.on_unmapped(mapping.entry, memory.entry);
       const Reservation* const around = reservations_.containing(mapping.begin());
-      if (around != nullptr && around->tag.is_segment()) owner.shrink(mapping.entry, around->tag);
-      end_if_unused(memory, owner);
+      if (around != nullptr && around->tag.is_segment())
+        owner.on_shrunk(mapping.entry, around->tag);
+      end_if_unused(memory, owner, call);
     });
     mappings_.erase(first, last);
   }
@@ -248,8 +252,8 @@ class VirtualMemory {
 
   template <class Owner>
   void join(Mapping& mapping, const SegmentTag& tag, Owner& owner) {
-    owner.join(physical_[mapping.physical].entry, tag);
-    owner.grow(mapping.entry, tag);
+    owner.on_joined(physical_[mapping.physical].entry, tag);
+    owner.on_grown(mapping.entry, tag);
   }
   void fail() { failed_ = true; }
 

@@ -40,7 +40,7 @@ std::uint32_t CopyCalls::add(const trace::Copy& call) {
 }
 
 void CopyCalls::add_pinned_use(std::uint64_t address, std::uint64_t bytes) {
-  const LiveAllocation* const live = memory_.live.find(Memory::Space::kAddresses, address);
+  const LiveAllocation* const live = memory_.live.find(ProcessMemory::Space::kAddresses, address);
   if (live != nullptr && level_of(memory_.accounts.group(live->group).key.kind) == Level::kHost) {
     pinned_use_.add(*live, bytes);
   }
@@ -75,7 +75,7 @@ void CopyCalls::add_round_trip(const trace::Copy& call, Direction direction, std
 
 std::uint64_t CopyCalls::birth_of(std::uint64_t address) {
   const LiveAllocation* live = memory_.framework.find_block(address);
-  if (live == nullptr) live = memory_.live.find(Memory::Space::kAddresses, address);
+  if (live == nullptr) live = memory_.live.find(ProcessMemory::Space::kAddresses, address);
   return live == nullptr ? 0 : live->born;
 }
 

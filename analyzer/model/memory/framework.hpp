@@ -9,7 +9,6 @@
 
 #include "analyzer/base/flat_map.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
-#include "analyzer/model/memory/memory.hpp"
 #include "analyzer/model/memory/private_pools.hpp"
 #include "trace/ledger/reserved_bytes.hpp"
 #include "trace/records.hpp"
@@ -131,7 +130,7 @@ class Framework {
   void update_peaks(FrameworkDevice& device);
 
   Accounts& accounts_;
-  LiveMap blocks_;
+  FlatMap<LiveAllocation, &LiveAllocation::address> blocks_;
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> unused_;  // indexes of segments_ that can be taken again
   std::map<std::uint64_t, std::uint32_t> by_begin_;

@@ -34,10 +34,10 @@ std::vector<OpenHandle> open_handles(const ProcessMemory& memory) {
     open.push_back({handle_kind_of(key.kind).value_or(HandleKind::kVmm), key.site, key.device,
                     entry.link != 0, entry.bytes != 0, entry.bytes, entry.born});
   };
-  memory.virtual_memory.for_each_physical([&](const VirtualMemory::Physical& physical) {
+  memory.virtual_memory.for_each_physical([&](const ProcessMemory::PhysicalMemory& physical) {
     if (physical.references != 0) add_memory(physical.entry);
   });
-  memory.live.for_each_import(add_memory);
+  memory.live.for_each(ProcessMemory::Space::kImports, add_memory);
   for (const PoolState& pool : memory.pools.pools()) {
     if (pool.created_time == 0 || pool.is_destroyed) continue;
     open.push_back({HandleKind::kPool, pool.created_at, pool.device, false, pool.sampled,

@@ -1,121 +1,335 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/memory/memory_calls.hpp"
+// The effect of calls beside that in the ledger: what the report tells of single calls.
+#include "analyzer/model/memory/process_memory.hpp"
 
 namespace gpumemtrace::analyzer {
 
-GroupKey MemoryCalls::key_of(const trace::Allocation& call) {
-  return memory_.key_of(call.call, ledger::target_of(call, memory_.contexts, memory_.pools));
+GroupKey ProcessMemory::key_of(const trace::CallHeader& call, const ledger::Target& target) {
+  // Made in its place, not copied: see FlatMap::add().
+  GroupKey key{.site = present.site_of(call),
+               .kind = target.kind,
+               .device = target.device,
+               .pool = target.pool,
+               .context = call.context};
+  if (target.call_device == kUnknownDevice && call.record.result == trace::kCudaSuccess) {
+    ++statistics.unknown_context;
+  }
+  return key;
 }
 
-bool MemoryCalls::fail(const trace::Allocation& call, const GroupKey& key) {
-  memory_.accounts.count_failure(key);
+bool ProcessMemory::fail(const trace::Allocation& call, const GroupKey& key) {
+  accounts.count_failure(key);
   if (call.call.record.result != trace::kCudaOutOfMemory) return false;
-  return memory_.out_of_memory.failed(memory_.present.writer, {.level = level_of(key.kind),
-                                                               .device = key.device,
-                                                               .site = key.site,
-                                                               .time = memory_.present.time,
-                                                               .start_ticks = call.call.record.time,
-                                                               .requested_bytes = call.bytes});
+  return out_of_memory.failed(present.writer, {.level = level_of(key.kind),
+                                               .device = key.device,
+                                               .site = key.site,
+                                               .time = present.time,
+                                               .start_ticks = call.call.record.time,
+                                               .requested_bytes = call.bytes});
 }
 
-void MemoryCalls::capture(const trace::Allocation& call, GroupKey key) {
+void ProcessMemory::capture(const trace::Allocation& call, GroupKey key) {
   key.kind = Kind::kGraph;
   key.pool = 0;
-  memory_.graphs.capture_allocation(call.stream,
-                                    {call.address, call.bytes, memory_.accounts.group_of(key)});
+  graphs.capture_allocation(call.stream, {call.address, call.bytes, accounts.group_of(key)});
 }
 
-void MemoryCalls::allocate(const trace::Allocation& call, const GroupKey& key,
-                           std::uint32_t group) {
-  const LiveAllocation entry{call.address, call.bytes, memory_.present.time, group, key.pool};
-  memory_.accounts.add_host_ticks(group, host_ticks_of(call.call));
+void ProcessMemory::allocate(const trace::Allocation& call, const GroupKey& key,
+                             std::uint32_t group) {
+  const LiveAllocation entry{call.address, call.bytes, present.time, group, key.pool};
+  accounts.add_host_ticks(group, host_ticks_of(call.call));
   if (ledger::is_physical(call.memory)) {
-    memory_.create_physical(entry, key);
-  } else if (ledger::is_array(call.memory)) {
-    memory_.make_room(Memory::Space::kArrays, call.address);
-    memory_.live.add(Memory::Space::kArrays, entry);
-    memory_.rounding.add(key.device, key.kind, entry.address, entry.bytes);
-    memory_.physical_changed(key.device);
+    create_physical(entry);
   } else {
-    memory_.hand_out(entry, key);
+    hand_out(Live::space_of(call.memory), entry);
   }
   if ((call.call.record.flags & trace::kFlagSegment) != 0) {
-    (void)memory_.discover_segment(call.address, nullptr);
+    (void)discover_segment(call.address, nullptr);
   }
-  if (memory_.out_of_memory.pending()) {
-    memory_.out_of_memory.succeeded(memory_.present.writer, key.site, key.device, call.bytes,
-                                    call.call.end);
+  if (out_of_memory.pending()) {
+    out_of_memory.succeeded(present.writer, key.site, key.device, call.bytes, call.call.end);
   }
 }
 
-void MemoryCalls::take_back(const trace::Free& call) {
-  const trace::RecordHeader& record = call.call.record;
-  const Memory::Space space = Memory::space_of(call.memory);
-  memory_.count_collected(record, [&] { return memory_.live.find(space, call.address); });
-  if (memory_.take_back(space, call.address, memory_.present.writer, &call.call)) return;
+void ProcessMemory::hand_out(Space space, const LiveAllocation& entry) {
+  ProcessLedger::hand_out(space, entry.address, [&](LiveAllocation& added) {
+    added.bytes = entry.bytes;
+    added.born = entry.born;
+    added.group = entry.group;
+    added.link = entry.link;
+  });
+}
+
+void ProcessMemory::on_end(const LiveAllocation& entry, ledger::End how,
+                           const trace::CallHeader* call) {
+  ++version_;
+  const bool is_freed = how == ledger::End::kFreed || how == ledger::End::kFreedLate;
+  if (how == ledger::End::kReplaced) ++statistics.live_address_allocated;
+  if (how == ledger::End::kTornDown) ++statistics.implicit_frees;
+  if (call != nullptr) {
+    count_collected(call->record, &entry);
+    accounts.add_free_site(entry.group, present.site_of(*call), present.time);
+    accounts.add_host_ticks(entry.group, host_ticks_of(*call));
+  }
+  accounts.remove(entry, is_freed ? Accounts::End::kFreed : Accounts::End::kImplicit);
+  if (is_freed && out_of_memory.pending()) {
+    out_of_memory.flushed(how == ledger::End::kFreed ? present.writer : 0, entry.bytes);
+  }
+  if (level_of(accounts.group(entry.group).key.kind) != Level::kDriver) return;
+  if (entry.link != 0) framework.remove_segment(entry.link, present.time);
+  if (nccl.is_used()) nccl.release(entry.born);
+}
+
+bool ProcessMemory::finds_late_free(std::uint64_t address) {
+  if (!look_ahead.take_free(address)) return false;
+  ++statistics.events;
+  ++statistics.order_repaired;
+  return true;
+}
+
+void ProcessMemory::count_collected(const trace::RecordHeader& record,
+                                    const LiveAllocation* freed) {
+  if ((record.flags & trace::kFlagCollected) == 0) {
+    collected.end_collection(present.writer);
+  } else if (freed != nullptr) {
+    collected.free(present.writer, *freed, present.time);
+  }
+}
+
+void ProcessMemory::on_unknown_free(const trace::Free& call, bool was_ended) {
+  count_collected(call.call.record, nullptr);
   // A pointer that came with an imported pool is freed like one of our own.
-  LiveAllocation imported;
   const bool known =
-      memory_.live.forget_ended(call.address) ||
-      memory_.external_mappings.erase(call.address) != 0 ||
-      memory_.live.remove(Memory::Space::kImports, call.address, Accounts::End::kFreed, imported);
-  if (!known && record.result == trace::kCudaSuccess) ++memory_.statistics.unknown_frees;
+      was_ended || external_mappings.erase(call.address) != 0 || end_import(call.address);
+  if (!known && call.call.record.result == trace::kCudaSuccess) ++statistics.unknown_frees;
 }
 
-void MemoryCalls::refuse(const trace::Free& call) {
-  const ledger::Refusal refusal = memory_.refused_frees.add(
-      memory_.live, call, memory_.present.site_of(call.call), memory_.present.time,
-      [&](std::uint32_t group) { return memory_.accounts.group(group).key.site; });
-  if (refusal.what == FreedWhat::kLiveMemory) {
-    memory_.accounts.count_failure(memory_.accounts.group(refusal.group).key);
-  }
+void ProcessMemory::on_refused(const trace::Free&, const ledger::Refusal& refusal) {
+  if (refusal.what != FreedWhat::kLiveMemory) return;
+  accounts.count_failure(accounts.group(refusal.group).key);
 }
 
-std::uint32_t MemoryCalls::add(const trace::Block& block, Phase phase) {
-  PresentRecord& present = memory_.present;
-  if (memory_.framework.remove_block(block.address, present.time)) {
-    ++memory_.statistics.live_address_allocated;
-    memory_.begin_next_moment();
-  }
-  PrivatePools::Capture* const capture =
-      memory_.framework.pools().capture_of(block, present.writer);
-  std::uint32_t segment = memory_.framework.find_segment(block.address);
+bool ProcessMemory::end_block(const trace::Block& block) {
+  if (block.bytes <= 0) count_collected(block.record, framework.find_block(block.address));
+  return framework.remove_block(block.address, present.time);
+}
+
+void ProcessMemory::on_replaced_block() {
+  ++statistics.live_address_allocated;
+  begin_next_moment();
+}
+
+std::uint32_t ProcessMemory::begin_block(const trace::Block& block, Phase phase) {
+  PrivatePools::Capture* const capture = framework.pools().capture_of(block, present.writer);
+  std::uint32_t segment = framework.find_segment(block.address);
   if (segment == 0) {
-    segment = memory_.discover_segment(block.address, capture);
+    segment = discover_segment(block.address, capture);
   } else if (capture != nullptr) {
-    memory_.framework.join_pool(segment, *capture, present.time);
+    framework.join_pool(segment, *capture, present.time);
   }
-  const std::uint32_t group = memory_.accounts.group_of({.site = {.stack = present.stack},
-                                                         .kind = Kind::kBlock,
-                                                         .device = block.device,
-                                                         .phase = phase});
-  memory_.framework.add_block(block, group, segment, present.time);
+  const std::uint32_t group = accounts.group_of({.site = {.stack = present.stack},
+                                                 .kind = Kind::kBlock,
+                                                 .device = block.device,
+                                                 .phase = phase});
+  framework.add_block(block, group, segment, present.time);
   return group;
 }
 
-void MemoryCalls::remove(const trace::Block& block) {
-  memory_.count_collected(block.record,
-                          [&] { return memory_.framework.find_block(block.address); });
-  if (!memory_.framework.remove_block(block.address, memory_.present.time)) {
-    ++memory_.statistics.unknown_frees;
+std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
+                                              PrivatePools::Capture* capture) {
+  LiveAllocation* around = live.find(Space::kAddresses, address);
+  VirtualMemory::Reservation* reservation = virtual_memory.reservations().containing(address);
+  if (around == nullptr && reservation == nullptr) {
+    // A new segment begins with its first block, so this happens only if something is missing.
+    if (searched_version_ == version_) return 0;
+    searched_version_ = version_;
+    around = live.find_containing(address);
+  }
+  if (around != nullptr) return add_segment_around(*around, capture);
+  const VirtualMemory::Mapping* mapping = virtual_memory.mappings().containing(address);
+  if (reservation == nullptr || mapping == nullptr) return 0;
+  const std::int32_t device = accounts.group(mapping->entry.group).key.device;
+  const std::uint32_t id =
+      framework.add_segment({.begin = reservation->begin(),
+                             .end = reservation->begin() + reservation->bytes(),
+                             .device = device,
+                             .mapped = true,
+                             .pool = framework.pool_of(capture, device)},
+                            present.time);
+  virtual_memory.attach_segment(*reservation, {id}, *this);
+  return id;
+}
+
+std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around,
+                                                PrivatePools::Capture* capture) {
+  const GroupKey key = accounts.group(around.group).key;  // a copy: groups may be added below
+  if (level_of(key.kind) != Level::kDriver) return 0;
+  if (around.link == 0) accounts.move_to_segments(around);
+  around.link = framework.add_segment({.born = around.born,
+                                       .begin = around.address,
+                                       .end = around.address + around.bytes,
+                                       .bytes = around.bytes,
+                                       .device = key.device,
+                                       .pool = framework.pool_of(capture, key.device)},
+                                      present.time);
+  accounts.count_segment(around.group);
+  return around.link;
+}
+
+void ProcessMemory::on_reference(const trace::Mapping& call, const PhysicalMemory* physical) {
+  const bool is_retained = call.operation == trace::MappingOperation::kRetainHandle;
+  if (physical == nullptr && is_retained) ++statistics.unknown_frees;
+}
+
+ProcessMemory::SegmentTag ProcessMemory::tag_of(const trace::Mapping& call) {
+  if ((call.call.record.flags & trace::kFlagSegment) == 0) return {};
+  // Its first block came before a checkpoint's cut.
+  return {framework.add_segment({.begin = call.address,
+                                 .end = call.address + call.bytes,
+                                 .device = call.location,
+                                 .mapped = true},
+                                present.time)};
+}
+
+LiveAllocation ProcessMemory::imported(const trace::Mapping& call) {
+  const GroupKey key = key_of(call.call, Kind::kImportedVmm, call.location);
+  const LiveAllocation entry{call.handle, call.bytes, present.time, accounts.group_of(key), 0};
+  on_live(entry);
+  return entry;
+}
+
+LiveAllocation ProcessMemory::mapping_of(const trace::Mapping& call, PhysicalMemory* physical) {
+  if (physical == nullptr) return {};
+  LiveAllocation& memory = physical->entry;
+  if (memory.bytes == 0) {
+    accounts.grow(memory, call.bytes, present.time);
+    memory.bytes = call.bytes;
+  }
+  GroupKey key = accounts.group(memory.group).key;
+  key.kind = Kind::kMapping;
+  return {call.address, call.bytes, present.time, accounts.group_of(key), 0};
+}
+
+void ProcessMemory::on_joined(LiveAllocation& physical, SegmentTag tag) {
+  if (physical.link == 0) accounts.move_to_segments(physical);
+  physical.link = tag.id;
+}
+
+void ProcessMemory::on_grown(LiveAllocation& mapping, SegmentTag tag) {
+  mapping.link = tag.id;
+  framework.grow_segment(tag.id, mapping.address, mapping.bytes, mapping.born, present.time);
+}
+
+void ProcessMemory::on_shrunk(const LiveAllocation& mapping, SegmentTag tag) {
+  framework.shrink_segment(tag.id, mapping.address, mapping.bytes, present.time);
+}
+
+void ProcessMemory::on_unreferenced(const LiveAllocation& physical, const trace::CallHeader* call) {
+  accounts.remove(physical, Accounts::End::kFreed);
+  if (call != nullptr) {
+    accounts.add_free_site(physical.group, present.site_of(*call), present.time);
+  }
+  if (out_of_memory.pending()) out_of_memory.flushed(present.writer, physical.bytes);
+  const GroupKey& key = accounts.group(physical.group).key;
+  if (key.kind != Kind::kVmm) return;
+  if (nccl.is_used()) nccl.release(physical.born);
+  physical_changed(key.device);
+}
+
+void ProcessMemory::apply(const trace::Pool& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  if (pools.apply_call(call, present.time)) pools_changed(call.device);
+}
+
+void ProcessMemory::apply(const trace::PoolSample& sample) {
+  if (present.in_checkpoint) return pools.restore_sample(sample);
+  const std::int32_t device = pools.device_of(sample);
+  const std::uint64_t more_bytes = pools.apply_sample(sample, present.time);
+  if (more_bytes == 0) return;
+  DeviceState& state = devices.state(device);
+  state.count_in_last_sample(more_bytes);
+  state.total().curves.count_in_last_sample(state.member, more_bytes);
+  pools_changed(device);
+}
+
+void ProcessMemory::on_import(const trace::Import& call) {
+  switch (call.operation) {
+    case trace::ImportOperation::kIpcOpen:
+    case trace::ImportOperation::kPoolImportPointer:
+    case trace::ImportOperation::kExternalImport:
+      return open_import(call);
+    case trace::ImportOperation::kExternalMap:
+      external_mappings.insert(call.address);
+      return;
+    case trace::ImportOperation::kIpcClose:
+    case trace::ImportOperation::kExternalDestroy: {
+      const bool is_external = call.operation == trace::ImportOperation::kExternalDestroy;
+      const auto group = end_import(is_external ? call.handle : call.address);
+      if (group) accounts.add_free_site(*group, present.site_of(call.call), present.time);
+      return;
+    }
+    default:
+      return;
   }
 }
 
-void MemoryCalls::apply(const trace::ContextCall& call) {
-  const CallSite site = memory_.present.site_of(call.call);
-  if (memory_.contexts.open(call, site)) {
-    memory_.devices.state(memory_.contexts.device_of(call)).total().curves.add_context();
+void ProcessMemory::open_import(const trace::Import& call) {
+  const bool is_external = call.operation == trace::ImportOperation::kExternalImport;
+  const std::uint64_t address = is_external ? call.handle : call.address;
+  if (address == 0 || live.find(Space::kImports, address) != nullptr) return;
+  const GroupKey key = key_of(call.call, is_external ? Kind::kExternal : Kind::kIpc, -1);
+  hand_out(Space::kImports, {address, call.bytes, present.time, accounts.group_of(key), 0});
+}
+
+std::optional<std::uint32_t> ProcessMemory::end_import(std::uint64_t address) {
+  LiveAllocation removed;
+  if (!live.remove(Space::kImports, address, removed)) return std::nullopt;
+  ++version_;
+  accounts.remove(removed, Accounts::End::kFreed);
+  return removed.group;
+}
+
+void ProcessMemory::apply(const trace::Graph& call) {
+  switch (call.operation) {
+    case trace::GraphOperation::kAddAllocation: {
+      const GroupKey key = key_of(call.call, Kind::kGraph, call.device);
+      return graphs.add_allocation(call.graph, {call.address, call.bytes, accounts.group_of(key)});
+    }
+    case trace::GraphOperation::kAddFree:
+      return graphs.add_free(call.graph, call.address);
+    case trace::GraphOperation::kInstantiate:
+      return graphs.instantiate(call, present.time);
+    case trace::GraphOperation::kLaunch: {
+      const GraphExecutable* executable = graphs.find_executable(call.graph);
+      if (executable != nullptr) launch(executable->memory);
+      return;
+    }
+    case trace::GraphOperation::kDestroyExecutable:
+      return graphs.destroy_executable(call.graph != 0 ? call.graph : call.executable);
+    case trace::GraphOperation::kDestroy:
+      return graphs.destroy(call.graph);
+    case trace::GraphOperation::kBeginCapture:
+      return graphs.begin_capture(call.stream);
+    case trace::GraphOperation::kEndCapture:
+      return graphs.end_capture(call.stream, call.graph);
+    case trace::GraphOperation::kClone:
+      return graphs.clone(call.graph, call.executable);
+    default:
+      return;
   }
-  const EndedBy reason = ledger::end_of(call);
-  if (reason == EndedBy::kNothing) return;
-  const auto ends = [&](const LiveAllocation& entry) {
-    const GroupKey& key = memory_.accounts.group(entry.group).key;
-    return memory_.contexts.ends_with(call, key.kind, key.device, key.context);
-  };
-  const std::vector<LiveAllocation> ended =
-      memory_.live.end_all(ends, {reason, memory_.statistics.exit_seen, site});
-  memory_.statistics.implicit_frees += ended.size();
-  for (const LiveAllocation& entry : ended) memory_.ended(entry);
+}
+
+void ProcessMemory::launch(const GraphMemory& graph) {
+  for (const GraphAllocation& allocation : graph.allocations) {
+    if (allocation.address == 0) continue;
+    (void)end(Space::kAddresses, allocation.address, ledger::End::kFreed, nullptr);
+    hand_out(Space::kAddresses,
+             {allocation.address, allocation.bytes, present.time, allocation.group, 0});
+    begin_next_moment();
+  }
+  for (const std::uint64_t address : graph.frees) {
+    (void)end(Space::kAddresses, address, ledger::End::kFreed, nullptr);
+  }
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "analyzer/base/flat_map.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/accounts/devices.hpp"
 #include "analyzer/model/accounts/present_record.hpp"
@@ -14,60 +18,70 @@
 #include "analyzer/model/memory/framework.hpp"
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/model/memory/graphs.hpp"
-#include "analyzer/model/memory/memory.hpp"
 #include "analyzer/model/memory/nccl_memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
 #include "analyzer/order/merge.hpp"
-#include "trace/ledger/contexts.hpp"
-#include "trace/ledger/copy_locations.hpp"
-#include "trace/ledger/driver_rounding.hpp"
-#include "trace/ledger/pools.hpp"
-#include "trace/ledger/refused_frees.hpp"
-#include "trace/ledger/targets.hpp"
-#include "trace/ledger/virtual_memory.hpp"
+#include "trace/ledger/live_memory.hpp"
+#include "trace/ledger/process_ledger.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
+using ledger::EndedBy;
 using ledger::Pools;
 using ledger::PoolState;
 using ledger::PoolSums;
+using ledger::Teardown;
+using trace::FreedWhat;
 
-// The framework's segment in a reservation; 0 if no block was seen there.
-struct SegmentTag {
-  std::uint32_t id = 0;
+// Number and bytes of alike allocations, and when the first and the last of them was made.
+struct Tally {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t first_time = 0;
+  std::uint64_t last_time = 0;
 
-  [[nodiscard]] bool is_segment() const { return id != 0; }
+  void add(std::uint64_t more_bytes, std::uint64_t time) {
+    if (count == 0 || time < first_time) first_time = time;
+    if (time > last_time) last_time = time;
+    ++count;
+    bytes += more_bytes;
+  }
+  void add_restored(std::uint64_t more_count, std::uint64_t more_bytes) {
+    count += more_count;
+    bytes += more_bytes;
+  }
+  void merge(const Tally& more) {
+    if (count == 0 || (more.count != 0 && more.first_time < first_time)) {
+      first_time = more.first_time;
+    }
+    if (more.last_time > last_time) last_time = more.last_time;
+    count += more.count;
+    bytes += more.bytes;
+  }
 };
 
-// The link of an entry is the segment that it became a part of.
-using VirtualMemory = ledger::VirtualMemory<LiveAllocation, SegmentTag>;
+struct ModelStorage {
+  using Entry = LiveAllocation;
+  // The link is the segment that it became a part of.
+  using Mapped = LiveAllocation;
+  // The framework's segment in a reservation; 0 if no block was seen there.
+  struct SegmentTag {
+    std::uint32_t id = 0;
 
-struct ProcessMemory;
-
-// Follows changes of virtual memory in the accounts and in segments. Mappings have accounts of
-// their own level, so that a past peak knows its mappings.
-class MappingOwner {
- public:
-  // `freed_by`: the call, if it is the present record.
-  explicit MappingOwner(ProcessMemory& memory, const trace::CallHeader* freed_by = nullptr)
-      : memory_(memory), freed_by_(freed_by) {}
-
-  void lose_name(const LiveAllocation& physical) const;
-  void join(LiveAllocation& physical, SegmentTag tag) const;
-  void grow(LiveAllocation& mapping, SegmentTag tag) const;
-  void shrink(const LiveAllocation& mapping, SegmentTag tag) const;
-  void map(const LiveAllocation& mapping) const;
-  void unmap(const LiveAllocation& mapping, const LiveAllocation& physical) const;
-  void end(const LiveAllocation& physical) const;
-
- private:
-  ProcessMemory& memory_;
-  const trace::CallHeader* freed_by_;
+    [[nodiscard]] bool is_segment() const { return id != 0; }
+  };
+  template <class Value>
+  using Array = HeapArray<Value>;
+  static constexpr std::size_t kSparseSlots = analyzer::kSparseSlots;
 };
 
-// Each part keeps its own rules. Functions here serve several kinds of calls or concern several
-// parts: MemoryCalls, MappingCalls and GraphCalls have the meaning of the calls.
-struct ProcessMemory {
+// - Observes the ledger: accounts, segments and all that the report tells of single calls follow
+// it.
+//   Mappings have accounts of their own level, so that a past peak knows its mappings.
+// - Each part keeps its own rules. Functions here serve several kinds of calls or concern several
+//   parts.
+struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   // All arguments are borrowed, except the process's number.
   ProcessMemory(std::uint32_t process_index, PresentRecord& present_record,
                 RunStatistics& run_statistics, Accounts& process_accounts, LookAhead& merge)
@@ -84,38 +98,94 @@ struct ProcessMemory {
     return key_of(call, ledger::target_of(kind, location, call.context, contexts));
   }
 
-  // Driver, pool or host memory at an address of its own is live from now on.
-  void hand_out(const LiveAllocation& entry, const GroupKey& key);
-  // False if nothing is live at the address. `call` is the free if it is the present record,
-  // `writer` whose free it was.
-  [[nodiscard]] bool take_back(Memory::Space space, std::uint64_t address, std::uint32_t writer,
-                               const trace::CallHeader* call = nullptr);
-  // The address is about to be handed out: any allocation that is live there ends.
-  void make_room(Memory::Space space, std::uint64_t address);
-  void create_physical(const LiveAllocation& entry, const GroupKey& key);
-  // Drops a reference of physical memory. `call` is the one that did if it is the present
-  // record.
-  void release_handle(std::uint64_t handle, const trace::CallHeader* call = nullptr);
-  // Ends the entry in the other parts, after it is gone from `live`.
-  void ended(const LiveAllocation& entry);
-
-  // Before the record's free takes effect. `find` returns the memory that it frees, nullptr if that
-  // is not known.
-  template <class Find>
-  void count_collected(const trace::RecordHeader& record, Find&& find) {
-    if ((record.flags & trace::kFlagCollected) == 0) {
-      return collected.end_collection(present.writer);
-    }
-    const LiveAllocation* const entry = find();
-    if (entry != nullptr) collected.free(present.writer, *entry, present.time);
+  [[nodiscard]] GroupKey key_of(const trace::Allocation& call) {
+    return key_of(call.call, ledger::target_of(call, contexts, pools));
   }
 
-  // A block of the framework lies where none was before: the driver memory around it is a segment.
-  // Its id; 0 if no such memory is known. `capture` is the one that asked for the block, or
-  // nullptr.
-  std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
-  void pools_changed(std::int32_t device);
+  using ProcessLedger::apply;
+  void apply(const trace::Pool& call);
+  void apply(const trace::PoolSample& sample);
+  // The call succeeded.
+  void apply(const trace::Graph& call);
+  // A call that got no memory. True if it is a shortage of a kind that has no snapshot yet: the
+  // caller may then pass one to OutOfMemory::set_snapshot().
+  [[nodiscard]] bool fail(const trace::Allocation& call, const GroupKey& key);
+  // A call that a graph was built from: the graph's launch hands the memory out.
+  void capture(const trace::Allocation& call, GroupKey key);
+  // `group` is that of the key.
+  void allocate(const trace::Allocation& call, const GroupKey& key, std::uint32_t group);
+  // The framework hands out a block, which may show a new segment. Returns the group that the block
+  // counts in.
+  std::uint32_t begin_block(const trace::Block& block, Phase phase);
+
+  // ProcessLedger calls these.
+  [[nodiscard]] std::uint64_t now() const { return present.time; }
+  [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const {
+    return present.site_of(call);
+  }
+  [[nodiscard]] bool is_exiting() const { return statistics.exit_seen; }
+  [[nodiscard]] ledger::Target target_of(const LiveAllocation& entry) const {
+    const GroupKey& key = accounts.group(entry.group).key;
+    return {key.kind, key.device, key.device, key.pool};
+  }
+  [[nodiscard]] trace::ContextId context_of(const LiveAllocation& entry) const {
+    return accounts.group(entry.group).key.context;
+  }
+  [[nodiscard]] const CallSite& site_of_group(std::uint32_t group) const {
+    return accounts.group(group).key.site;
+  }
+  void on_live(const LiveAllocation& entry) {
+    ++version_;
+    accounts.add(entry.group, entry.bytes, entry.born);
+  }
+  void on_end(const LiveAllocation& entry, ledger::End how, const trace::CallHeader* call);
+  void on_ended_replaced(const Live::Ended& ended) {
+    replaced_ended[{ended.entry.group, ended.teardown.reason}].add(ended.entry.bytes,
+                                                                   ended.entry.born);
+  }
+  [[nodiscard]] bool ends_unfinished_free(std::uint64_t address) {
+    return unfinished_frees.erase(address) != 0;
+  }
+  [[nodiscard]] bool finds_late_free(std::uint64_t address);
+  [[nodiscard]] static bool ends_replaced(const trace::Free&) { return false; }
+  void on_unknown_free(const trace::Free& call, bool was_ended);
+  void on_captured_free(const trace::Free& call) { graphs.capture_free(call.stream, call.address); }
+  void on_refused(const trace::Free& call, const ledger::Refusal& refusal);
+  void on_release(const PhysicalMemory* physical, const trace::CallHeader*) {
+    if (physical == nullptr) ++statistics.unknown_frees;
+  }
+  void on_reference(const trace::Mapping& call, const PhysicalMemory* physical);
+  [[nodiscard]] SegmentTag tag_of(const trace::Mapping& call);
+  [[nodiscard]] LiveAllocation mapping_of(const trace::Mapping& call, PhysicalMemory* physical);
+  [[nodiscard]] LiveAllocation imported(const trace::Mapping& call);
+  static void on_unmap(const trace::Mapping&) {}
+  void on_reservation_freed(const trace::Mapping&, SegmentTag tag) {
+    if (tag.is_segment()) framework.remove_segment(tag.id, present.time);
+  }
+  void on_import(const trace::Import& call);
+  [[nodiscard]] bool end_block(const trace::Block& block);
+  void on_unknown_block(const trace::Block&) { ++statistics.unknown_frees; }
+  void on_replaced_block();
+  static void on_no_effect(const trace::RecordHeader&) {}
+  static void on_context_call(const trace::ContextCall&, bool) {}
+  void on_context_opened(std::int32_t device) {
+    devices.state(device).total().curves.add_context();
+  }
   void physical_changed(std::int32_t device);
+  void pools_changed(std::int32_t device);
+  void on_managed() { devices.add_managed(); }
+  void on_handle_lost(const LiveAllocation&) { ++statistics.live_address_allocated; }
+  void on_joined(LiveAllocation& physical, SegmentTag tag);
+  void on_grown(LiveAllocation& mapping, SegmentTag tag);
+  void on_shrunk(const LiveAllocation& mapping, SegmentTag tag);
+  void on_mapped(const LiveAllocation& mapping) {
+    accounts.add(mapping.group, mapping.bytes, mapping.born);
+  }
+  void on_unmapped(const LiveAllocation& mapping, const LiveAllocation&) {
+    accounts.remove(mapping, Accounts::End::kFreed);
+  }
+  void on_unreferenced(const LiveAllocation& physical, const trace::CallHeader* call);
+
   // A second event of the present record: no two share a time.
   void begin_next_moment() { accounts.advance(++present.time); }
   // std::bad_alloc if a part had no memory.
@@ -147,30 +217,40 @@ struct ProcessMemory {
   Accounts& accounts;
   LookAhead& look_ahead;
 
-  Memory live{accounts};
-  VirtualMemory virtual_memory;
   Framework framework{accounts};
   Devices devices{accounts, present, process,
                   [this](std::int32_t ordinal) { return parts_now(ordinal); }};
-  ledger::DriverRounding rounding;
-  Pools pools;
   Graphs graphs;
-  ledger::CopyLocations copy_locations;
-  ledger::Contexts contexts;  // all that were seen, also those that have ended
   NcclMemory nccl;
   OutOfMemory out_of_memory;
   CollectedMemory collected;
-  ledger::RefusedFrees refused_frees;
   std::set<std::uint64_t> external_mappings;  // freed by cuMemFree, no memory of their own
   // Frees that had begun when the trace ended: it is not known whether their memory is live, unless
   // the address is handed out again.
   std::set<std::uint64_t> unfinished_frees;
+  // Allocations that ended with their context and whose address ended with another one since, by
+  // group and reason.
+  std::map<std::pair<std::uint32_t, EndedBy>, Tally> replaced_ended;
 
  private:
+  void hand_out(Space space, const LiveAllocation& entry);
+  void launch(const GraphMemory& graph);
+  void open_import(const trace::Import& call);
+  // Returns the group; nothing if there is no such import.
+  [[nodiscard]] std::optional<std::uint32_t> end_import(std::uint64_t address);
+  // Before a free takes effect: `freed` is the memory, nullptr if it is not known.
+  void count_collected(const trace::RecordHeader& record, const LiveAllocation* freed);
+  // A block of the framework lies where none was before: the driver memory around it is a segment.
+  // Its id; 0 if no such memory is known. `capture` is the one that asked for the block, or
+  // nullptr.
+  std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
   std::uint32_t add_segment_around(LiveAllocation& around, PrivatePools::Capture* capture);
 
-  std::uint64_t searched_version_ = 0;  // of `live`, when a search for a segment found nothing
+  std::uint64_t version_ = 0;           // changes with what is live
+  std::uint64_t searched_version_ = 0;  // when a search for a segment found nothing
 };
+
+using EndedAllocation = ProcessMemory::Live::Ended;
 
 template <class Visit>
 void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
@@ -181,9 +261,10 @@ void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
     }
     return;
   }
-  live.for_each(visit);
-  virtual_memory.for_each_physical(
-      [&](const VirtualMemory::Physical& physical) { visit(physical.entry); });
+  for (const Space space : {Space::kAddresses, Space::kArrays, Space::kImports}) {
+    live.for_each(space, visit);
+  }
+  virtual_memory.for_each_physical([&](const PhysicalMemory& physical) { visit(physical.entry); });
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -46,10 +46,8 @@ bool ProcessModel::begin_call(const trace::RecordHeader& record) {
 
 template <class Record>
 void ProcessModel::apply(const Record& record) {
-  if constexpr (requires { mapping_calls_.apply(record); }) {
-    mapping_calls_.apply(record);
-  } else if constexpr (requires { memory_calls_.apply(record); }) {
-    memory_calls_.apply(record);
+  if constexpr (requires { memory_.apply(record); }) {
+    memory_.apply(record);
   } else if constexpr (requires { activity_.apply(record); }) {
     activity_.apply(record);
   } else if constexpr (requires { checkpoint_.apply(record); }) {
@@ -65,10 +63,10 @@ void ProcessModel::apply(const trace::Device& device) {
 }
 
 void ProcessModel::apply(const trace::Allocation& call) {
-  const GroupKey key = memory_calls_.key_of(call);
+  const GroupKey key = memory_.key_of(call);
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess) {
-    if (memory_calls_.fail(call, key) && !snapshots_.is_full()) {
+    if (memory_.fail(call, key) && !snapshots_.is_full()) {
       memory_.out_of_memory.set_snapshot(present_.writer,
                                          snapshots_.take(level_of(key.kind), key.device));
     }
@@ -78,7 +76,7 @@ void ProcessModel::apply(const trace::Allocation& call) {
   memory_.collected.end_collection(present_.writer);
   program_.enter_phase(call.call.stack, false);
   program_.memory_allocated(call);
-  if ((record.flags & trace::kFlagCaptured) != 0) return memory_calls_.capture(call, key);
+  if ((record.flags & trace::kFlagCaptured) != 0) return memory_.capture(call, key);
   const std::uint32_t group = accounts_.group_of(key);
   expect_activity(call, group, key.kind);
   // If there is a framework, its blocks show the steps.
@@ -86,7 +84,7 @@ void ProcessModel::apply(const trace::Allocation& call) {
       memory_.framework.devices().empty()) {
     program_.steps().allocated(group, call.bytes, present_.time);
   }
-  memory_calls_.allocate(call, key, group);
+  memory_.allocate(call, key, group);
   if (memory_.nccl.is_used() && level_of(key.kind) == Level::kDriver && is_nccl(key.site)) {
     memory_.nccl.allocate(present_.writer, key.site, key.device, call.bytes, present_.time);
   }
@@ -107,7 +105,8 @@ void ProcessModel::apply(const trace::Annotation& annotation) {
 }
 
 void ProcessModel::apply(const trace::Free& call) {
-  memory_calls_.free(call, [&](Memory::Space space) { expect_activity(call, space); });
+  if (activity_.is_on()) expect_activity(call);
+  memory_.free(call);
 }
 
 void ProcessModel::apply(const trace::Copy& call) {
@@ -143,13 +142,13 @@ void ProcessModel::apply(const trace::Graph& call) {
       !present_.in_checkpoint) {
     activity_.join().add_launch(present_.writer, call.call, present_.site_of(call.call));
   }
-  graph_calls_.apply(call);
+  memory_.apply(call);
   switch (call.operation) {
     case trace::GraphOperation::kInstantiate: {
       const std::int32_t device = memory_.contexts.device_of(call.call.context);
       const CallSite site = present_.site_of(call.call);
       if (present_.in_checkpoint) return graph_use_.restore_live(device, call.executable, site);
-      driver_use_.add_call(device, ledger::DriverCause::kGraphs, site);
+      memory_.driver_use.add_call(device, ledger::DriverCause::kGraphs, site);
       return graph_use_.instantiate(device, call.executable, site);
     }
     case trace::GraphOperation::kLaunch:
@@ -161,28 +160,13 @@ void ProcessModel::apply(const trace::Graph& call) {
   }
 }
 
-void ProcessModel::apply(const trace::ContextCall& call) {
-  memory_calls_.apply(call);
-  if (call.call.record.result != trace::kCudaSuccess) return;
-  switch (call.operation) {
-    case trace::ContextOperation::kCreate:
-    case trace::ContextOperation::kRetainPrimary:
-      return driver_use_.add_call(memory_.contexts.device_of(call), ledger::DriverCause::kContext,
-                                  present_.site_of(call.call));
-    case trace::ContextOperation::kDestroy:
-      return driver_use_.end_context(call.handle_context);
-    default:
-      return;
-  }
-}
-
 void ProcessModel::apply(const trace::OtherCall& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   const CallSite site = present_.site_of(call.call);
   const std::string_view function = program_.dictionary().name_of(site).api;
   if (!ledger::loads_code(function)) return;
-  driver_use_.add_call(memory_.contexts.device_of(call.call.context), ledger::DriverCause::kModules,
-                       site);
+  memory_.driver_use.add_call(memory_.contexts.device_of(call.call.context),
+                              ledger::DriverCause::kModules, site);
 }
 
 void ProcessModel::apply(const trace::Block& block) {
@@ -191,12 +175,13 @@ void ProcessModel::apply(const trace::Block& block) {
   if (!ledger::is_gpu_block(block)) return;
   if (block.bytes <= 0) {
     program_.block_released(block, [&] { return memory_.framework.find_block(block.address); });
-    memory_calls_.remove(block);
+    (void)memory_.make_room(block);
     program_.block_gone(block.address);
   } else {
     memory_.collected.end_collection(present_.writer);
     const Phase phase = program_.enter_phase(block.stack, true);
-    const std::uint32_t group = memory_calls_.add(block, phase);
+    (void)memory_.make_room(block);
+    const std::uint32_t group = memory_.begin_block(block, phase);
     program_.block_allocated(group, block);
   }
   // In a checkpoint the blocks of its sums are gone.
@@ -245,8 +230,8 @@ void ProcessModel::apply(const trace::MemorySample& sample) {
   snapshots_.add_sample(sample.device, device.last_sample);
   if (sample.source != trace::SampleSource::kNvmlProcess || present_.in_checkpoint) return;
   const std::uint64_t held_bytes = device.physical_bytes + device.rounding_bytes;
-  driver_use_.sample(sample.device,
-                     sample.process_bytes - std::min(sample.process_bytes, held_bytes));
+  memory_.driver_use.sample(sample.device,
+                            sample.process_bytes - std::min(sample.process_bytes, held_bytes));
 }
 
 void ProcessModel::apply(const trace::ProcessSample& sample) {
@@ -260,20 +245,22 @@ void ProcessModel::apply(const trace::PoolSample& sample) {
   DeviceState& device = memory_.devices.state(ordinal);
   device.total().curves.finish_round();
   const std::uint64_t before = memory_.pools.sums_of(ordinal).reserved_bytes;
-  mapping_calls_.apply(sample);
-  driver_use_.count_in_last_sample(ordinal, memory_.pools.sums_of(ordinal).reserved_bytes - before);
+  memory_.apply(sample);
+  memory_.driver_use.count_in_last_sample(ordinal,
+                                          memory_.pools.sums_of(ordinal).reserved_bytes - before);
 }
 
 void ProcessModel::apply(const trace::ContextLimits& limits) {
-  driver_use_.set_limits(limits, memory_.devices.state(limits.device).threads);
+  memory_.driver_use.set_limits(limits, memory_.devices.state(limits.device).threads);
 }
 
 void ProcessModel::restore_driver_use() {
   memory_.devices.for_each([&](DeviceState& device) {
     for (const DriverSample& sample : {device.before_peak, device.after_peak, device.last_sample}) {
       if (sample.source != trace::SampleSource::kNvmlProcess) continue;
-      driver_use_.sample(device.ordinal, sample.process_bytes -
-                                             std::min(sample.process_bytes, sample.physical_bytes));
+      memory_.driver_use.sample(
+          device.ordinal,
+          sample.process_bytes - std::min(sample.process_bytes, sample.physical_bytes));
     }
   });
 }
@@ -343,9 +330,10 @@ void ProcessModel::expect_activity(const trace::Allocation& call, std::uint32_t 
   activity_.memory_check().add_call(call.call, call.address, call.bytes, kind, false);
 }
 
-void ProcessModel::expect_activity(const trace::Free& call, Memory::Space space) {
-  if (!activity_.is_on()) return;
-  const LiveAllocation* live = memory_.live.find(space, call.address);
+void ProcessModel::expect_activity(const trace::Free& call) {
+  if (ledger::meaning_of(call) != ledger::FreeMeaning::kTakesBack) return;
+  const LiveAllocation* live =
+      memory_.live.find(ProcessMemory::Live::space_of(call.memory), call.address);
   std::optional<Kind> kind;
   if (live != nullptr) kind = accounts_.group(live->group).key.kind;
   if (kind == Kind::kManaged) activity_.managed().free(call.address);
@@ -363,7 +351,6 @@ void ProcessModel::expect_activity(const trace::CallHeader& call, CallWork work,
 
 void ProcessModel::finish(std::uint64_t shortest_period) {
   memory_.check_parts();
-  if (driver_use_.failed()) throw std::bad_alloc();
   memory_.out_of_memory.finish();
   activity_.finish();
   program_.finish(shortest_period);

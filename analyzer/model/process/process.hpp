@@ -11,9 +11,6 @@
 #include "analyzer/model/accounts/run_statistics.hpp"
 #include "analyzer/model/activity/activity.hpp"
 #include "analyzer/model/copies/copy_calls.hpp"
-#include "analyzer/model/memory/graph_calls.hpp"
-#include "analyzer/model/memory/mapping_calls.hpp"
-#include "analyzer/model/memory/memory_calls.hpp"
 #include "analyzer/model/memory/process_memory.hpp"
 #include "analyzer/model/process/checkpoint_restore.hpp"
 #include "analyzer/model/process/graph_use.hpp"
@@ -21,7 +18,6 @@
 #include "analyzer/model/process/oom_snapshots.hpp"
 #include "analyzer/model/program/program.hpp"
 #include "analyzer/order/merge.hpp"
-#include "trace/ledger/driver_use.hpp"
 #include "trace/reader.hpp"
 #include "trace/records.hpp"
 
@@ -82,7 +78,7 @@ class ProcessModel final {
   [[nodiscard]] const Transfers& transfers() const { return copies_.transfers(); }
   [[nodiscard]] const PinnedUse& pinned_use() const { return copies_.pinned_use(); }
   [[nodiscard]] const Activity& activity() const { return activity_; }
-  [[nodiscard]] const ledger::DriverUse& driver_use() const { return driver_use_; }
+  [[nodiscard]] const ledger::DriverUse& driver_use() const { return memory_.driver_use; }
   [[nodiscard]] const GraphsOfDevices& graph_use() const { return graph_use_; }
   [[nodiscard]] const HolderSums& holders() const { return holders_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_.all(); }
@@ -106,7 +102,6 @@ class ProcessModel final {
   void apply(const trace::ProcessSample& sample);
   void apply(const trace::PoolSample& sample);
   void apply(const trace::ContextLimits& limits);
-  void apply(const trace::ContextCall& call);
   void apply(const trace::OtherCall& call);
   void apply(const trace::Totals& totals);
   void apply(const trace::Mark& mark);
@@ -118,13 +113,13 @@ class ProcessModel final {
     program_.steps().add_name(name.id, trace::tail_of(name.record));
   }
   void apply(const trace::Annotation& annotation);
-  void apply(const trace::DriverTaken& taken) { driver_use_.restore(taken); }
-  void apply(const trace::DriverShare& share) { driver_use_.restore(share); }
-  void apply(const trace::ContextTaken& taken) { driver_use_.restore(taken); }
+  void apply(const trace::DriverTaken& taken) { memory_.driver_use.restore(taken); }
+  void apply(const trace::DriverShare& share) { memory_.driver_use.restore(share); }
+  void apply(const trace::ContextTaken& taken) { memory_.driver_use.restore(taken); }
   void apply(const trace::Gap& gap) { statistics_.add(gap); }
   void apply(const trace::Checkpoint& checkpoint) {
     checkpoint_.finish(checkpoint);
-    if (!driver_use_.is_restored()) restore_driver_use();
+    if (!memory_.driver_use.is_restored()) restore_driver_use();
     program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
@@ -141,7 +136,7 @@ class ProcessModel final {
 
   // CUPTI may report this memory's allocation, and what the driver does with its pages.
   void expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
-  void expect_activity(const trace::Free& call, Memory::Space space);
+  void expect_activity(const trace::Free& call);
   // CUPTI's records about this call may follow.
   void expect_activity(const trace::CallHeader& call, CallWork work,
                        const ActivityJoin::CallSize& size, std::uint32_t row);
@@ -152,12 +147,8 @@ class ProcessModel final {
   Accounts accounts_;
   Program program_;
   ProcessMemory memory_;
-  MemoryCalls memory_calls_{memory_};
-  MappingCalls mapping_calls_{memory_};
-  GraphCalls graph_calls_{memory_};
   CopyCalls copies_{memory_};
   Activity activity_;
-  ledger::DriverUse driver_use_;
   GraphsOfDevices graph_use_;
   HolderSums holders_{memory_, program_};
   OomSnapshots snapshots_{memory_, holders_};

@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the sums of an earlier checkpoint, and writes those of the new one.
+#include "preload/checkpoint/compacted_sums.hpp"
+
 #include <algorithm>
 
-#include "preload/checkpoint/compaction.hpp"
 #include "trace/ledger/peak_scopes.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::preload {
 
-// Writes the records of the new checkpoint, until the sink refuses one.
-class Compaction::Output {
- public:
-  Output(const RecordSink& sink, std::uint64_t cut_ticks) noexcept
-      : sink_(sink), cut_ticks_(cut_ticks) {}
-
-  void put_as_it_is(const trace::RecordHeader& record) noexcept {
-    is_whole_ = is_whole_ && sink_.take(sink_.owner, record);
-  }
-  template <class Record>
-  void put(Record& record) noexcept {
-    record.record.kind = trace::kind_of<Record>();
-    record.record.words = sizeof(Record) / trace::kWordBytes;
-    record.record.time = cut_ticks_;
-    put_as_it_is(record.record);
-  }
-  [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
-
- private:
-  const RecordSink& sink_;
-  std::uint64_t cut_ticks_;
-  bool is_whole_ = true;
-};
-
-void Compaction::apply(const trace::Totals& totals) noexcept {
-  last_totals_ = sums_.group_of(totals);
+void CompactedSums::apply(const trace::Totals& totals) noexcept {
+  last_totals_ = memory_.sums.group_of(totals);
   if (last_totals_ == kNoIndex32) return;
-  Group& group = sums_.group(last_totals_);
+  Group& group = memory_.sums.group(last_totals_);
   trace::Totals& sums = group.totals;
   sums.count += totals.count;
   sums.failed += totals.failed;
@@ -45,44 +21,44 @@ void Compaction::apply(const trace::Totals& totals) noexcept {
   sums.last_time = std::max(sums.last_time, totals.last_time);
   group.freed.merge(ledger::Releases::of(totals));
   if (totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kGraph)) {
-    GraphCount* const count = graph_count(totals.location);
-    if (count != nullptr) count->most_live = std::max(count->most_live, totals.largest_bytes);
+    graphs_.restore(totals);
   }
 }
 
-void Compaction::apply(const trace::RecentFree& recent) noexcept {
+void CompactedSums::apply(const trace::RecentFree& recent) noexcept {
   if (last_totals_ == kNoIndex32) return;
-  memory_.restore_free({recent.address, last_totals_, ledger::site_of(recent)});
+  memory_.live.restore_free({recent.address, last_totals_, ledger::site_of(recent)});
 }
 
-void Compaction::apply(const trace::Peak& peak) noexcept {
+void CompactedSums::apply(const trace::Peak& peak) noexcept {
   restored_epoch_ = 0;
   switch (peak.scope) {
     case trace::PeakScope::kKind: {
-      const ledger::Target target = ledger::target_of(peak, pools_);
-      Row* row = sums_.row(target.kind, target.device, target.pool);
-      if (row != nullptr) (void)sums_.compete(row->peak, peak.bytes, peak.peak_time);
+      const ledger::Target target = ledger::target_of(peak, memory_.pools);
+      Row* row = memory_.sums.row(target.kind, target.device, target.pool);
+      if (row != nullptr) (void)memory_.sums.compete(row->peak, peak.bytes, peak.peak_time);
       return;
     }
     case trace::PeakScope::kPoolReserved:
     case trace::PeakScope::kPoolSamples: {
-      if (pools_.restore(peak)) physical_changed(peak.device);
+      if (memory_.pools.restore(peak)) memory_.physical_changed(peak.device);
       return;
     }
     case trace::PeakScope::kFrameworkReserved: {
-      Physical* device = sums_.physical(peak.device);
+      Physical* device = memory_.sums.physical(peak.device);
       if (device != nullptr) device->framework.restore(peak);
       return;
     }
     case trace::PeakScope::kLastSample: {
-      if (Physical* device = sums_.physical(peak.device); device != nullptr) {
+      if (Physical* device = memory_.sums.physical(peak.device); device != nullptr) {
         device->last_sample.physical_bytes = peak.bytes;
       }
       return;
     }
     case trace::PeakScope::kPhysical: {
-      Physical* device = sums_.physical(peak.device);
-      if (device == nullptr || !sums_.compete(device->peak, peak.bytes, peak.peak_time)) return;
+      Physical* device = memory_.sums.physical(peak.device);
+      if (device == nullptr || !memory_.sums.compete(device->peak, peak.bytes, peak.peak_time))
+        return;
       device->at_peak = ledger::parts_of(peak);
       device->restore_peak(peak);
       restored_level_ = Level::kDriver;
@@ -91,8 +67,9 @@ void Compaction::apply(const trace::Peak& peak) noexcept {
     }
     default: {
       const std::optional<Level> level = ledger::level_of(peak.scope);
-      Account* account = level ? sums_.account(*level, peak.device) : nullptr;
-      if (account == nullptr || !sums_.compete(account->peak, peak.bytes, peak.peak_time)) return;
+      Account* account = level ? memory_.sums.account(*level, peak.device) : nullptr;
+      if (account == nullptr || !memory_.sums.compete(account->peak, peak.bytes, peak.peak_time))
+        return;
       restored_level_ = *level;
       restored_epoch_ = account->peak.epoch;
       break;
@@ -102,28 +79,28 @@ void Compaction::apply(const trace::Peak& peak) noexcept {
   restored_device_ = peak.device;
 }
 
-void Compaction::apply(const trace::CardState& state) noexcept {
+void CompactedSums::apply(const trace::CardState& state) noexcept {
   restored_epoch_ = 0;
-  if (OwnCurves* const own = curves(state.device)) own->restore(state);
+  if (OwnCurves* const own = memory_.curves(state.device)) own->restore(state);
 }
 
-void Compaction::apply(const trace::CardCurve& curve) noexcept {
+void CompactedSums::apply(const trace::CardCurve& curve) noexcept {
   restored_epoch_ = 0;
-  if (OwnCurves* const own = curves(curve.device)) own->restore(curve);
+  if (OwnCurves* const own = memory_.curves(curve.device)) own->restore(curve);
 }
 
-void Compaction::apply(const trace::CardPoint& point) noexcept {
+void CompactedSums::apply(const trace::CardPoint& point) noexcept {
   restored_epoch_ = 0;
-  Physical* const device = sums_.physical(point.device);
+  Physical* const device = memory_.sums.physical(point.device);
   if (device == nullptr) return;
-  const std::size_t moment = sums_.restore_point(*device, point);
+  const std::size_t moment = memory_.sums.restore_point(*device, point);
   restored_level_ = Level::kDriver;
   restored_moment_ = kAtCardPoint + moment;
   restored_device_ = point.device;
   restored_epoch_ = device->card_points[moment].epoch;
 }
 
-void Compaction::apply(const trace::PeakHolder& holder) noexcept {
+void CompactedSums::apply(const trace::PeakHolder& holder) noexcept {
   if (restored_epoch_ == 0) return;
   trace::Totals like;
   const bool is_block = restored_level_ == Level::kFramework;
@@ -136,72 +113,41 @@ void Compaction::apply(const trace::PeakHolder& holder) noexcept {
   like.memory = holder.memory;
   const std::optional<Kind> kind = ledger::kind_at(restored_level_, holder);
   if (!kind) return;
-  const std::uint32_t index = bind(sums_.restored_group_of(like, restored_device_),
-                                   {.kind = *kind, .device = restored_device_, .pool = kNoIndex32});
-  if (failed()) return;
-  Group& group = sums_.group(index);
+  const std::uint32_t index =
+      memory_.bind(memory_.sums.restored_group_of(like, restored_device_),
+                   {.kind = *kind, .device = restored_device_, .pool = kNoIndex32});
+  if (memory_.failed()) return;
+  Group& group = memory_.sums.group(index);
   Share& share = group.shares[restored_moment_];
   if (share.epoch != restored_epoch_) share = {restored_epoch_, 0, 0};
   share.bytes += holder.bytes;
   share.count += static_cast<std::uint32_t>(holder.count);
 }
 
-void Compaction::apply(const trace::Checkpoint& checkpoint) noexcept {
-  counts_.folds += checkpoint.folds;
-  counts_.records += checkpoint.records;
-  counts_.events += checkpoint.events;
-  counts_.order_repaired += checkpoint.order_repaired;
-  counts_.live_address_allocated += checkpoint.live_address_allocated;
-  counts_.inexact |= checkpoint.inexact;
-  counts_.activity_records += checkpoint.activity_records;
-  if (checkpoint.first_time != 0) {
-    counts_.first_time = std::min(counts_.first_time, checkpoint.first_time);
-  }
-}
-
-bool Compaction::write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept {
-  for (const Shadow& shadow : shadows_) give_up(shadow);
-  shadows_.release();
-  if (failed()) return false;
-  Output out(sink, cut_ticks);
-  retained_.for_each([&](const trace::RecordHeader& record) noexcept { out.put_as_it_is(record); });
-  for (const Wait& wait : waits_) {
-    trace::WaitingStack record;
-    record.thread_id = wait.thread_id;
-    record.stack = wait.stack;
-    out.put(record);
-  }
+void CompactedSums::write(CheckpointOutput& out) noexcept {
   write_totals(out);
   write_account_peaks(out);
   write_row_peaks(out);
-  pools_.for_each_peak([&](trace::Peak& peak) noexcept { out.put(peak); });
+  memory_.pools.for_each_peak([&](trace::Peak& peak) noexcept { out.put(peak); });
   write_physical_peaks(out);
   write_curves(out);
-  driver_use_.store([&](auto& record) noexcept { out.put(record); });
-  for (trace::RefusedFree refused : refused_frees_.rows()) out.put(refused);
-  trace::Checkpoint checkpoint = counts_;
-  ++checkpoint.folds;
-  if (graph_memory_) checkpoint.inexact = 1;
-  out.put(checkpoint);
-  return out.is_whole() && !failed();
 }
 
-void Compaction::write_totals(Output& out) noexcept {
+void CompactedSums::write_totals(CheckpointOutput& out) noexcept {
   MappedArray<ledger::RecentFrees::Entry> recent;
-  for (const ledger::RecentFrees::Entry& entry : memory_.recent_frees().entries()) {
-    if (entry.address != 0 && !recent.push(entry)) failed_ = true;
+  for (const ledger::RecentFrees::Entry& entry : memory_.live.recent_frees().entries()) {
+    if (entry.address != 0 && !recent.push(entry)) memory_.has_failed = true;
   }
   std::sort(recent.begin(), recent.end(),
             [](const auto& a, const auto& b) noexcept { return a.group < b.group; });
   const ledger::RecentFrees::Entry* next = recent.begin();
-  for (std::uint32_t i = 0; i < sums_.groups().size(); ++i) {
-    const Group& group = sums_.groups()[i];
+  for (std::uint32_t i = 0; i < memory_.sums.groups().size(); ++i) {
+    const Group& group = memory_.sums.groups()[i];
     if (group.totals.count == 0 && group.totals.failed == 0) continue;
     trace::Totals totals = group.totals;
     group.freed.store(totals);
     if (totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kGraph)) {
-      const GraphCount* const count = graph_count(totals.location);
-      totals.largest_bytes = count == nullptr ? 0 : count->most_live;
+      totals.largest_bytes = graphs_.most_live(totals.location);
     }
     out.put(totals);
     for (; next != recent.end() && next->group <= i; ++next) {
@@ -213,11 +159,11 @@ void Compaction::write_totals(Output& out) noexcept {
   }
 }
 
-void Compaction::write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t moment,
-                               Output& out) noexcept {
-  for (const Group& group : sums_.groups()) {
-    if (group.row == kNoIndex32 || sums_.rows()[group.row].account != account) continue;
-    const Share held = sums_.share_of(group, group.shares[moment], peak);
+void CompactedSums::write_holders(std::uint32_t account, const PeakSnapshot& peak,
+                                  std::size_t moment, CheckpointOutput& out) noexcept {
+  for (const Group& group : memory_.sums.groups()) {
+    if (group.row == kNoIndex32 || memory_.sums.rows()[group.row].account != account) continue;
+    const Share held = memory_.sums.share_of(group, group.shares[moment], peak);
     if (held.count == 0) continue;
     trace::PeakHolder holder;
     holder.record.api = group.totals.record.api;
@@ -231,9 +177,9 @@ void Compaction::write_holders(std::uint32_t account, const PeakSnapshot& peak, 
   }
 }
 
-void Compaction::write_account_peaks(Output& out) noexcept {
-  for (std::uint32_t i = 0; i < sums_.accounts().size(); ++i) {
-    const Account& account = sums_.accounts()[i];
+void CompactedSums::write_account_peaks(CheckpointOutput& out) noexcept {
+  for (std::uint32_t i = 0; i < memory_.sums.accounts().size(); ++i) {
+    const Account& account = memory_.sums.accounts()[i];
     if (account.peak.bytes == 0) continue;
     trace::Peak peak;
     peak.scope = ledger::scope_of(account.level);
@@ -245,22 +191,22 @@ void Compaction::write_account_peaks(Output& out) noexcept {
   }
 }
 
-void Compaction::write_row_peaks(Output& out) noexcept {
-  for (const Row& row : sums_.rows()) {
+void CompactedSums::write_row_peaks(CheckpointOutput& out) noexcept {
+  for (const Row& row : memory_.sums.rows()) {
     if (row.peak.bytes == 0 || row.kind == Kind::kBlock) continue;
     trace::Peak peak;
     peak.scope = trace::PeakScope::kKind;
     peak.memory = ledger::memory_kind_of(row.kind);
     peak.device = row.device;
-    if (row.kind == Kind::kStreamOrdered) peak.pool = pools_.pools()[row.pool].handle;
+    if (row.kind == Kind::kStreamOrdered) peak.pool = memory_.pools.pools()[row.pool].handle;
     peak.peak_time = row.peak.time;
     peak.bytes = row.peak.bytes;
     out.put(peak);
   }
 }
 
-void Compaction::write_physical_peaks(Output& out) noexcept {
-  for (const Physical& device : sums_.physicals()) {
+void CompactedSums::write_physical_peaks(CheckpointOutput& out) noexcept {
+  for (const Physical& device : memory_.sums.physicals()) {
     if (device.framework.reserved_peak_bytes != 0) {
       trace::Peak reserved;
       device.framework.store(reserved);
@@ -289,8 +235,8 @@ void Compaction::write_physical_peaks(Output& out) noexcept {
   }
 }
 
-void Compaction::write_curves(Output& out) noexcept {
-  for (const Physical& device : sums_.physicals()) {
+void CompactedSums::write_curves(CheckpointOutput& out) noexcept {
+  for (const Physical& device : memory_.sums.physicals()) {
     const auto write_holders_at = [&](std::uint32_t epoch) noexcept {
       for (std::size_t i = 0; i < kCardPoints && epoch != 0; ++i) {
         const PeakSnapshot& point = device.card_points[i];

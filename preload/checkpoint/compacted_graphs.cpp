@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/checkpoint/compacted_graphs.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::preload {
+
+// As long as no graph has memory of its own, graphs change only their own number among the sums.
+// Once one has, every call about graphs stays; the sums here do not follow the allocations of
+// launches.
+void CompactedGraphs::apply(const trace::Graph& call) noexcept {
+  using trace::GraphOperation;
+  const trace::RecordHeader& record = call.call.record;
+  if (record.result == trace::kCudaSuccess && (call.operation == GraphOperation::kAddAllocation ||
+                                               call.operation == GraphOperation::kAddFree)) {
+    memory_.has_graph_memory = true;
+  }
+  if (record.result == trace::kCudaSuccess && call.operation == GraphOperation::kInstantiate) {
+    memory_.driver_use.add_call(memory_.contexts.device_of(call.call.context),
+                                ledger::DriverCause::kGraphs, ledger::site_of(call.call));
+  }
+  if (memory_.has_graph_memory) {
+    records_.retain(record);
+    return;
+  }
+  if (call.operation == GraphOperation::kInstantiate) return instantiate(call);
+  if (call.operation == GraphOperation::kDestroyExecutable) destroy_executable(call);
+  if (call.operation == GraphOperation::kBeginCapture && open_capture_ == 0) {
+    open_capture_ = records_.retain(record);
+    return;
+  }
+  if (call.operation == GraphOperation::kEndCapture) {
+    records_.drop(open_capture_);
+    open_capture_ = 0;
+  }
+  records_.count_gone(record);
+}
+
+CompactedGraphs::Count* CompactedGraphs::count_of(std::int32_t device) noexcept {
+  for (Count& count : counts_) {
+    if (count.device == device) return &count;
+  }
+  if (!counts_.push({device, 0, 0})) {
+    records_.has_failed = true;
+    return nullptr;
+  }
+  return &counts_[counts_.size() - 1];
+}
+
+// The call stays as long as its graph is alive: the report shows at its line the memory that the
+// driver took for it.
+void CompactedGraphs::instantiate(const trace::Graph& call) noexcept {
+  trace::Totals like = totals_like(call.call);
+  like.location = memory_.contexts.device_of(call.call.context);
+  const std::uint32_t group = memory_.sums.group_of(like);
+  Count* const count = count_of(like.location);
+  if (group == kNoIndex32 || count == nullptr) return;
+  const trace::RecordHeader& record = call.call.record;
+  if (record.result != trace::kCudaSuccess || call.executable == 0) {
+    ++memory_.sums.group(group).totals.failed;
+    return records_.count_gone(record);
+  }
+  Executable graph;
+  if (executables_.erase(call.executable, graph)) end_graph(graph);  // its end was not seen
+  graph = {call.executable, group, records_.retain(record)};
+  if (executables_.insert(graph) == nullptr) records_.has_failed = true;
+  count->most_live = std::max(count->most_live, ++count->live);
+}
+
+void CompactedGraphs::destroy_executable(const trace::Graph& call) noexcept {
+  Executable graph;
+  const std::uint64_t handle = call.graph != 0 ? call.graph : call.executable;
+  const bool is_known =
+      call.call.record.result == trace::kCudaSuccess && executables_.erase(handle, graph);
+  if (is_known) end_graph(graph);
+}
+
+void CompactedGraphs::end_graph(const Executable& graph) noexcept {
+  records_.drop(graph.record);
+  trace::Totals& totals = memory_.sums.group(graph.group).totals;
+  ++totals.count;
+  Count* const count = count_of(totals.location);
+  if (count != nullptr && count->live != 0) --count->live;
+}
+
+void CompactedGraphs::restore(const trace::Totals& totals) noexcept {
+  Count* const count = count_of(totals.location);
+  if (count != nullptr) count->most_live = std::max(count->most_live, totals.largest_bytes);
+}
+
+}  // namespace gpumemtrace::preload

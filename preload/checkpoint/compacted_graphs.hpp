@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs, for a checkpoint: how many were instantiated and lived at once, and the records of those
+// that live.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/checkpoint/compacted_memory.hpp"
+#include "preload/checkpoint/compacted_records.hpp"
+#include "trace/ledger/flat_map.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload {
+
+class CompactedGraphs {
+ public:
+  // Both are borrowed.
+  CompactedGraphs(CompactedRecords& records, CompactedMemory& memory) noexcept
+      : records_(records), memory_(memory) {}
+
+  void apply(const trace::Graph& call) noexcept;
+  // The most that were alive at once on the device.
+  [[nodiscard]] std::uint64_t most_live(std::int32_t device) noexcept {
+    const Count* const count = count_of(device);
+    return count == nullptr ? 0 : count->most_live;
+  }
+  // The sums of graphs that ended before an earlier checkpoint.
+  void restore(const trace::Totals& totals) noexcept;
+
+ private:
+  struct Executable {
+    std::uint64_t handle = 0;
+    std::uint32_t group = 0;
+    RecordId record = 0;  // the record that instantiated it
+  };
+  struct Count {
+    std::int32_t device = ledger::kUnknownDevice;
+    std::uint64_t live = 0;
+    std::uint64_t most_live = 0;
+  };
+
+  void instantiate(const trace::Graph& call) noexcept;
+  void destroy_executable(const trace::Graph& call) noexcept;
+  void end_graph(const Executable& graph) noexcept;
+  Count* count_of(std::int32_t device) noexcept;
+
+  CompactedRecords& records_;
+  CompactedMemory& memory_;
+  ledger::FlatMap<Executable, &Executable::handle, MappedArray> executables_;
+  MappedArray<Count> counts_;
+  RecordId open_capture_ = 0;
+};
+
+}  // namespace gpumemtrace::preload
