@@ -69,8 +69,14 @@ Taken least_of(const Taken& a, const Taken& b) {
   return {std::min(a.seconds, b.seconds), std::min(a.kilobytes, b.kilobytes)};
 }
 
-// Makes inputs of `units`, twice as many, and none, and has all commands read them. Time is the
-// least of as many runs as it takes: only other processes make it longer.
+// A megabyte is what the allocator itself may take more or less.
+bool are_proportional(const Taken& once, const Taken& twice) {
+  return twice.seconds <= kMost * once.seconds &&
+         twice.kilobytes <= kMost * once.kilobytes + 1024;
+}
+
+// Makes inputs of `units`, twice as many, and none, and has all commands read them. Time and memory
+// are the least of as many runs as it takes: only other processes make them more.
 void check_proportion(std::uint64_t units,
                       const std::function<fs::path(const fs::path&, std::uint64_t)>& make,
                       const std::function<void(const fs::path&)>& read) {
@@ -89,13 +95,11 @@ void check_proportion(std::uint64_t units,
     none = least_of(none, taken_by([&] { read(inputs[0]); }));
     once = least_of(once, taken_by([&] { read(inputs[1]); }));
     twice = least_of(twice, taken_by([&] { read(inputs[2]); }));
-    if ((twice - none).seconds <= kMost * (once - none).seconds) break;
+    if (are_proportional(once - none, twice - none)) break;
   }
   INFO("seconds: " << none.seconds << ", " << once.seconds << ", " << twice.seconds);
   INFO("kilobytes: " << none.kilobytes << ", " << once.kilobytes << ", " << twice.kilobytes);
-  CHECK((twice - none).seconds <= kMost * (once - none).seconds);
-  // A megabyte is what the allocator itself may take more or less.
-  CHECK((twice - none).kilobytes <= kMost * (once - none).kilobytes + 1024);
+  CHECK(are_proportional(once - none, twice - none));
 }
 
 // All that commands make of traces.
@@ -213,6 +217,21 @@ TEST_CASE("what a folder takes is proportional to its traces", "[unit]") {
         return place;
       },
       read_traces);
+}
+
+TEST_CASE("what one card takes is proportional to the processes on it", "[unit]") {
+  check_proportion(
+      400,
+      [](const fs::path& place, std::uint64_t count) {
+        for (std::uint64_t i = 0; i <= count; ++i) {
+          TraceBuilder trace(static_cast<std::uint32_t>(100 + i));
+          trace.device(0, 7, 1 << 30);
+          for (std::uint64_t k = 1; k < 10; ++k) trace.allocate(k << 32, 4096 * k);
+          (void)trace.write(place);
+        }
+        return place;
+      },
+      [](const fs::path& input) { (void)summary_text(load_rows({input}, {})); });
 }
 
 }  // namespace gpumemtrace::tools
