@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "trace/ledger/card_point.hpp"
 #include "trace/ledger/curve_peak.hpp"
@@ -43,8 +45,14 @@ class CardCurves {
   void sample(std::size_t member, const trace::MemorySample& sample);
   // A row of the list that belongs to the member's last sample.
   void sample(std::size_t member, const trace::ProcessSample& sample);
+  // A record of the member's process comes, which may change what it holds.
+  void touch(std::size_t member) {
+    if (members_[member].is_marked) return;
+    members_[member].is_marked = true;
+    for_each_point([&](Point& point) { point.mark_changed(member); });
+  }
   // The member's process has no more records; what it held goes soon.
-  void begin_end(std::size_t member) { members_[member].is_ending = true; }
+  void begin_end(std::size_t member);
   // The member's process is over, and with it all that it held.
   void end(std::size_t member);
   // As in DeviceSamples.
@@ -76,6 +84,7 @@ class CardCurves {
  protected:
   // NVML's numbers of the processes on the card, row by row.
   struct Round {
+    std::uint64_t number = 1;
     bool is_open = false;
     bool has_list = false;
     bool tells_unowned = false;
@@ -91,18 +100,20 @@ class CardCurves {
   static void subtract(std::int64_t& from, std::uint64_t bytes) {
     from = static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - bytes);
   }
-  // Copies the time, the process and what each member held, not the rest of the point.
-  static void copy(const Point& from, Point& to) {
-    to.time = from.time;
-    to.process = from.process;
-    std::ranges::copy(from.held, to.held.begin());
-  }
   void sample_card(std::size_t member, std::uint64_t in_use);
   void begin_round(std::size_t member, const trace::MemorySample& sample);
   void tell(std::size_t member, std::uint64_t bytes);
   // Returns the number of members if there is none.
   [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
   void take(std::size_t member, Point& point);
+  // The member's bytes by calls or by the driver are others now.
+  void count(std::size_t member);
+  void add_ending(std::size_t member) {
+    members_[member].next_ending = std::exchange(first_ending_, member);
+    ++ending_members_;
+  }
+  // Ends the members that are about to and that the round's list does not have.
+  void end_unlisted(const Round& round);
   // Points that wait or are the highest did not know how much the driver took for the member.
   void tell_late(std::size_t member);
   // Divides what the driver took as the last samples told it.
@@ -118,6 +129,9 @@ class CardCurves {
   std::uint64_t called_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;
   std::uint64_t untraced_bytes_ = 0;
+  TakenByDriver taken_;             // of all members
+  std::size_t first_ending_ = 0;    // of the list of members that are about to end
+  std::size_t ending_members_ = 0;  // in that list
   Round round_;
   ManagedOnCard managed_;
   bool best_is_to_divide_ = false;  // of the card, by this round's number of each process
@@ -129,9 +143,11 @@ template <class Member, class Holders, template <class> class List>
 std::size_t CardCurves<Member, Holders, List>::add(const Member& member) {
   members_.emplace_back() = member;
   managed_.is_there = managed_.is_there || member.has_managed;
-  for_each_point([&](Point& point) { member.watch(point.held.emplace_back().holders); });
+  for_each_point([&](Point& point) { member.watch(point.add_member().holders); });
   const std::size_t index = members_.size() - 1;
   members_[index].called_bytes = 0;
+  members_[index].counted = {};
+  members_[index].is_marked = true;
   change(index, member.called_bytes, member.rounding_bytes);
   return index;
 }
@@ -145,6 +161,8 @@ void CardCurves<Member, Holders, List>::change(std::size_t member, std::uint64_t
   changed.called_bytes = called_bytes;
   changed.most_called_bytes = std::max(changed.most_called_bytes, called_bytes);
   changed.rounding_bytes = rounding_bytes;
+  count(member);
+  touch(member);
   for (Curve* const curve : {&card_, &job_}) {
     curve->change(called_bytes_, [&](Point& point) { take(member, point); });
   }
@@ -156,6 +174,36 @@ void CardCurves<Member, Holders, List>::end(std::size_t member) {
   change(member, 0, 0);
   ended.driver_bytes = 0;
   ended.has_ended = true;
+  count(member);
+  touch(member);
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::begin_end(std::size_t member) {
+  if (std::exchange(members_[member].is_ending, true)) return;
+  add_ending(member);
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::end_unlisted(const Round& round) {
+  std::size_t next = first_ending_;
+  for (std::size_t left = std::exchange(ending_members_, 0); left != 0; --left) {
+    const std::size_t member = next;
+    next = members_[member].next_ending;
+    if (members_[member].listed_round == round.number || member == round.asking) {
+      add_ending(member);
+    } else {
+      end(member);
+    }
+  }
+}
+
+template <class Member, class Holders, template <class> class List>
+void CardCurves<Member, Holders, List>::count(std::size_t member) {
+  Member& counted = members_[member];
+  taken_.subtract(counted.counted);
+  counted.counted = counted.taken();
+  taken_.add(counted.counted);
 }
 
 template <class Member, class Holders, template <class> class List>
@@ -163,18 +211,23 @@ void CardCurves<Member, Holders, List>::take(std::size_t member, Point& point) {
   point.time = members_[member].now();
   point.process = members_[member].process;
   point.is_partial = false;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    const Member& holder = members_[i];
+  point.mark_changed(member);
+  point.for_each_changed([&](std::size_t i) {
+    Member& holder = members_[i];
     Held& held = point.held[i];
     held.rounding_bytes = holder.rounding_bytes;
+    holder.is_marked = false;
     if (holder.has_ended) {
       held.parts = {};
       held.holders = {};
     } else {
       held.parts = holder.hold(held.holders);
     }
-  }
+  });
   divide(point);
+  point.forget_changes();
+  // Its record may go on to change what it holds.
+  point.mark_changed(member);
 }
 
 template <class Member, class Holders, template <class> class List>
@@ -182,9 +235,9 @@ void CardCurves<Member, Holders, List>::divide(Point& point) const {
   point.other_bytes = other_bytes_;
   point.untraced_bytes = untraced_bytes_;
   point.managed_bytes = managed_.is_known ? managed_.bytes : 0;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
+  point.for_each_changed([&](std::size_t i) {
     point.held[i].driver_bytes = members_[i].driver_bytes;
-  }
+  });
 }
 
 template <class Member, class Holders, template <class> class List>
@@ -218,8 +271,7 @@ template <class Member, class Holders, template <class> class List>
 void CardCurves<Member, Holders, List>::begin_round(std::size_t member,
                                                     const trace::MemorySample& sample) {
   tell(member, sample.process_bytes);
-  for (Member& other : members_) other.is_listed = false;
-  round_ = {};
+  round_ = {.number = round_.number + 1};
   round_.is_open = true;
   round_.asking = member;
   round_.other_bytes = sample.other_bytes;
@@ -235,6 +287,8 @@ void CardCurves<Member, Holders, List>::tell(std::size_t member, std::uint64_t b
   told.driver_bytes = difference(bytes, told.called_bytes);
   if (!told.is_told) tell_late(member);
   told.is_told = true;
+  count(member);
+  touch(member);
 }
 
 // Before its first number it took between nothing and that: as much of it as was some other
@@ -263,7 +317,7 @@ void CardCurves<Member, Holders, List>::sample(std::size_t member,
   round_.has_list = true;
   const std::size_t listed = member_with(sample.process_id);
   if (listed != members_.size()) {
-    members_[listed].is_listed = true;
+    members_[listed].listed_round = round_.number;
     tell(listed, sample.bytes);
     round_.listed_bytes += sample.bytes;
   } else if (sample.relation == trace::ProcessRelation::kDescendant) {
@@ -284,9 +338,7 @@ void CardCurves<Member, Holders, List>::finish_round() {
   if (!round_.is_open) return;
   const Round round = round_;
   round_.is_open = false;
-  for (std::size_t i = 0; i < members_.size() && round.has_list; ++i) {
-    if (members_[i].is_ending && !members_[i].is_listed && i != round.asking) end(i);
-  }
+  if (round.has_list) end_unlisted(round);
   Beyond beyond = taken_for_job(round);
   find_managed(round);
   if (managed_.is_known) {
@@ -297,7 +349,7 @@ void CardCurves<Member, Holders, List>::finish_round() {
   const auto take_then = [&](Point& point) {
     const Point& asked = card_.candidate();
     if (!asked.at_sample || asked.called_bytes != called_bytes_) return take(round.asking, point);
-    copy(asked, point);
+    point.copy_held(asked);
     divide(point);
   };
   if (job_.sample(called_bytes_, beyond, take_then)) divide(job_.best());
@@ -308,23 +360,10 @@ void CardCurves<Member, Holders, List>::finish_round() {
 
 template <class Member, class Holders, template <class> class List>
 Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
-  Beyond beyond;
-  std::uint64_t members_bytes = 0;  // of those that are not the asking one
-  bool some_are_not_told = false;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    const Member& member = members_[i];
-    if (member.has_ended) continue;
-    if (!member.is_told) {
-      some_are_not_told = some_are_not_told || member.called_bytes != 0;
-      members_bytes += positive(believable(member.called_bytes));
-      continue;
-    }
-    const std::int64_t driver_bytes = believable(member.driver_bytes);
-    beyond.low += driver_bytes;
-    beyond.high += std::max<std::int64_t>(driver_bytes, 0);
-    if (i != round.asking)
-      members_bytes += positive(believable(member.called_bytes) + driver_bytes);
-  }
+  Beyond beyond{static_cast<std::int64_t>(taken_.low_bytes),
+                static_cast<std::int64_t>(taken_.high_bytes)};
+  // Of those that are not the asking one.
+  std::uint64_t members_bytes = taken_.member_bytes - members_[round.asking].counted.member_bytes;
   if (round.has_list) members_bytes = round.listed_bytes;
   untraced_bytes_ = round.untraced_bytes;
   other_bytes_ =
@@ -332,7 +371,7 @@ Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
   beyond.low += believable(untraced_bytes_);
   beyond.high += believable(untraced_bytes_);
   // other_bytes_ contains what the driver took for a process that has not asked yet.
-  if (some_are_not_told) beyond.high += believable(other_bytes_);
+  if (taken_.not_told != 0) beyond.high += believable(other_bytes_);
   return beyond;
 }
 
@@ -355,6 +394,8 @@ void CardCurves<Member, Holders, List>::count_in_last_sample(std::size_t member,
   finish_round();
   const bool is_told = members_[member].is_told;
   if (is_told) subtract(members_[member].driver_bytes, more_bytes);
+  count(member);
+  touch(member);
   for (Curve* const curve : {&card_, &job_}) {
     curve->count_in_last_sample(more_bytes, [&](Point& point) {
       point.held[member].parts.pool_reserved += more_bytes;
@@ -445,6 +486,8 @@ void CardCurves<Member, Holders, List>::restore(const trace::CardState& state) {
   managed_.unowned_bytes = state.unowned_bytes;
   managed_.bytes = state.managed_bytes;
   best_is_to_divide_ = state.best_is_to_divide != 0;
+  count(0);
+  touch(0);
 }
 
 template <class Member, class Holders, template <class> class List>

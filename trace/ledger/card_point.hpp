@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "trace/ledger/device_samples.hpp"
@@ -34,9 +35,11 @@ struct HeldOnCard {
   Holders holders;                // of driver memory
 };
 
-// A point of the card's curves.
+// A point of the card's curves. It knows which members changed since it was taken, so that taking it
+// again costs as much as changed, not as many members as there are.
 template <class Held, template <class> class List>
-struct CardPoint {
+class CardPoint {
+ public:
   std::uint64_t called_bytes = 0;  // asked for by all processes, as the driver rounds it
   bool at_sample = false;
   bool is_partial = false;  // memory of other processes of the job is missing
@@ -46,6 +49,82 @@ struct CardPoint {
   std::uint64_t untraced_bytes = 0;  // of processes of the job that have no trace
   std::uint64_t managed_bytes = 0;   // of the job, on the card, if that is known
   List<Held> held;                   // by member
+
+  // Adds a member, which has changed.
+  Held& add_member() {
+    changed_.emplace_back();
+    Held& added = held.emplace_back();
+    mark_changed(held.size() - 1);
+    return added;
+  }
+  void mark_changed(std::size_t member) {
+    Link& link = changed_[member];
+    if (link.is_in_list) return;
+    link = {first_changed_, true};
+    first_changed_ = member;
+  }
+  // Calls visit(member) for each that changed.
+  template <class Visit>
+  void for_each_changed(Visit&& visit) const {
+    for (std::size_t i = first_changed_; i != kNoMember; i = changed_[i].next) visit(i);
+  }
+  void forget_changes() {
+    while (first_changed_ != kNoMember) {
+      Link& link = changed_[first_changed_];
+      first_changed_ = link.next;
+      link = {};
+    }
+  }
+  // Nothing is held by any member.
+  void clear_held() {
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      held[i] = {};
+      mark_changed(i);
+    }
+  }
+  // Takes over the time, the process and the bytes of each member, not the rest of the point. Members
+  // that changed since neither point was taken have the same in both.
+  void copy_held(const CardPoint& from) {
+    time = from.time;
+    process = from.process;
+    for_each_changed([&](std::size_t i) { held[i] = from.held[i]; });
+    forget_changes();
+    from.for_each_changed([&](std::size_t i) {
+      held[i] = from.held[i];
+      mark_changed(i);
+    });
+  }
+
+ private:
+  static constexpr std::size_t kNoMember = ~std::size_t{0};
+  // In the list of members that changed.
+  struct Link {
+    std::size_t next = kNoMember;
+    bool is_in_list = false;
+  };
+  List<Link> changed_;  // by member
+  std::size_t first_changed_ = kNoMember;
+};
+
+// The bytes of a member, or of several, as the last samples tell them. Modulo 2^64.
+struct TakenByDriver {
+  std::uint64_t low_bytes = 0;     // beyond the calls
+  std::uint64_t high_bytes = 0;    // beyond the calls
+  std::uint64_t member_bytes = 0;  // with the calls
+  std::uint64_t not_told = 0;      // members that hold memory and have no sample
+
+  void add(const TakenByDriver& taken) {
+    low_bytes += taken.low_bytes;
+    high_bytes += taken.high_bytes;
+    member_bytes += taken.member_bytes;
+    not_told += taken.not_told;
+  }
+  void subtract(const TakenByDriver& taken) {
+    low_bytes -= taken.low_bytes;
+    high_bytes -= taken.high_bytes;
+    member_bytes -= taken.member_bytes;
+    not_told -= taken.not_told;
+  }
 };
 
 // A process that may use the card.
@@ -60,9 +139,27 @@ struct CardMember {
   bool has_managed = false;       // it allocates managed memory
   bool is_told = false;           // the driver told the process apart
   bool asked_for_free = false;    // since the driver was last asked about processes
-  bool is_listed = false;         // in the present list of NVML
   bool is_ending = false;         // it has no more records
   bool has_ended = false;
+  bool is_marked = false;          // every point knows that it changed
+  std::uint64_t listed_round = 0;  // the last one whose list of NVML has it
+  std::size_t next_ending = 0;     // a list
+  TakenByDriver counted;           // in the sum of all members
+
+  [[nodiscard]] TakenByDriver taken() const {
+    TakenByDriver taken;
+    if (has_ended) return taken;
+    if (!is_told) {
+      taken.member_bytes = positive(believable(called_bytes));
+      taken.not_told = called_bytes != 0 ? 1 : 0;
+      return taken;
+    }
+    const std::int64_t bytes = believable(driver_bytes);
+    taken.low_bytes = static_cast<std::uint64_t>(bytes);
+    taken.high_bytes = positive(bytes);
+    taken.member_bytes = positive(believable(called_bytes) + bytes);
+    return taken;
+  }
 };
 
 // NVML counts the pages of managed memory on a card for no process. The numbers of a round tell

@@ -13,7 +13,7 @@ void copy_point(const CardPoint& gone, std::size_t member, CardPoint& point) {
   point.other_bytes = gone.other_bytes;
   point.untraced_bytes = gone.untraced_bytes;
   point.managed_bytes = gone.managed_bytes;
-  for (HeldOnCard& held : point.held) held = {};
+  point.clear_held();
   point.held[member] = gone.held[0];
 }
 
@@ -21,12 +21,13 @@ void copy_point(const CardPoint& gone, std::size_t member, CardPoint& point) {
 
 void CardCurves::restore_from_samples(std::size_t member, const GoneOnCard& gone) {
   members_[member].is_told = gone.most_of_process != 0;
+  count(member);
   const std::uint64_t called_bytes = gone.held.parts.physical();
   const auto take_gone = [&](CardPoint& point) {
     point.time = gone.time;
     point.process = members_[member].process;
     point.other_bytes = gone.nearest.other_bytes;
-    for (HeldOnCard& held : point.held) held = {};
+    point.clear_held();
     point.held[member] = gone.held;
   };
   const auto restore_curve = [&](Curve& curve, std::uint64_t most_bytes, std::uint64_t nearest,
@@ -84,8 +85,10 @@ bool CardCurves::take_over(std::size_t member, const CardCurves& gone, std::uint
   }
   // The calls' memory of graphs is known behind the cut alone; samples had counted it.
   const std::uint64_t more_bytes = self.called_bytes - called_bytes;
-  if (more_bytes == 0) return is_alone;
   if (self.is_told) subtract(self.driver_bytes, more_bytes);
+  count(member);
+  touch(member);
+  if (more_bytes == 0) return is_alone;
   for (Curve* const curve : {&card_, &job_}) {
     curve->count_in_last_sample(more_bytes, [](CardPoint&) {});
   }
@@ -120,12 +123,10 @@ void CardCurves::add_bounds(std::size_t member, const Curve& gone,
     subtract(beyond.low, others_bytes);
     subtract(beyond.high, others_bytes);
   } else {
-    for (std::size_t i = 0; i < members_.size(); ++i) {
-      const std::int64_t driver_bytes = ledger::believable(members_[i].driver_bytes);
-      if (i == member || !members_[i].is_told || members_[i].has_ended) continue;
-      beyond.low += driver_bytes;
-      beyond.high += std::max<std::int64_t>(driver_bytes, 0);
-    }
+    ledger::TakenByDriver others = taken_;
+    others.subtract(members_[member].counted);
+    beyond.low += static_cast<std::int64_t>(others.low_bytes);
+    beyond.high += static_cast<std::int64_t>(others.high_bytes);
   }
   curve.restore_last_sample(beyond);
 }
