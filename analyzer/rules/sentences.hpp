@@ -30,7 +30,7 @@ constexpr Text kFewerRetries =
     "{set}: {setting_retries|retry|retries} of PyTorch's allocator instead of {recorded_retries} "
     "{basis}, with no change of the program. Or: ";
 constexpr Text kFlushBefore =
-    "{flushed_bytes} had to be given back first{count?|, over all times}: do so before this "
+    "{flushed_bytes} had to be given back first{count?|, over all times}. Free memory before this "
     "request, or hold less[ ({holder})]";
 constexpr Text kSmallerBatch = ", with a smaller batch";
 constexpr Text kOrExpandableSegments = " or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
@@ -88,8 +88,8 @@ constexpr Text kRaiseLimit =
     "per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF): {device_bytes} of the device were "
     "free.[ Else: {else}]";
 constexpr Text kSettingMeets =
-    "{set}: this request would have been met {basis}, with no change of the program; whether the "
-    "job would have finished is not known.";
+    "{set}: this request would have been met {basis}. The program needs no change. What happens "
+    "after this request is not known.";
 constexpr Text kSettingJustMeets =
     " With {setting} this one request would have been met {basis}, and hardly any after it.";
 constexpr Text kOnRank = " This was on rank {rank}.";
@@ -103,9 +103,8 @@ constexpr Text kDefaults = "PyTorch's defaults";
 constexpr Text kReserved =
     "[{low_bytes} to ]{high_bytes} reserved at most instead of {recorded_bytes} {basis}";
 constexpr Text kEmptyCacheBefore =
-    "let the short-lived blocks go and call torch.cuda.empty_cache() before {site} makes the "
-    "blocks that stay between the pieces; or make the blocks that stay before the short-lived "
-    "ones, where they do not depend on them";
+    "free the short-lived tensors and call torch.cuda.empty_cache() before {site}; or allocate the "
+    "long-lived tensors first";
 constexpr Text kOr = "[ Or {or_else}.]";
 
 constexpr FindingText kFragmentation = {
@@ -119,7 +118,7 @@ constexpr Text kUsableAgain =
 constexpr Text kReservesLess = "{set}: {reserved}, with no change of the program.";
 constexpr Text kMeetsRefused =
     "{set}: a request that was refused would have been met {basis}, with no change of the program.";
-constexpr Text kUndecided = "Whether {setting} helps cannot be told from this run: {reserved}.";
+constexpr Text kUndecided = "{setting} may or may not help: {reserved}.";
 constexpr Text kNoSettingHelps =
     "Other settings of PyTorch's allocator do not help: those that were tried ({settings}) save "
     "less than 5 % of what is reserved, or nothing (replayed).";
@@ -250,10 +249,9 @@ constexpr Text kFindSum =
     "where a whole graph of autograd stays, or several results of each round are kept.";
 constexpr Text kDropRetainGraph = "; or drop retain_graph=True";
 constexpr Text kStoreCopies =
-    "Where this line or its callers store them (append, a dict, an attribute), store .cpu() of "
-    "them, or .item() of one value, or drop old ones: the memory of {other_places|other "
-    "place|other places} that allocated meanwhile did not grow, so these tensors themselves are "
-    "kept and no graph of autograd{unless}.";
+    "Something keeps the tensors made here: a list, a dict or an attribute. Store .cpu() of them, "
+    "or .item() of one value, or drop old ones. No graph of autograd is kept{unless}: "
+    "{other_places|other place|other places} allocated meanwhile and did not grow.";
 constexpr Text kUnlessModel = " (unless this line runs the whole model)";
 constexpr Text kFreeThem =
     "Free them where they are no longer needed, or bound the cache or list that keeps them.";
@@ -286,7 +284,8 @@ constexpr FindingText kReferenceCycles = {
 
 // Processes and devices.
 constexpr FindingText kWrongDevice = {
-    "Local rank {local_rank} holds {bytes} on {device}, the device of local rank {owner_rank}",
+    "Local rank {local_rank} uses {device}, which belongs to local rank {owner_rank}: {bytes}[ "
+    "({context_bytes} context, {held_bytes} allocated)]",
     "The process of local rank {local_rank} allocated {held_bytes} on {device}[, and its context "
     "there takes {context_bytes}]; most of its memory is on {own_device}.",
     "{choose} before the first use of CUDA in each rank[, which is at or before {site}]. It would "

@@ -47,7 +47,7 @@ EXPECTED = {
     "case_inference_cache_faulty": (
         "1 warning", "19 repetitions of ", "GROWTH 187.4 KiB a repetition inference_cache.py:18",
         "Memory from inference_cache.py:18 (state_of) grew",
-        "Where this line or its callers store them (append, a dict, an attribute), store .cpu()"),
+        "Something keeps the tensors made here: a list, a dict or an attribute. Store .cpu()"),
     # Trainings.
     "torch_transformer_native": (
         "nothing wrong was found", "890.0 MiB of 79.2 GiB", "LARGEST 612.0 MiB CUDA contexts, code, 69 % of the peak",
@@ -69,7 +69,7 @@ EXPECTED = {
     "rank_that_grows": (
         "1 warning", "4 ranks", "436.0 MiB of 1.0 GiB this job on d2",
         "GROWTH 1.0 MiB a repetition rank 2, rank_that_grows.py:18 (features_of)",
-        "Where this line or its callers store them (append, a dict, an attribute), store .cpu()"),
+        "Something keeps the tensors made here: a list, a dict or an attribute. Store .cpu()"),
     # JAX.
     "jax_train": (
         "nothing wrong was found", "8.5 GiB of 79.2 GiB", "LARGEST 7.9 GiB jax_train.py:27"),
