@@ -235,9 +235,8 @@ void CardCurves<Member, Holders, List>::divide(Point& point) const {
   point.other_bytes = other_bytes_;
   point.untraced_bytes = untraced_bytes_;
   point.managed_bytes = managed_.is_known ? managed_.bytes : 0;
-  point.for_each_changed([&](std::size_t i) {
-    point.held[i].driver_bytes = members_[i].driver_bytes;
-  });
+  point.for_each_changed(
+      [&](std::size_t i) { point.held[i].driver_bytes = members_[i].driver_bytes; });
 }
 
 template <class Member, class Holders, template <class> class List>
@@ -362,7 +361,7 @@ template <class Member, class Holders, template <class> class List>
 Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
   Beyond beyond{static_cast<std::int64_t>(taken_.low_bytes),
                 static_cast<std::int64_t>(taken_.high_bytes)};
-  // Of those that are not the asking one.
+  // The bytes of the members other than the asking one.
   std::uint64_t members_bytes = taken_.member_bytes - members_[round.asking].counted.member_bytes;
   if (round.has_list) members_bytes = round.listed_bytes;
   untraced_bytes_ = round.untraced_bytes;
