@@ -11,20 +11,29 @@ constexpr std::size_t kEndBytes = 32;
 }  // namespace
 
 void MemoryModel::reset() {
-  places_.clear();
-  bytes_.clear();
+  ++execution_;
   clocks_ = {};
   for (std::size_t thread = 0; thread < clocks_.size(); ++thread) clocks_[thread][thread] = 1;
 }
 
 MemoryModel::Place& MemoryModel::place_at(std::uintptr_t place, std::uint64_t value) {
   Place& found = places_[place];
-  if (found.stores.empty()) {
-    Store initial;
-    initial.value = value;
-    found.stores.push_back(initial);
+  Byte& first_byte = byte_at(place);
+  if (found.execution != execution_ || !first_byte.has_place) {
+    found.execution = execution_;
+    found.seen = {};
+    found.stores.resize(1);
+    found.stores[0] = Store{};
+    found.stores[0].value = value;
+    first_byte.has_place = true;
   }
   return found;
+}
+
+MemoryModel::Byte& MemoryModel::byte_at(std::uintptr_t place) {
+  Word& word = words_[place / 8];
+  if (word.execution != execution_) word = Word{execution_, {}};
+  return word.bytes[place % 8];
 }
 
 std::size_t MemoryModel::loadable(std::size_t thread, std::uintptr_t place, std::uint64_t value,
@@ -78,7 +87,7 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
   for (std::size_t i = 0; i < bytes; ++i) {
     // The two ends of a long copy stand for the whole.
     if (i == kEndBytes && bytes > 2 * kEndBytes) i = bytes - kEndBytes;
-    Byte& byte = bytes_[place + i];
+    Byte& byte = byte_at(place + i);
     const bool writes = access == PlainAccess::kWrite;
     if (!is_known(thread, byte.plain_writes) || !is_known(thread, byte.atomic_writes)) {
       return writes ? "a store that another thread's store does not happen before"
@@ -89,7 +98,7 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
     }
     (writes ? byte.plain_writes : byte.plain_reads)[thread] = clocks_[thread][thread];
     // From here on it is another object, or the same one made again.
-    if (writes) places_.erase(place + i);
+    if (writes) byte.has_place = false;
   }
   return {};
 }
@@ -97,7 +106,7 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
 std::string MemoryModel::atomic(std::size_t thread, std::uintptr_t place, std::size_t bytes,
                                 bool writes) {
   for (std::size_t i = 0; i < bytes; ++i) {
-    Byte& byte = bytes_[place + i];
+    Byte& byte = byte_at(place + i);
     if (!is_known(thread, byte.plain_writes)) {
       return "an atomic access to what another thread has stored plainly and not published";
     }

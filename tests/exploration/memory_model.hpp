@@ -68,6 +68,7 @@ class MemoryModel {
     Clock published;  // learned by an acquiring load of it
   };
   struct Place {
+    std::uint64_t execution = 0;
     std::vector<Store> stores;
     std::array<std::size_t, kMostThreads + 1> seen{};  // the newest that each thread has seen
   };
@@ -77,14 +78,22 @@ class MemoryModel {
     Clock plain_writes;
     Clock atomic_reads;
     Clock atomic_writes;
+    bool has_place = false;
+  };
+  struct Word {
+    std::uint64_t execution = 0;
+    std::array<Byte, 8> bytes;
   };
 
+  Byte& byte_at(std::uintptr_t place);
   Place& place_at(std::uintptr_t place, std::uint64_t value);
   // True if all of it happened before the thread's present step.
   bool is_known(std::size_t thread, const Clock& accesses) const;
 
+  // An entry of an earlier execution is emptied when it is used.
+  std::uint64_t execution_ = 0;
   std::unordered_map<std::uintptr_t, Place> places_;
-  std::unordered_map<std::uintptr_t, Byte> bytes_;
+  std::unordered_map<std::uintptr_t, Word> words_;  // by address / 8
   std::array<Clock, kMostThreads + 1> clocks_;
 };
 
