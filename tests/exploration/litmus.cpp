@@ -13,7 +13,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-constexpr unsigned kRandomPrograms = 5;
+constexpr unsigned kRandomPrograms = 4;
 
 std::atomic<int> first_place = 0;
 std::atomic<int> second_place = 0;
@@ -179,7 +179,8 @@ bool random_program(unsigned seed) {
 bool litmus_tests_hold() {
   bool good = store_buffering() && lost_update() && no_lost_update() && coherence() &&
               message_passing() && death_between_stores();
-  for (unsigned seed = 0; good && seed < kRandomPrograms; ++seed) good = random_program(seed);
+  // From 1: the generator takes 0 for 1.
+  for (unsigned seed = 1; good && seed <= kRandomPrograms; ++seed) good = random_program(seed);
   return good;
 }
 
