@@ -9,7 +9,7 @@ if(NOT result EQUAL 0 OR NOT commit MATCHES "^[0-9a-f]+(\\+changes)?$")
   set(commit unknown)
 endif()
 file(CONFIGURE OUTPUT ${SOURCE} CONTENT [[
-#include "tools/commands/build_info.hpp"
+#include "tools/commands/command.hpp"
 
 const char* const gpumemtrace::tools::kSourceCommit = "@commit@";
 ]] @ONLY)

@@ -5,7 +5,6 @@ import collections
 import gzip
 import hashlib
 import json
-import platform
 import re
 import unittest
 
@@ -232,12 +231,6 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
                 self.assertIn(exit_code, (0, 23) if judges else (0,), printed)
 
 
-# A row of what `doctor` knows, and the rows of the page that it stands for.
-TRIED = re.compile(r'^GPUMEMTRACE_TRIED\(k(\w+), "([^"]+)", k(\w+)\)$', re.MULTILINE)
-PARTS = {"Architecture": "architecture", "Glibc": "glibc", "Python": "CPython", "Torch": "PyTorch",
-         "Driver": "CUDA driver", "Cuda": "CUDA of the driver", "Gpu": "GPU"}
-
-
 class Compatibility(support.EndToEnd):
     """docs/limits.md says what was tried, no more and no less."""
 
@@ -283,22 +276,6 @@ class Compatibility(support.EndToEnd):
                          sorted({row[1].rpartition(".")[0] for row in rows if row[1] != "-"}))
         self.assertEqual(self.versions("PyTorch", 1),
                          sorted({row[2].partition("+")[0] for row in rows if row[2] != "-"}))
-
-    def test_doctor_knows_the_first_table(self):
-        known = collections.defaultdict(list)
-        for part, version, where in TRIED.findall((ROOT / "tools" / "traces" / "tried_versions.def").read_text()):
-            known[part, where].append(version)
-        for part, name in PARTS.items():
-            for where, column in (("OnGpu", 1), ("Simulated", 2)):
-                with self.subTest(part=part, where=where):
-                    self.assertEqual(self.versions(name, column), known[part, where] or ["-"])
-        self.assertLessEqual({part for part, _ in known}, set(PARTS))
-
-    def test_doctor_says_what_of_this_machine_was_tried(self):
-        words = self.run_command([support.TOOL, "doctor"], support.base_environment()).stdout.decode()
-        libc = platform.libc_ver()[1]
-        tried = "tried" if libc in self.versions("glibc", 2) else "not tried"
-        self.assertRegex(words, rf"compatibility: (.*; )?{tried}: [^;]*glibc {re.escape(libc)}\b")
 
 
 class Licences(support.EndToEnd):

@@ -33,12 +33,7 @@
 #include "tools/check/verdict.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/export/flame_graphs.hpp"
-#include "tools/export/memory_viz.hpp"
-#include "tools/export/minimalloc_csv.hpp"
-#include "tools/export/perfetto_trace.hpp"
-#include "tools/export/pprof_profile.hpp"
-#include "tools/export/sqlite_database.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
 #include "tools/page/report_page.hpp"
@@ -146,7 +141,6 @@ void export_all(const Report& report) {
       (void)tools::memory_viz_snapshot(report, process.id, level, 0);
     }
   }
-  try_reader([&] { (void)tools::minimalloc_csv(report, analyzer::Level::kDriver); });
 }
 
 void read_everything(const std::filesystem::path& trace, std::uint64_t seed) {

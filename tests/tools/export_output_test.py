@@ -20,8 +20,7 @@ import unittest
 
 from saved_jobs import PROGRAM, TIMEOUT_S, SavedJobs
 
-FORMATS = ("collapsed", "speedscope", "svg", "pprof", "perfetto", "memory_viz", "sqlite", "parquet",
-           "minimalloc")
+FORMATS = ("collapsed", "speedscope", "svg", "pprof", "perfetto", "memory_viz", "sqlite", "parquet")
 SAVED = "case_kept_loss_faulty"
 LOST = "truncated tail"
 

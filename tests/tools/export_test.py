@@ -34,34 +34,6 @@ def decode(message, data):
 
 
 class Export(SavedJobs):
-    # minimalloc
-
-    def lives(self, name, *options):
-        """The blocks as MiniMalloc reads them."""
-        lines = self.export(name, "minimalloc", *options).decode().splitlines()
-        self.assertEqual(lines[0], "id,lower,upper,size")
-        rows = [tuple(map(int, line.split(","))) for line in lines[1:]]
-        self.assertEqual([row[0] for row in rows], list(range(len(rows))))
-        return rows
-
-    def test_lives_of_blocks_add_up_to_the_peak(self):
-        for name in ("torch_transformer_native", "torch_vision", "case_kept_loss_faulty"):
-            changes = []
-            for _, lower, upper, size in self.lives(name):
-                self.assertLess(lower, upper)
-                changes += [(lower, size), (upper, -size)]
-            live = peak = 0
-            for _, change in sorted(changes):  # what ends at a moment is gone at it
-                live += change
-                peak = max(peak, live)
-            self.assertEqual({"d0": peak}, self.peaks(name, "framework"))
-            self.assertEqual(live, 0)
-
-    def test_a_packing_is_of_one_device(self):
-        done = call("export", self.job("torch_ddp"), "--to", "minimalloc")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn(b"several", done.stderr)
-
     # memory_viz
 
     def snapshot(self, name, *options):

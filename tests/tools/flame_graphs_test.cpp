@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stacks of a report in the formats of flame graph viewers, and in lines of text.
-#include "tools/export/flame_graphs.hpp"
-
 #include <fstream>
 #include <sstream>
 
 #include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
 

@@ -14,7 +14,7 @@
 #include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/export/flame_graphs.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
 #include "tools/report_view/printable_report.hpp"

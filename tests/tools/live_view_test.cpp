@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/live/live_view.hpp"
-
 #include <algorithm>
 
 #include "tests/catch.hpp"
+#include "tools/live/live_screen.hpp"
 #include "tools/live/live_text.hpp"
 
 namespace gpumemtrace::tools {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/live/look_pause.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/live/live_screen.hpp"
 
 using namespace gpumemtrace::tools;
 using namespace std::chrono_literals;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a damaged or hostile trace claims beyond the last address, in the format of PyTorch's
 // memory page.
-#include "tools/export/memory_viz.hpp"
-
 #include <string>
 
 #include "tests/catch.hpp"
+#include "tools/export/exports.hpp"
 
 using namespace gpumemtrace;
 namespace rows = analyzer::rows;

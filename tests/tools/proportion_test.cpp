@@ -22,8 +22,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/export/memory_viz.hpp"
-#include "tools/export/sqlite_database.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/page/report_page.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/summary/summary_text.hpp"
@@ -71,8 +70,7 @@ Taken least_of(const Taken& a, const Taken& b) {
 
 // A megabyte is what the allocator itself may take more or less.
 bool are_proportional(const Taken& once, const Taken& twice) {
-  return twice.seconds <= kMost * once.seconds &&
-         twice.kilobytes <= kMost * once.kilobytes + 1024;
+  return twice.seconds <= kMost * once.seconds && twice.kilobytes <= kMost * once.kilobytes + 1024;
 }
 
 // Makes inputs of `units`, twice as many, and none, and has all commands read them. Time and memory

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
 
 namespace gpumemtrace::tools {
 namespace {
@@ -154,6 +155,13 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 
 std::string number_error(const std::string& text) {
   return parse_number(text) ? std::string() : "'" + text + "' is no whole number";
+}
+
+std::vector<NamedBytes> largest_first(const BytesByName& sums) {
+  std::vector<NamedBytes> holders;
+  for (const auto& [name, bytes] : sums) holders.push_back({name, bytes});
+  std::ranges::stable_sort(holders, std::ranges::greater(), &NamedBytes::bytes);
+  return holders;
 }
 
 }  // namespace gpumemtrace::tools

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analyzer/text/amounts.hpp"
 
@@ -38,5 +40,16 @@ using analyzer::size_text;
 
 // The error in a text that is to be such a number; empty if there is none.
 [[nodiscard]] std::string number_error(const std::string& text);
+
+// Bytes by the name of their holder: a category, a line, a layer.
+using BytesByName = std::map<std::string, std::uint64_t>;
+
+struct NamedBytes {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
+// Equal numbers are sorted by name.
+[[nodiscard]] std::vector<NamedBytes> largest_first(const BytesByName& sums);
 
 }  // namespace gpumemtrace::tools

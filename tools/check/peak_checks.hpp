@@ -10,10 +10,29 @@
 
 #include "analyzer/rows/report.hpp"
 #include "tools/check/baseline.hpp"
+#include "tools/check/peak_holders.hpp"
 #include "tools/check/policy.hpp"
-#include "tools/check/policy_check.hpp"
 
 namespace gpumemtrace::tools {
+
+// The number that a limit is about. It lies between two numbers if the trace leaves a range.
+struct LimitedBytes {
+  std::uint64_t low_bytes = 0;
+  std::uint64_t high_bytes = 0;
+  std::uint64_t allowed_bytes = 0;
+};
+
+// One question of the policy and its answer.
+struct PolicyCheck {
+  std::string name;     // as the option is called
+  std::string subject;  // the device, the level or the rule; may be empty
+  std::string message;
+  bool holds = true;
+  bool baseline_can_accept = false;          // if it does not hold
+  std::string holders_title = {};            // the same; the title of the holders
+  std::vector<HeldBytes> holders = {};       // the same; who held a peak, copied or grew
+  std::optional<LimitedBytes> limited = {};  // empty if the question is about no bytes
+};
 
 // A check for every peak that the limit is on; empty if the job has no such peak.
 [[nodiscard]] std::vector<PolicyCheck> checks_of_limit(const analyzer::rows::Report& report,

@@ -13,8 +13,8 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/lines.hpp"
 #include "tools/check/baseline.hpp"
+#include "tools/check/peak_checks.hpp"
 #include "tools/check/policy.hpp"
-#include "tools/check/policy_check.hpp"
 #include "tools/check/suppressions.hpp"
 
 namespace gpumemtrace::tools {
@@ -76,5 +76,16 @@ struct Verdict {
 
 // The verdict on a job that left no trace.
 [[nodiscard]] Verdict judge_nothing(const Policy& policy);
+
+// Findings that have one cause, such as a leak and the growth of it. Each is judged by itself, so
+// that a limit on growth holds whatever is shown of the leak; users see them once.
+//
+// The other findings with the same cause that no baseline and no suppression hides.
+[[nodiscard]] std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
+                                                                const JudgedFinding& finding);
+
+// True if the finding is shown by itself. If several have one cause, it is the one that fails the
+// policy; if that does not decide, the one that the others point to.
+[[nodiscard]] bool stands_for_cause(const Verdict& verdict, const JudgedFinding& finding);
 
 }  // namespace gpumemtrace::tools

@@ -7,7 +7,7 @@
 #include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
-#include "tools/check/same_fault.hpp"
+#include "tools/check/verdict.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/report_view/stack_text.hpp"
 

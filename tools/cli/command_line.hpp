@@ -15,9 +15,19 @@
 #include <string_view>
 #include <vector>
 
+namespace gpumemtrace::tools {
+
+// The known name nearest to `written`; empty if none is within two letters, or a third of it.
+[[nodiscard]] std::string nearest_name(std::string_view written,
+                                       const std::vector<std::string>& known);
+
+}  // namespace gpumemtrace::tools
+
 namespace CLI {
+
 class App;
 class Option;
+
 }  // namespace CLI
 
 namespace gpumemtrace::tools {

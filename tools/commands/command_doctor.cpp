@@ -1,19 +1,338 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/base/json.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
-#include "tools/traces/machine_checks.hpp"
+#include "tools/launch/launch_environment.hpp"
+#include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
+
+enum class CheckState {
+  kOk,
+  kNote,  // something works less well, or not at all, and recording does not need it
+  kBad    // programs cannot be recorded here
+};
+
+struct CheckResult {
+  CheckState state = CheckState::kOk;
+  std::string subject;
+  std::string finding;
+  std::string remedy;  // empty if there is nothing to do
+};
+
+constexpr std::uint64_t kComfortableFreeBytes = std::uint64_t{4} << 30;
+
+// Runs `probe` in a child and returns its output, so that a crash in foreign code is a finding.
+// `probe` runs in a forked copy of this process, which has one thread only.
+std::string run_apart(std::string (*probe)()) {
+  std::array<int, 2> ends = {-1, -1};
+  if (pipe(ends.data()) != 0) return format_text("pipe failed: {}", std::strerror(errno));
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string text = probe();
+    [[maybe_unused]] const ssize_t written = write(ends[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 512> part;
+  for (ssize_t got = 0; (got = read(ends[0], part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(got));
+  }
+  close(ends[0]);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) < 0) return "cannot start another process";
+  if (WIFSIGNALED(status)) return format_text("crashed with signal {}", WTERMSIG(status));
+  return text;
+}
+
+// The text of the answer "ok TEXT" or "no TEXT"; any other answer is a crash.
+std::string text_of(const std::string& answer) {
+  return answer.starts_with("ok ") || answer.starts_with("no ") ? answer.substr(3) : answer;
+}
+
+template <class Function>
+Function symbol(void* library, const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+// "" if the recording library loads, else the loader's words.
+std::string probe_library() {
+  return dlopen(find_library().c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr ? "" : dlerror();
+}
+
+// The driver's functions that are called here, once it is initialised.
+struct Driver {
+  std::string trouble;  // empty if it works
+  int (*get_version)(int*) = nullptr;
+  int (*get_count)(int*) = nullptr;
+  int (*get_name)(char*, int, int) = nullptr;
+};
+
+Driver open_driver() {
+  Driver driver;
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    driver.trouble = "libcuda.so.1 is not installed";
+    return driver;
+  }
+  const auto initialize = symbol<int (*)(unsigned)>(library, "cuInit");
+  driver.get_version = symbol<int (*)(int*)>(library, "cuDriverGetVersion");
+  driver.get_count = symbol<int (*)(int*)>(library, "cuDeviceGetCount");
+  driver.get_name = symbol<int (*)(char*, int, int)>(library, "cuDeviceGetName");
+  if (initialize == nullptr || driver.get_version == nullptr || driver.get_count == nullptr ||
+      driver.get_name == nullptr) {
+    driver.trouble = "libcuda.so.1 lacks basic functions";
+  } else if (const int result = initialize(0); result != 0) {
+    driver.trouble = format_text("cuInit failed with {}", result);
+  }
+  return driver;
+}
+
+std::string cuda_version(const Driver& driver) {
+  int version = 0;
+  driver.get_version(&version);
+  return format_text("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+int count_devices(const Driver& driver) {
+  int count = 0;
+  return driver.get_count(&count) == 0 ? count : 0;
+}
+
+// "" if there is none.
+std::string first_device(const Driver& driver) {
+  std::array<char, 256> name = {};
+  if (count_devices(driver) == 0) return "";
+  return driver.get_name(name.data(), static_cast<int>(name.size()) - 1, 0) == 0 ? name.data() : "";
+}
+
+// "ok TEXT" or "no TEXT".
+std::string probe_driver() {
+  const Driver driver = open_driver();
+  if (!driver.trouble.empty()) return "no " + driver.trouble;
+  const int count = count_devices(driver);
+  const std::string name = first_device(driver);
+  return format_text("ok CUDA {}, {} device{}{}{}", cuda_version(driver), count,
+                     count == 1 ? "" : "s", name.empty() ? "" : ", the first is ", name);
+}
+
+// "ok NAME" or "".
+std::string probe_first_device() {
+  const Driver driver = open_driver();
+  return driver.trouble.empty() ? "ok " + first_device(driver) : "";
+}
+
+std::string probe_nvml() {
+  void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "no libnvidia-ml.so.1 is not installed";
+  const auto initialize = symbol<int (*)()>(library, "nvmlInit_v2");
+  if (initialize == nullptr) return "no libnvidia-ml.so.1 lacks nvmlInit_v2";
+  const int result = initialize();
+  return result == 0 ? "ok" : format_text("no nvmlInit_v2 failed with {}", result);
+}
+
+// The libcupti that programs find without a path, else the toolkit's.
+std::string probe_cupti() {
+  constexpr auto kNames = std::to_array<const char*>(
+      {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
+       "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so", "/usr/local/cuda/lib64/libcupti.so"});
+  for (const char* name : kNames) {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    const auto get_version = symbol<int (*)(std::uint32_t*)>(library, "cuptiGetVersion");
+    Dl_info file = {};
+    std::uint32_t version = 0;
+    if (get_version == nullptr || get_version(&version) != 0 ||
+        dladdr(reinterpret_cast<void*>(get_version), &file) == 0) {
+      continue;
+    }
+    return format_text("ok {}, version {}", file.dli_fname, version);
+  }
+  return "no libcupti is not on the loader's path";
+}
+
+CheckResult check_library() {
+  CheckResult check{CheckState::kOk, "recording library", "", ""};
+  try {
+    check.finding = find_library().string();
+    const std::string trouble = run_apart(probe_library);
+    if (trouble.empty()) return check;
+    check.finding += " does not load: " + trouble;
+    check.remedy = "build it on this machine or on one with an older glibc";
+  } catch (const Failure& failure) {
+    check.finding = failure.what();
+  }
+  check.state = CheckState::kBad;
+  return check;
+}
+
+CheckResult check_libc() {
+  const std::string_view version = gnu_get_libc_version();
+  int major = 0;
+  int minor = 0;
+  const bool known = std::sscanf(version.data(), "%d.%d", &major, &minor) == 2;
+  const bool new_enough = known && (major > 2 || minor >= 28);
+  return {new_enough ? CheckState::kOk : CheckState::kBad, "glibc", std::string(version),
+          new_enough ? "" : "glibc 2.28 or newer is needed"};
+}
+
+CheckResult check_driver() {
+  const std::string text = run_apart(probe_driver);
+  if (!text.starts_with("ok ")) {
+    return {CheckState::kBad, "CUDA driver", text_of(text),
+            "only `gpumemtrace run --simulate` works until a driver is installed"};
+  }
+  const std::string device = run_apart(probe_first_device);
+  if (device.starts_with("ok ") && device != "ok ") {
+    return {CheckState::kOk, "CUDA driver", text_of(text), ""};
+  }
+  return {CheckState::kBad, "CUDA driver", text_of(text),
+          "look at CUDA_VISIBLE_DEVICES, and whether this container was given a GPU"};
+}
+
+CheckResult check_nvml() {
+  const std::string text = run_apart(probe_nvml);
+  if (text == "ok") return {CheckState::kOk, "NVML", "gives the driver's count per process", ""};
+  return {CheckState::kNote, "NVML", text_of(text),
+          "the report's composition then rests on cuMemGetInfo, for the whole device"};
+}
+
+CheckResult check_cupti() {
+  const std::string text = run_apart(probe_cupti);
+  if (text.starts_with("ok ")) return {CheckState::kOk, "CUPTI", text.substr(3), ""};
+  return {CheckState::kNote, "CUPTI", text_of(text),
+          "programs that bring their own, as PyTorch and JAX do, are not affected; others have no "
+          "times of copies on the device"};
+}
+
+CheckResult check_simulated_driver() {
+  try {
+    return {CheckState::kOk, "simulated driver", find_simulated_driver().string(), ""};
+  } catch (const Failure& failure) {
+    return {CheckState::kNote, "simulated driver", failure.what(), ""};
+  }
+}
+
+CheckResult check_clock() {
+#if defined(__x86_64__)
+  std::ifstream processor("/proc/cpuinfo");
+  for (std::string line; std::getline(processor, line);) {
+    if (!line.starts_with("flags")) continue;
+    if (line.find(" constant_tsc") != std::string::npos &&
+        line.find(" nonstop_tsc") != std::string::npos) {
+      return {CheckState::kOk, "clock", "the processor's time stamp counter is invariant", ""};
+    }
+    break;
+  }
+  return {CheckState::kNote, "clock", "the processor's time stamp counter is not invariant",
+          "each event takes its time from the system instead, which costs some 20 ns more"};
+#else
+  return {CheckState::kOk, "clock", "the processor's virtual counter", ""};
+#endif
+}
+
+// The ring is a shared mapping of a file beside the trace; some network file systems refuse it.
+std::string try_shared_mapping() {
+  std::string path = "gpumemtrace-doctor-XXXXXX";
+  const int descriptor = mkstemp(path.data());
+  if (descriptor < 0) return format_text("cannot create a file: {}", std::strerror(errno));
+  std::string trouble;
+  if (ftruncate(descriptor, static_cast<off_t>(trace::kRingHeaderBytes)) != 0) {
+    trouble = format_text("cannot grow a file: {}", std::strerror(errno));
+  } else {
+    void* const mapping =
+        mmap(nullptr, trace::kRingHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (mapping == MAP_FAILED) {
+      trouble = format_text("cannot map a file shared: {}", std::strerror(errno));
+    } else {
+      munmap(mapping, trace::kRingHeaderBytes);
+    }
+  }
+  close(descriptor);
+  unlink(path.c_str());
+  return trouble;
+}
+
+CheckResult check_folder() {
+  CheckResult check{CheckState::kOk, "this folder", "", ""};
+  const std::string trouble = try_shared_mapping();
+  if (!trouble.empty()) {
+    return {CheckState::kBad, "this folder", "traces cannot be written here: " + trouble,
+            "go to a folder on a local disk, or name one with -o"};
+  }
+  struct statvfs space = {};
+  if (statvfs(".", &space) != 0) {
+    check.finding = "traces can be written here";
+    return check;
+  }
+  const std::uint64_t free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
+  check.finding = format_text("traces can be written here, {} free", size_text(free_bytes));
+  if (free_bytes < kComfortableFreeBytes) {
+    check.state = CheckState::kNote;
+    check.remedy = "a long run can write up to 4 GiB; set --max-trace-bytes lower";
+  }
+  return check;
+}
+
+// Variables by which other tools enter CUDA programs.
+CheckResult check_other_tools() {
+  constexpr auto kVariables = std::to_array<const char*>(
+      {"LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"});
+  std::string found;
+  for (const char* name : kVariables) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    found += format_text("{}{}={}", found.empty() ? "" : ", ", name, value);
+  }
+  if (found.empty()) return {CheckState::kOk, "other tools", "none is set to be loaded", ""};
+  return {CheckState::kNote, "other tools", found,
+          "they share the program with the recording; try without them if something looks odd"};
+}
+
+constexpr auto kChecks = std::to_array<CheckResult (*)()>({
+    check_library,
+    check_libc,
+    check_folder,
+    check_clock,
+    check_driver,
+    check_nvml,
+    check_cupti,
+    check_simulated_driver,
+    check_other_tools,
+});
+
+// Every check, in the order in which they are shown. Drivers are loaded in processes of their own.
+std::vector<CheckResult> check_machine() {
+  std::vector<CheckResult> results;
+  results.reserve(kChecks.size());
+  for (const auto check : kChecks) results.push_back(check());
+  return results;
+}
 
 using analyzer::Json;
 

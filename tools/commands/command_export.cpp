@@ -14,14 +14,8 @@
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
-#include "tools/export/flame_graphs.hpp"
-#include "tools/export/memory_viz.hpp"
-#include "tools/export/minimalloc_csv.hpp"
-#include "tools/export/parquet_folder.hpp"
-#include "tools/export/perfetto_trace.hpp"
-#include "tools/export/pprof_profile.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/export/selection.hpp"
-#include "tools/export/sqlite_database.hpp"
 #include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_scope.hpp"
@@ -44,7 +38,6 @@ Formats of single allocations, from traces:
   memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
   sqlite      a database: allocations, stacks, steps, findings (docs/exports.md)
   parquet     the same tables as a folder of Parquet files by rank, for DuckDB
-  minimalloc  sizes and lives of blocks, for programs that pack them
 
 Costs:
   peak       bytes held at the peak
@@ -144,10 +137,6 @@ std::string memory_viz_of(const Report& whole, const ExportRequest& what) {
                              what.job_start_unix_ns);
 }
 
-std::string minimalloc_of(const Report& report, const ExportRequest& what) {
-  return minimalloc_csv(report, level_of_allocations(report, what.stacks));
-}
-
 template <auto kWrite>
 std::string of_stacks(const Report& report, const ExportRequest& what) {
   return kWrite(report, what.stacks);
@@ -192,7 +181,6 @@ constexpr std::array kFormats = {
              return sqlite_database(report, what.selection);
            }},
     Format{"parquet", kAllocations, true, true, nullptr},
-    Format{"minimalloc", kAllocations, false, false, minimalloc_of},
 };
 
 template <class Rows>

@@ -27,8 +27,6 @@
 #include "tools/live/live_screen.hpp"
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
-#include "tools/live/live_view.hpp"
-#include "tools/live/look_pause.hpp"
 #include "tools/report_view/printable_report.hpp"
 #include "tools/traces/ring_control.hpp"
 #include "tools/traces/trace_files.hpp"

@@ -15,11 +15,9 @@
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/launch/child_process.hpp"
-#include "tools/launch/installation.hpp"
 #include "tools/launch/launch_environment.hpp"
 #include "tools/launch/recording_options.hpp"
 #include "tools/summary/summary_text.hpp"
-#include "tools/traces/trace_endings.hpp"
 #include "tools/traces/trace_files.hpp"
 #include "tools/traces/untraced_reason.hpp"
 

@@ -1,27 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line program `gpumemtrace`: picks the subcommand and turns failures into exit codes.
+#include <pthread.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tools/base/enough_stack.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
-#include "tools/base/spelling.hpp"
 #include "tools/base/text.hpp"
-#include "tools/commands/build_info.hpp"
+#include "tools/cli/command_line.hpp"
 #include "tools/commands/command.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
+
+constexpr std::size_t kEnoughBytes = std::size_t{2} << 20;
+constexpr std::size_t kUsualBytes = std::size_t{8} << 20;
+
+bool limit_is_small() {
+  struct rlimit limit = {};
+  return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kEnoughBytes;
+}
+
+// The stack of threads whose attributes name no other.
+bool set_usual_stack(std::size_t bytes) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  const bool is_set = pthread_attr_setstacksize(&attributes, bytes) == 0 &&
+                      pthread_setattr_default_np(&attributes) == 0;
+  pthread_attr_destroy(&attributes);
+  return is_set;
+}
+
+struct Call {
+  const std::function<int()>& work;
+  int result = 0;
+};
+
+void* run_call(void* argument) {
+  auto* const call = static_cast<Call*>(argument);
+  call->result = call->work();
+  return nullptr;
+}
+
+// Runs `work`, which throws nothing, and gives its result. If the limit of stacks (`ulimit -s`) is
+// small, `work` and the threads that it starts get larger ones: libdw alone needs 150 KiB to read
+// the lines of a file.
+//
+// `work` then runs on a thread of its own, which takes all signals.
+int with_enough_stack(const std::function<int()>& work) {
+  Call call{work};
+  pthread_t thread = {};
+  if (!limit_is_small() || !set_usual_stack(kUsualBytes) ||
+      pthread_create(&thread, nullptr, run_call, &call) != 0) {
+    return work();
+  }
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_join(thread, nullptr);
+  return call.result;
+}
 
 struct Command {
   const char* name;
@@ -143,6 +195,7 @@ int run(int count, char** words) noexcept {
 }
 
 }  // namespace
+
 }  // namespace gpumemtrace::tools
 
 int main(int argc, char** argv) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/export/flame_graphs.hpp"
-
 #include <functional>
 
 #include "analyzer/base/json.hpp"
@@ -8,6 +6,7 @@
 #include "tools/base/lines.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"

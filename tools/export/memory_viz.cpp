@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The format that torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py of PyTorch read.
-#include "tools/export/memory_viz.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -11,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tools/export/exports.hpp"
 #include "tools/export/pickle_writer.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/export/parquet_folder.hpp"
-
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -13,6 +11,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/text.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/export/job_tables.hpp"
 #include "tools/export/parquet_file.hpp"
 

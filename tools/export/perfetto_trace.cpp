@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/export/perfetto_trace.hpp"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "tools/base/text.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/export/stack_costs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/export/pprof_profile.hpp"
-
 #include <array>
 #include <protozero/pbf_writer.hpp>
 
 #include "tools/base/deflate.hpp"
 #include "tools/base/text.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/export/sqlite_database.hpp"
-
 #include <sqlite3.h>
 
 #include <memory>
@@ -9,6 +7,7 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
+#include "tools/export/exports.hpp"
 #include "tools/export/job_tables.hpp"
 
 namespace gpumemtrace::tools {

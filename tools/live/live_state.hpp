@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analyzer/follow.hpp"
-#include "tools/base/named_bytes.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/report_view/report_scope.hpp"
 
 namespace gpumemtrace::tools {

@@ -10,7 +10,7 @@
 #include "analyzer/rows/report.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/lines.hpp"
-#include "tools/base/named_bytes.hpp"
+#include "tools/base/sizes.hpp"
 
 namespace gpumemtrace::tools {
 

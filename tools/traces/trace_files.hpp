@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the traces that a run has just written.
+// Finds the traces that a run has just written, and notes the end of a process in them: only the
+// one who started it knows how it ended.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tools/launch/child_process.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -26,5 +29,14 @@ struct WrittenTrace {
 [[nodiscard]] std::filesystem::path ring_of(const std::filesystem::path& trace);
 // The bytes of a trace and its ring on disk.
 [[nodiscard]] std::uint64_t bytes_of(const std::filesystem::path& trace);
+
+// Records in the ring of the child's last trace which signal ended the child, or that it exited: a
+// trace does not show an exit by the system call. A ring that cannot be written keeps its trace as
+// it is.
+void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
+
+// Removes the rings that hold nothing but records of the packed trace. The traces of processes that
+// still run, were killed or lost records keep theirs.
+void remove_spent_rings(std::vector<WrittenTrace>& traces);
 
 }  // namespace gpumemtrace::tools
