@@ -13,7 +13,7 @@
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/replay/question.hpp"
 #include "analyzer/rows/report.hpp"
-#include "analyzer/symbols/symbol_options.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
 
 namespace gpumemtrace::analyzer {
 

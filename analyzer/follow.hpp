@@ -11,7 +11,7 @@
 
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/rows/report.hpp"
-#include "analyzer/symbols/symbol_options.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
 
 namespace gpumemtrace::analyzer {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "analyzer/stacks/module_map.hpp"
-#include "analyzer/stacks/native_stacks.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 #include "trace/reader.hpp"
 

@@ -8,12 +8,12 @@
 
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/base/json.hpp"
-#include "analyzer/symbols/symbol_options.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
 
 namespace gpumemtrace::analyzer {
 
 struct SymbolizeResult {
-  Json side_car;             // analyzer/symbols/side_car.hpp describes it
+  Json side_car;             // analyzer/symbols/symbolizer.hpp describes it
   std::uint64_t places = 0;  // that stacks mention
   std::uint64_t named_places = 0;
 };

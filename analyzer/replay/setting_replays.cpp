@@ -2,7 +2,10 @@
 #include "analyzer/replay/setting_replays.hpp"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <span>
+#include <utility>
 
 namespace gpumemtrace::analyzer::replay {
 namespace {
@@ -133,6 +136,141 @@ std::uint64_t SettingReplays::largest_met_instead(std::size_t index) const {
     least = std::min(least, index < refused.size() ? refused[index].largest_met_bytes : 0);
   }
   return least;
+}
+
+namespace {
+
+// One device's replays, beside the proof.
+class DeviceReplays {
+ public:
+  DeviceReplays(const DeviceEvents& events, const SettingsQuestion& question,
+                std::uint64_t limit_bytes)
+      : question_(question), rules_(events.rules) {
+    limits_.device_bytes = events.facts.total_bytes;
+    limits_.own_bytes = limit_bytes;
+    if (events.backend != Backend::kNative) return;
+    if (question.measures_refusals) {
+      SettingReplays::Limits measured = limits_;
+      measured.measures_refusals = true;
+      recorded_ =
+          std::make_unique<SettingReplays>(events.settings, rules_, measured, Samples{0, 2});
+      sinks_.push_back(recorded_.get());
+    }
+    for (const std::string& text : question.settings) add_setting(text, events);
+  }
+
+  [[nodiscard]] std::vector<EventSink*> sinks() const { return sinks_; }
+
+  [[nodiscard]] DeviceOutcome outcome(const DeviceEvents& events) const {
+    DeviceOutcome out;
+    out.device = events.device;
+    out.is_expandable = events.settings.expandable;
+    const AllocatorCounts& counts = events.recorded->allocator().counts();
+    out.reserved_peak_bytes = counts.reserved_peak_bytes;
+    out.retries = counts.retries;
+    for (std::size_t i = 0; i < events.refusals.size(); ++i) {
+      DeviceOutcome::Refused refused{events.refusals[i], false, 0};
+      // Without a sample the other memory on the device is not known.
+      if (events.facts.knows_other && recorded_ && recorded_->meets_refused(i) == false) {
+        refused.is_replayed = true;
+        refused.largest_met_bytes = recorded_->largest_met_instead(i);
+      }
+      out.refused.push_back(refused);
+    }
+    for (const auto& [options, replays] : others_) {
+      SettingOutcome setting{options,
+                             replays->low_peak(),
+                             replays->high_peak(),
+                             replays->most_retries(),
+                             replays->samples_sizes(),
+                             replays->any_ended(),
+                             {}};
+      const RecordedAllocator& recorded = *events.recorded;
+      const bool own_limit_may_refuse = events.settings.memory_fraction == 1 &&
+                                        recorded.limit_of_its_own() != 0 &&
+                                        replays->most_asked() > recorded.least_limit_of_its_own();
+      for (std::size_t i = 0; i < events.refusals.size(); ++i) {
+        setting.meets.push_back(replays->meets_refused(i));
+        // A limit of PyTorch's own may have been lower than the requests that it refused.
+        if (own_limit_may_refuse && setting.meets.back() == true) setting.meets.back().reset();
+      }
+      out.others.push_back(std::move(setting));
+    }
+    return out;
+  }
+
+ private:
+  void add_setting(const std::string& text, const DeviceEvents& events) {
+    const std::string options = with_recorded_limit(text, events.options);
+    AllocatorSettings settings;
+    try {
+      settings = parse_settings(options, rules_);
+    } catch (const SettingError&) {
+      return;  // an option that this version of PyTorch has not
+    }
+    if (settings == events.settings) return;
+    others_.emplace_back(
+        options, std::make_unique<SettingReplays>(settings, rules_, limits_, question_.samples));
+    sinks_.push_back(others_.back().second.get());
+  }
+
+  const SettingsQuestion& question_;
+  TorchRules rules_;
+  SettingReplays::Limits limits_;
+  std::unique_ptr<SettingReplays> recorded_;
+  std::vector<std::pair<std::string, std::unique_ptr<SettingReplays>>> others_;
+  std::vector<EventSink*> sinks_;
+};
+
+bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
+  // Streams and pools that were told apart by places alone could be others, and the times at which
+  // other streams were done with a block differ from run to run.
+  return device.recorded && device.recorded->proof().holds() &&
+         device.recorded->proof().waits == 0 && device.recorded->proof().knows_classes() &&
+         events.gaps().reason.empty() && device.rules.was_proven();
+}
+
+}  // namespace
+
+std::vector<DeviceOutcome> replay_settings(const trace::TraceFile& file,
+                                           const SettingsQuestion& question) {
+  std::map<std::int32_t, DeviceReplays> replays;
+  const auto read = [&](const std::map<std::int32_t, std::uint64_t>& limits,
+                        const TraceEvents::Unseen& unseen) {
+    replays.clear();
+    const auto sinks_of = [&](const DeviceEvents& device) {
+      if (!question.devices.contains(device.device)) return std::vector<EventSink*>();
+      const auto limit = limits.find(device.device);
+      return replays
+          .try_emplace(device.device, device, question, limit == limits.end() ? 0 : limit->second)
+          .first->second.sinks();
+    };
+    return read_events(file, sinks_of, unseen);
+  };
+  TraceEvents events = read({}, {});
+  std::map<std::int32_t, std::uint64_t> limits;
+  for (const auto& [ordinal, device] : events.devices()) {
+    if (device.recorded && device.recorded->limit_of_its_own() != 0) {
+      limits[ordinal] = device.recorded->limit_of_its_own();
+    }
+  }
+  if (!limits.empty() || !events.told_late().empty()) {
+    const TraceEvents::Unseen unseen = events.told_late();
+    events = read(limits, unseen);
+  }
+  std::vector<DeviceOutcome> outcomes;
+  for (const auto& [ordinal, device] : events.devices()) {
+    const auto found = replays.find(ordinal);
+    if (found == replays.end() || !device.recorded) continue;
+    if (is_proven(events, device)) {
+      outcomes.push_back(found->second.outcome(device));
+    } else {
+      outcomes.emplace_back();
+      outcomes.back().device = ordinal;
+      outcomes.back().is_expandable = device.settings.expandable;
+    }
+  }
+  return outcomes;
 }
 
 }  // namespace gpumemtrace::analyzer::replay

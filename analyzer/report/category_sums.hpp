@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "analyzer/model/process/process.hpp"
 #include "analyzer/model/program/categories.hpp"
@@ -50,6 +51,14 @@ class CategorySums {
     sums.emplace_back(name_of(category), bytes);
   }
   return sums;
+}
+
+// The layer that a named tensor belongs to.
+//
+// "h.3.mlp.c_fc.weight" -> "h.3.mlp.c_fc"; empty for a tensor of the model itself.
+[[nodiscard]] inline std::string layer_of_tensor(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? std::string() : name.substr(0, dot);
 }
 
 }  // namespace gpumemtrace::analyzer

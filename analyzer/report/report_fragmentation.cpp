@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of the framework's and the pools' free memory.
+// Free memory that requests cannot use: its holders, the segments of a process, failed requests.
 #include <algorithm>
 
 #include "analyzer/report/sections.hpp"
@@ -144,6 +144,186 @@ std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& conte
     }
     add_pools(context, process, list);
   }
+  return list;
+}
+
+namespace {
+
+constexpr std::size_t kMostPinsOfSegment = 3;
+
+// The framework of one process on one device.
+struct Place {
+  const ReportProcess* process = nullptr;
+  const FrameworkDevice* framework = nullptr;
+  const OomSnapshot* failure = nullptr;  // the first one
+};
+
+const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device) {
+  for (const OomSnapshot& snapshot : model.snapshots()) {
+    if (snapshot.device == device && snapshot.segments) return &snapshot;
+  }
+  return nullptr;
+}
+
+// The device that ran out of memory first, else the one with the most reserved: a map of each would
+// be more than all the rest of the report.
+Place telling_place(const ReportContext& context) {
+  Place place;
+  const auto rank_of = [](const Place& one) {
+    return std::pair(one.failure != nullptr, one.framework->reserved_peak_bytes);
+  };
+  for (const ReportProcess& process : context.processes()) {
+    for (const auto& [ordinal, framework] : process.model().memory().framework.devices()) {
+      const Place one{&process, &framework, first_failure(process.model(), ordinal)};
+      if (place.process == nullptr || rank_of(one) > rank_of(place)) place = one;
+    }
+  }
+  return place;
+}
+
+class SegmentRows {
+ public:
+  SegmentRows(const ReportContext& context, const Place& place)
+      : context_(context),
+        process_(*place.process),
+        blank_(context.row_on<rows::Segment>(process_, place.framework->device)) {}
+
+  void add(rows::SnapshotAt at, std::uint64_t time, const SegmentMap& map) {
+    blank_.at = at;
+    blank_.time_ns = process_.known_time_ns(time);
+    for (const MappedSegment& segment : map.segments) {
+      rows::Segment row = blank_;
+      row.address = segment.address;
+      row.bytes = segment.bytes;
+      row.allocated_bytes = segment.allocated_bytes;
+      row.unusable_bytes = segment.stranded_bytes;
+      row.pinned_by = pinning_blocks(context_, process_, segment.pins, kMostPinsOfSegment);
+      for (const SegmentRun& run : segment.runs) {
+        row.runs.push_back({run.bytes, run.allocated_bytes, static_cast<Category>(run.category)});
+      }
+      list_.push_back(std::move(row));
+    }
+    if (map.further_segments == 0) return;
+    rows::Segment rest = blank_;
+    rest.segments = map.further_segments;
+    rest.bytes = map.further_bytes;
+    rest.allocated_bytes = map.further_allocated_bytes;
+    rest.unusable_bytes = map.further_stranded_bytes;
+    list_.push_back(std::move(rest));
+  }
+  [[nodiscard]] std::vector<rows::Segment> take() { return std::move(list_); }
+
+ private:
+  const ReportContext& context_;
+  const ReportProcess& process_;
+  rows::Segment blank_;
+  std::vector<rows::Segment> list_;
+};
+
+}  // namespace
+
+std::vector<rows::Segment> report_segments(const ReportContext& context) {
+  const Place place = telling_place(context);
+  if (place.process == nullptr) return {};
+  const HolderSums& holders = place.process->model().holders();
+  const std::int32_t device = place.framework->device;
+  SegmentRows list(context, place);
+  const PeakSnapshot& peak = place.framework->blocks->peak;
+  if (peak.happened() && !peak.is_restored()) {
+    list.add(rows::SnapshotAt::kPeak, peak.time(), holders.segments_at(peak, device));
+  }
+  const PeakSnapshot& worst = place.framework->worst;
+  if (worst.bytes() != 0 && worst.time() != peak.time()) {
+    list.add(rows::SnapshotAt::kWorst, worst.time(), holders.segments_at(worst, device));
+  }
+  if (place.failure != nullptr) {
+    list.add(rows::SnapshotAt::kOom, place.failure->parts.time, *place.failure->segments);
+  }
+  return list.take();
+}
+
+namespace {
+
+// By the driver's last sample, and the bytes that the process itself has taken or freed since.
+rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
+  const DriverSample& sample = snapshot.sample;
+  if (sample.time == 0 || sample.total_bytes == 0) return std::nullopt;
+  const std::uint64_t taken = snapshot.parts.physical() - sample.physical_bytes;
+  const std::uint64_t free = sample.free_bytes - taken;
+  return free > sample.total_bytes ? std::nullopt : rows::OptionalNumber(free);
+}
+
+// The free memory that the failed request saw: inside the framework's segments if there are any,
+// else on the device by the driver's last sample.
+void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
+  row.device_free_bytes = device_free_bytes(snapshot);
+  if (snapshot.fragmentation && snapshot.fragmentation->reserved_bytes != 0) {
+    row.free_bytes = snapshot.fragmentation->free_bytes;
+    row.largest_free_bytes = snapshot.fragmentation->largest_free_bytes;
+    const bool is_enough_in_sum = *row.free_bytes >= row.requested_bytes;
+    row.verdict = is_enough_in_sum ? rows::OomVerdict::kFragmented : rows::OomVerdict::kExhausted;
+    return;
+  }
+  row.free_bytes = row.device_free_bytes;
+  if (row.free_bytes && *row.free_bytes < row.requested_bytes) {
+    row.verdict = rows::OomVerdict::kExhausted;
+  }
+}
+
+// True if the process got memory of the level after its only failure and came to its own end. The
+// time of the last of several failures is not kept.
+std::optional<bool> survived(const ReportProcess& process, const OomRow& failures) {
+  if (process.end != rows::TraceEnd::kExit || failures.count != 1) return std::nullopt;
+  const auto& groups = process.model().accounts().groups();
+  return std::ranges::any_of(groups, [&](const Group& group) {
+    return group.last_time > failures.first.time &&
+           level_of(group.key.kind) == failures.first.level;
+  });
+}
+
+// Fills in the numbers at the time of the first failure.
+void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
+                  const OomSnapshot& snapshot) {
+  add_free_memory(row, snapshot);
+  row.composition = compose_snapshot(context, process, snapshot);
+  std::uint64_t total_bytes = 0;
+  for (const auto& [holder, tally] : snapshot.holders) total_bytes += tally.bytes;
+  row.holders = holder_rows(context.tally(process, snapshot.holders), total_bytes);
+}
+
+rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
+                  const OomRow& failures) {
+  const OomIncident& first = failures.first;
+  auto row = context.row_on<rows::Oom>(process, first.device);
+  row.level = first.level;
+  row.time_ns = process.time_ns(first.time);
+  row.step = process.model().program().steps().step_at(first.time);
+  row.outcome = failures.outcome;
+  row.survived = survived(process, failures);
+  row.count = failures.count;
+  row.attempts = failures.attempts;
+  row.lost_ns = process.duration_ns(failures.lost_ticks);
+  row.requested_bytes = first.requested_bytes;
+  row.flushed_bytes = failures.flushed_bytes;
+  if (first.snapshot != 0) {
+    add_snapshot(row, context, process, process.model().snapshots()[first.snapshot - 1]);
+  }
+  row.origin = origin_of(context.identity_of_site(process, first.site));
+  if (first.level == Level::kFramework) row.origin.owner = "pytorch";
+  row.is_exact = !is_inexact(process, first.level);
+  return row;
+}
+
+}  // namespace
+
+std::vector<rows::Oom> report_oom(const ReportContext& context) {
+  std::vector<rows::Oom> list;
+  for (const ReportProcess& process : context.processes()) {
+    for (const OomRow& failures : process.model().memory().out_of_memory.rows()) {
+      list.push_back(oom_row(context, process, failures));
+    }
+  }
+  sort_rows(list, &rows::Oom::requested_bytes);
   return list;
 }
 

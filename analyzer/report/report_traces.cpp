@@ -9,8 +9,8 @@
 
 #include "analyzer/findings/rule_table.hpp"
 #include "analyzer/owners/owners.hpp"
-#include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_copies.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

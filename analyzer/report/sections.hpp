@@ -32,13 +32,13 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Peak> report_peak_bytes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
-// report_modules.cpp: modules[], the framework's peaks by layer
+// report_tensors.cpp: modules[], the framework's peaks by layer
 [[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
 
 // report_tensors.cpp: tensors[], named by the program at the framework's peaks
 [[nodiscard]] std::vector<rows::Tensor> report_tensors(const ReportContext& context);
 
-// report_composition.cpp
+// report_card_peaks.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
 [[nodiscard]] rows::Composition compose_snapshot(const ReportContext& context,
                                                  const ReportProcess& process,
@@ -53,7 +53,7 @@ namespace gpumemtrace::analyzer {
 // report_pools.cpp: pools of the framework's allocator and of the driver
 [[nodiscard]] std::vector<rows::PoolRow> report_pools(const ReportContext& context);
 
-// report_communicators.cpp: allocations of NCCL, by communicator
+// report_ranks.cpp: allocations of NCCL, by communicator
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
 // report_leaks.cpp; without growth
@@ -65,10 +65,10 @@ namespace gpumemtrace::analyzer {
 // report_costs.cpp
 [[nodiscard]] std::vector<rows::Cost> report_costs(const ReportContext& context);
 
-// report_allocations.cpp: the allocations that the models logged
+// report_costs.cpp: the allocations that the models logged
 [[nodiscard]] std::vector<rows::AllocationHistory> report_allocations(const ReportContext& context);
 
-// report_handles.cpp
+// report_driver_memory.cpp
 [[nodiscard]] std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context);
 
 // report_growth.cpp: leaks.growth[], by the job's steps if it has some
@@ -81,7 +81,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
                                                          const Thresholds& thresholds);
 
-// report_replays.cpp: no section, but replays of other settings for findings
+// report_what_if.cpp: no section, but replays of other settings for findings
 [[nodiscard]] std::vector<rows::ReplayedAllocator> report_replays(
     const ReportContext& context, const std::vector<rows::AllocatorToReplay>& allocators);
 
@@ -92,7 +92,7 @@ namespace gpumemtrace::analyzer {
     const ReportContext& context, const ReportProcess& process,
     const std::map<std::uint32_t, Pin>& pins, std::size_t most);
 
-// report_segments.cpp: of the framework of one process
+// report_fragmentation.cpp: of the framework of one process
 [[nodiscard]] std::vector<rows::Segment> report_segments(const ReportContext& context);
 
 // report_transfers.cpp; without hotspots
@@ -104,7 +104,7 @@ namespace gpumemtrace::analyzer {
 // transfers.unjoined
 [[nodiscard]] rows::OptionalNumber count_unjoined(const ReportContext& context);
 
-// report_managed.cpp: migrations and faults of managed memory
+// report_activity.cpp: migrations and faults of managed memory
 [[nodiscard]] std::vector<rows::Managed> report_managed(const ReportContext& context);
 
 // report_memory_check.cpp: CUPTI's own record of allocations; parts of coverage
@@ -113,7 +113,7 @@ namespace gpumemtrace::analyzer {
     const ReportContext& context);
 [[nodiscard]] std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context);
 
-// report_steps.cpp
+// report_timeline.cpp
 [[nodiscard]] std::vector<rows::Step> report_steps(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Range> report_ranges(const ReportContext& context);
 [[nodiscard]] std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context);
@@ -134,7 +134,7 @@ struct BlocksWanted {
 [[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
                                                        const BlocksWanted& wanted);
 
-// report_present.cpp: holders of live memory now, one row for each site and use
+// report_usage.cpp: holders of live memory now, one row for each site and use
 [[nodiscard]] std::vector<rows::BlockAt> report_live_memory(const ReportContext& context);
 
 // report_ranks.cpp: of processes, devices, usage, peak and leaks
@@ -144,7 +144,7 @@ struct BlocksWanted {
 [[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
                                                        const replay::Question& question);
 
-// report_oom.cpp
+// report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);
 
 // observations.cpp: input of rules beside the report

@@ -4,9 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/owners/owners.hpp"
-#include "analyzer/stacks/autograd_nodes.hpp"
-#include "analyzer/stacks/layers.hpp"
-#include "analyzer/stacks/waiting_copies.hpp"
+#include "analyzer/stacks/pytorch_frames.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analyzer/model/process/process.hpp"
-#include "analyzer/owners/code_owners.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 
 namespace gpumemtrace::analyzer {

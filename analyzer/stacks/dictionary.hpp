@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "analyzer/stacks/module_map.hpp"
-#include "analyzer/stacks/native_stacks.hpp"
 #include "analyzer/stacks/python_stacks.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/records.hpp"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,30 @@ class ModuleMap {
   // The others: the index at i is of 2^i of them, or there is none. So each is sorted again as
   // often as their number doubles.
   std::vector<std::unique_ptr<const Index>> unloaded_;
+};
+
+// The native halves of a process's stacks: return addresses, and the time of their recording.
+class NativeStacks {
+ public:
+  // Keeps stacks with native frames.
+  void add(const trace::Stack& record);
+
+  // Innermost first; empty for kNone and for stacks without native frames.
+  [[nodiscard]] std::span<const std::uint64_t> addresses_of(trace::StackId stack) const;
+  // When the stack was first met, in ticks; modules are looked up at that time.
+  [[nodiscard]] std::uint64_t time_of(trace::StackId stack) const;
+  // Every recorded stack.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [id, stack] : stacks_) visit(id);
+  }
+
+ private:
+  struct Stack {
+    std::uint64_t time = 0;
+    std::vector<std::uint64_t> addresses;
+  };
+  std::map<trace::StackId, Stack> stacks_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -1,10 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/python_stacks.hpp"
 
-#include "analyzer/stacks/python_lines.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+std::uint8_t byte_at(std::span<const std::byte> table, std::size_t position) {
+  return static_cast<std::uint8_t>(table[position]);
+}
+
+std::uint32_t from_lnotab(std::span<const std::byte> table, std::uint32_t first_line,
+                          std::uint32_t instruction) {
+  std::uint32_t address = 0;
+  std::int64_t line = first_line;
+  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
+    address += byte_at(table, i);
+    if (address > instruction) break;
+    line += static_cast<std::int8_t>(byte_at(table, i + 1));
+  }
+  return line > 0 ? static_cast<std::uint32_t>(line) : 0;
+}
+
+std::uint32_t from_ranges(std::span<const std::byte> table, std::uint32_t first_line,
+                          std::uint32_t instruction) {
+  constexpr std::int8_t kNoLine = -128;
+  std::uint32_t end = 0;
+  std::int64_t line = first_line;
+  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
+    const auto increment = static_cast<std::int8_t>(byte_at(table, i + 1));
+    end += byte_at(table, i);
+    if (increment != kNoLine) line += increment;
+    if (instruction < end) {
+      return increment == kNoLine || line <= 0 ? 0 : static_cast<std::uint32_t>(line);
+    }
+  }
+  return 0;
+}
+
+// Entries of the location table: 1 | code (4 bits) | length - 1 (3 bits), then bytes by the code.
+class LocationCursor {
+ public:
+  explicit LocationCursor(std::span<const std::byte> table) : table_(table) {}
+
+  bool at_end() const { return position_ >= table_.size(); }
+  std::uint8_t byte() { return at_end() ? std::uint8_t{0} : byte_at(table_, position_++); }
+  void skip(std::size_t bytes) { position_ += bytes; }
+
+  // Six bits a byte, least significant first; bit 6 says that more follow.
+  std::uint32_t varint() {
+    std::uint32_t value = 0;
+    for (unsigned shift = 0; shift < 32; shift += 6) {
+      const std::uint8_t next = byte();
+      value |= static_cast<std::uint32_t>(next & 0x3f) << shift;
+      if ((next & 0x40) == 0) break;
+    }
+    return value;
+  }
+  std::int32_t signed_varint() {
+    const std::uint32_t value = varint();
+    const auto magnitude = static_cast<std::int32_t>(value >> 1);
+    return (value & 1) != 0 ? -magnitude : magnitude;
+  }
+
+ private:
+  std::span<const std::byte> table_;
+  std::size_t position_ = 0;
+};
+
+std::uint32_t from_locations(std::span<const std::byte> table, std::uint32_t first_line,
+                             std::uint32_t instruction) {
+  constexpr std::uint8_t kFirstOneLine = 10;
+  constexpr std::uint8_t kNoColumns = 13;
+  constexpr std::uint8_t kLong = 14;
+  constexpr std::uint8_t kNone = 15;
+  LocationCursor in(table);
+  std::uint32_t end = 0;
+  std::int64_t line = first_line;
+  while (!in.at_end()) {
+    const std::uint8_t head = in.byte();
+    const std::uint8_t code = (head >> 3) & 15;
+    end += ((head & 7u) + 1) * 2;  // code units of two bytes
+    if (code < kFirstOneLine) {
+      in.skip(1);
+    } else if (code < kNoColumns) {
+      line += code - kFirstOneLine;
+      in.skip(2);
+    } else if (code == kNoColumns) {
+      line += in.signed_varint();
+    } else if (code == kLong) {
+      line += in.signed_varint();
+      in.varint();
+      in.varint();
+      in.varint();
+    }
+    if (instruction < end) {
+      return code == kNone || line <= 0 ? 0 : static_cast<std::uint32_t>(line);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::uint32_t python_line(std::uint32_t version, std::span<const std::byte> table,
+                          std::uint32_t first_line, std::uint32_t instruction) {
+  const std::uint32_t minor = (version >> 16) & 0xff;
+  if (minor <= 9) return from_lnotab(table, first_line, instruction);
+  if (minor == 10) return from_ranges(table, first_line, instruction);
+  return from_locations(table, first_line, instruction);
+}
 
 void PythonStacks::add(const trace::RecordHeader& record) {
   if (record.kind == trace::RecordKind::kStack) {

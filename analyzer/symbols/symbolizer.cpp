@@ -2,11 +2,131 @@
 #include "analyzer/symbols/symbolizer.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
 #include <string_view>
 
+#include "analyzer/base/input_error.hpp"
 #include "analyzer/symbols/readable_name.hpp"
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+constexpr const char* kFormat = "gpumemtrace-symbols";
+constexpr int kVersion = 1;
+
+std::string key_of(const ModuleIdentity& module) {
+  return module.build_id.empty() ? module.path : hexadecimal(module.build_id);
+}
+
+std::string bytes_of(const std::string& digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    unsigned value = 0;
+    std::from_chars(digits.data() + i, digits.data() + i + 2, value, 16);
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+std::string text_of(const Json& object, const char* key) {
+  const Json& value = object.at(key);
+  return value.is_null() ? std::string() : value.get<std::string>();
+}
+
+SymbolFrame frame_of(const Json& json) {
+  const Json& line = json.at("line");
+  return {text_of(json, "function"), text_of(json, "file"),
+          line.is_number_unsigned() ? line.get<std::uint32_t>() : 0};
+}
+
+std::uint64_t offset_of(const std::string& text) {
+  std::uint64_t offset = 0;
+  std::from_chars(text.data(), text.data() + text.size(), offset);
+  return offset;
+}
+
+}  // namespace
+
+void SideCar::read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError("Cannot open " + path.string() + ": " + std::strerror(errno) + ".");
+  try {
+    const Json json = Json::parse(file);
+    if (json.at("format") != kFormat || json.at("version") != kVersion) {
+      throw InputError(path.string() +
+                       " is no file of symbols of this version; make it with `gpumemtrace "
+                       "symbolize`.");
+    }
+    for (const Json& module : json.at("modules")) {
+      const ModuleIdentity identity{text_of(module, "path"), bytes_of(text_of(module, "build_id"))};
+      if (identity.build_id.empty()) continue;
+      for (const auto& [offset, frames] : module.at("offsets").items()) {
+        std::vector<SymbolFrame> named;
+        for (const Json& frame : frames) named.push_back(frame_of(frame));
+        add(identity, offset_of(offset), std::move(named));
+      }
+    }
+  } catch (const JsonError& error) {
+    throw InputError(path.string() + " is no file of symbols (" + error.what() +
+                     "); make it with `gpumemtrace symbolize`.");
+  }
+}
+
+Json SideCar::to_json() const {
+  Json modules = Json::array();
+  for (const auto& [key, module] : modules_) {
+    Json offsets = Json::object();
+    for (const auto& [offset, frames] : module.offsets) {
+      Json rows = Json::array();
+      for (const SymbolFrame& frame : frames) {
+        rows.push_back({{"function", text_or_null(frame.function)},
+                        {"file", text_or_null(frame.file)},
+                        {"line", frame.line == 0 ? Json(nullptr) : Json(frame.line)}});
+      }
+      if (!rows.empty()) offsets[std::to_string(offset)] = std::move(rows);
+    }
+    if (offsets.empty() || module.identity.build_id.empty()) continue;
+    modules.push_back({{"build_id", hexadecimal(module.identity.build_id)},
+                       {"path", module.identity.path},
+                       {"offsets", std::move(offsets)}});
+  }
+  return {{"format", kFormat}, {"version", kVersion}, {"modules", std::move(modules)}};
+}
+
+const std::vector<SymbolFrame>* SideCar::find(const ModuleIdentity& module,
+                                              std::uint64_t offset) const {
+  const auto found = modules_.find(key_of(module));
+  if (found == modules_.end()) return nullptr;
+  const auto frames = found->second.offsets.find(offset);
+  return frames == found->second.offsets.end() ? nullptr : &frames->second;
+}
+
+const std::vector<SymbolFrame>& SideCar::add(const ModuleIdentity& module, std::uint64_t offset,
+                                             std::vector<SymbolFrame> frames) {
+  Module& known = modules_[key_of(module)];
+  known.identity = module;
+  return known.offsets[offset] = std::move(frames);
+}
+
+std::uint64_t SideCar::offsets() const {
+  std::uint64_t count = 0;
+  for (const auto& [key, module] : modules_) count += module.offsets.size();
+  return count;
+}
+
+std::uint64_t SideCar::named_offsets() const {
+  std::uint64_t count = 0;
+  for (const auto& [key, module] : modules_) {
+    for (const auto& [offset, frames] : module.offsets) count += frames.empty() ? 0 : 1;
+  }
+  return count;
+}
+
 namespace {
 
 // The most later functions that may lie inside the function that contains the address.

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/owners/code_owners.hpp"
-#include "analyzer/symbols/side_car.hpp"
+#include "analyzer/owners/owners.hpp"
+#include "analyzer/symbols/symbolizer.hpp"
 #include "tests/fuzz/checks.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/base/failure.hpp"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/stacks/python_lines.hpp"
+#include "analyzer/stacks/python_stacks.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;

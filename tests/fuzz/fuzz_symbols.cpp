@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/symbols/elf_file.hpp"
 #include "analyzer/symbols/readable_name.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 #include "tests/fuzz/checks.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/symbols/elf_file.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/trace_builder.hpp"
 

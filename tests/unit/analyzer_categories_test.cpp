@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The categories of framework memory: the roles of stacks, the rules, and whole programs.
 #include "analyzer/model/program/categories.hpp"
-#include "analyzer/model/program/size_set.hpp"
-#include "analyzer/model/program/stack_roles.hpp"
+#include "analyzer/model/program/phases.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"

@@ -5,7 +5,7 @@
 
 #include "analyzer/base/clock.hpp"
 #include "analyzer/base/flat_map.hpp"
-#include "analyzer/job/clock_rate.hpp"
+#include "analyzer/job/job.hpp"
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "tests/catch.hpp"

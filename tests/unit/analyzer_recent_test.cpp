@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "analyzer/base/recent.hpp"
-#include "analyzer/model/activity/api_calls.hpp"
+#include "analyzer/model/activity/pending_calls.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The owners of code, by the built-in tables and by rules of the user.
-#include "analyzer/owners/code_owners.hpp"
-
 #include <fstream>
 
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/owners/owners.hpp"
-#include "analyzer/stacks/autograd_nodes.hpp"
-#include "analyzer/stacks/waiting_copies.hpp"
+#include "analyzer/stacks/pytorch_frames.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tests/support/trace_builder.hpp"

@@ -13,12 +13,11 @@
 //
 // The expected lines are those of co_lines() and dis.findlinestarts() of that version.
 
-#include "analyzer/stacks/python_lines.hpp"
-
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "analyzer/stacks/python_stacks.hpp"
 #include "tests/catch.hpp"
 
 using gpumemtrace::analyzer::python_line;

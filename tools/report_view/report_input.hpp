@@ -11,7 +11,7 @@
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/replay/question.hpp"
 #include "analyzer/rows/report.hpp"
-#include "analyzer/symbols/symbol_options.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/report_scope.hpp"
 

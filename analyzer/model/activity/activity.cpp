@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "analyzer/model/activity/activity_kinds.hpp"
+#include "analyzer/model/activity/activity_join.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/model/activity/activity_kinds.hpp"
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {

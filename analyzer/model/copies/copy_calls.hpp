@@ -2,15 +2,117 @@
 // The copies and memory sets of one process: their ends, their sums, and which of them are in vain.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
-#include "analyzer/model/copies/pinned_use.hpp"
-#include "analyzer/model/copies/repeated_copies.hpp"
-#include "analyzer/model/copies/round_trips.hpp"
+#include "analyzer/model/accounts/live_allocation.hpp"
 #include "analyzer/model/copies/transfers.hpp"
 #include "analyzer/model/memory/process_memory.hpp"
 
 namespace gpumemtrace::analyzer {
+
+// The part of each allocation of pinned host memory that the program's copies used.
+class PinnedUse {
+ public:
+  // A copy read or wrote so many bytes from the start of the allocation on.
+  void add(const LiveAllocation& memory, std::uint64_t bytes) {
+    const auto key = std::make_pair(memory.address, memory.born);
+    auto found = used_bytes_.find(key);
+    if (found == used_bytes_.end()) {
+      if (used_bytes_.size() == kMaxAllocations) return;
+      found = used_bytes_.emplace(key, 0).first;
+    }
+    found->second = std::max(found->second, std::min(bytes, memory.bytes));
+  }
+  // 0 if no copy began at the start of the allocation, or if there were too many allocations.
+  [[nodiscard]] std::uint64_t bytes_of(const LiveAllocation& memory) const {
+    const auto found = used_bytes_.find({memory.address, memory.born});
+    return found == used_bytes_.end() ? 0 : found->second;
+  }
+
+ private:
+  static constexpr std::size_t kMaxAllocations = 1 << 16;
+
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> used_bytes_;
+};
+
+// Copies of content that the same call site has sent to the same device before, by its hash.
+
+// - If contents share a slot the last one counts, so some repeats may be missed.
+// - Only recordings that hash the content of copies have any.
+class RepeatedCopies {
+ public:
+  // True if the last copy in the content's slot had this row, size and content.
+  [[nodiscard]] bool comes_again(std::uint32_t row, std::uint64_t bytes, std::uint64_t content) {
+    if (slots_.empty()) slots_.resize(std::size_t{1} << kSlotBits);
+    const std::uint64_t key = (content ^ (bytes + (std::uint64_t{row} << 40))) * kSpread;
+    std::uint64_t& slot = slots_[static_cast<std::size_t>(key >> (64 - kSlotBits))];
+    const bool again = slot == key;
+    slot = key;
+    return again;
+  }
+
+ private:
+  static constexpr std::size_t kSlotBits = 14;
+  static constexpr std::uint64_t kSpread = 0x9E37'79B9'7F4A'7C15u;
+
+  std::vector<std::uint64_t> slots_;
+};
+
+// Copies up that bring back what a copy down has just taken, recognized by addresses and sizes
+// alone.
+
+// - The content of the buffers is not known: a program may have changed it on the host.
+// - If copies down share a slot the last one counts, so some round trips may be missed.
+class RoundTrips {
+ public:
+  struct Way {
+    std::uint64_t device_address = 0;
+    std::uint64_t host_address = 0;
+    std::uint64_t bytes = 0;
+    friend bool operator==(const Way&, const Way&) = default;
+  };
+
+  // The copy down: the transfer row that it was counted in, the end and the duration of its call,
+  // and the birth of the GPU memory that it left; 0 = not known.
+  struct Down {
+    std::uint32_t row = 0;
+    std::uint64_t end_ticks = 0;
+    std::uint64_t host_ticks = 0;
+    std::uint64_t memory_born = 0;
+  };
+
+  void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }
+  // The way down of bytes that come back; reported once for each.
+  [[nodiscard]] std::optional<Down> comes_back(const Way& way) {
+    Trip& known = trips_[slot_of(way)];
+    if (way.bytes == 0 || !(known.way == way)) return std::nullopt;
+    const Down down = known.down;
+    known = {};
+    return down;
+  }
+
+ private:
+  struct Trip {
+    Way way;
+    Down down;
+  };
+
+  static constexpr std::size_t kSlotBits = 10;
+
+  static std::size_t slot_of(const Way& way) {
+    const std::uint64_t mixed = (way.host_address + (way.bytes << 20)) * 0x9E37'79B9'7F4A'7C15u;
+    return static_cast<std::size_t>(mixed >> (64 - kSlotBits));
+  }
+
+  std::array<Trip, std::size_t{1} << kSlotBits> trips_{};
+};
 
 class CopyCalls {
  public:

@@ -15,7 +15,6 @@
 #include "analyzer/model/process/checkpoint_restore.hpp"
 #include "analyzer/model/process/graph_use.hpp"
 #include "analyzer/model/process/holder_sums.hpp"
-#include "analyzer/model/process/oom_snapshots.hpp"
 #include "analyzer/model/program/program.hpp"
 #include "analyzer/order/merge.hpp"
 #include "trace/reader.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "analyzer/stacks/autograd_nodes.hpp"
+#include "analyzer/stacks/pytorch_frames.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

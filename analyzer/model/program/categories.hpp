@@ -3,16 +3,103 @@
 // born in and of its lifetime. docs/concepts.md has the rules in words.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
-#include "analyzer/model/program/workspaces.hpp"
+#include "analyzer/stacks/dictionary.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+// Sizes of blocks, to recognize them in other blocks.
+//
+// Two tensors of one size need not lie in blocks of one size: for memory above a mebibyte PyTorch's
+// allocator leaves up to a mebibyte at the end of a block.
+class SizeSet {
+ public:
+  void insert(std::uint64_t bytes) {
+    if (sizes_.size() < kMost) sizes_.insert(bytes);
+  }
+  [[nodiscard]] bool empty() const { return sizes_.empty(); }
+  [[nodiscard]] bool has_exactly(std::uint64_t bytes) const { return sizes_.count(bytes) != 0; }
+  // True if the block can hold a tensor of one of the sizes.
+  [[nodiscard]] bool has(std::uint64_t bytes) const {
+    const std::uint64_t slack = bytes > kMostExact ? std::min(kSlack, bytes / 4) : 0;
+    const auto found = sizes_.lower_bound(bytes - slack);
+    return found != sizes_.end() && *found <= bytes + slack;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 1 << 16;
+  static constexpr std::uint64_t kMostExact = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kSlack = std::uint64_t{1} << 20;
+
+  std::set<std::uint64_t> sizes_;
+};
+
+// Recognizes the blocks of PyTorch that are workspaces of cuBLAS.
+//
+// PyTorch makes a handle of cuBLAS for each thread at its first product of matrices, and at once
+// asks its own allocator for the workspace that it gives to the handle. cuBLAS takes memory of the
+// driver for a new handle, and every trace shows that call's caller: so the next block of the same
+// thread at the same Python stack is the handle's workspace. cublasLt's may follow it. Later ones,
+// of other streams of the thread, are known by their size.
+
+// The evidence that a block is a workspace.
+enum class WorkspaceSign : std::uint8_t {
+  kNone,
+  kSized,    // as large as one that is known
+  kFollows,  // the next block after one, of the same stack, with the size of cublasLt's
+  kGiven,    // the block that PyTorch takes for a new handle
+};
+
+// Events come in the order in which they took effect, each with its writer (thread).
+class Workspaces {
+ public:
+  explicit Workspaces(const Dictionary& dictionary) : dictionary_(dictionary) {}
+
+  void record_allocation(const trace::Allocation& call, std::uint32_t writer) {
+    if (is_of_cublas(call.call.caller)) makers_[writer] = {call.call.stack, Next::kGiven};
+  }
+  void record_block(const trace::Block& block, std::uint32_t writer) {
+    record_release(block.address);  // of one whose free is missing
+    if (!makers_.empty()) [[unlikely]]
+      judge_block(block, writer);
+  }
+  // The block at the address is freed, and its category was chosen.
+  void record_release(std::uint64_t address) {
+    if (!signs_.empty()) signs_.erase(address);
+  }
+
+  // The evidence for a live block.
+  [[nodiscard]] WorkspaceSign sign_of(std::uint64_t address, std::uint64_t bytes) const {
+    if (const auto found = signs_.find(address); found != signs_.end()) return found->second;
+    return sizes_.count(bytes) != 0 ? WorkspaceSign::kSized : WorkspaceSign::kNone;
+  }
+
+ private:
+  enum class Next : std::uint8_t { kGiven, kFollows };
+  // A thread that has just made a handle.
+  struct Maker {
+    trace::StackId stack = trace::StackId::kNone;
+    Next next = Next::kGiven;
+  };
+
+  [[nodiscard]] bool is_of_cublas(std::uint64_t caller) const;
+  void judge_block(const trace::Block& block, std::uint32_t writer);
+
+  const Dictionary& dictionary_;
+  std::unordered_map<std::uint32_t, Maker> makers_;         // by writer, until its next blocks
+  std::unordered_map<std::uint64_t, WorkspaceSign> signs_;  // of live blocks, by address
+  std::set<std::uint64_t> sizes_;                           // of those of handles, and cublasLt's
+};
 
 enum class Category : std::uint8_t {
   kUnknown,

@@ -3,26 +3,113 @@
 // framework's blocks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/flat_map.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/accounts/present_record.hpp"
 #include "analyzer/model/program/backward_stacks.hpp"
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/model/program/phases.hpp"
-#include "analyzer/model/program/size_set.hpp"
 #include "analyzer/model/program/steps.hpp"
-#include "analyzer/model/program/tensor_names.hpp"
-#include "analyzer/model/program/threads.hpp"
-#include "analyzer/model/program/workspaces.hpp"
 #include "analyzer/order/merge.hpp"
 #include "analyzer/stacks/dictionary.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+struct ThreadName {
+  std::uint64_t id = 0;  // the kernel's; 0 = not known
+  std::string name;      // empty = it has none
+};
+
+// Names of threads, and the thread on which each stack was first met.
+class Threads {
+ public:
+  void add(const trace::Thread& record, std::string_view name, std::uint32_t writer) {
+    ThreadName& thread = by_writer_[writer];
+    thread = {record.thread_id, std::string(name)};
+    by_id_[record.thread_id] = thread.name;
+  }
+  void add_stack(trace::StackId stack, std::uint32_t writer) {
+    const auto thread = by_writer_.find(writer);
+    if (thread != by_writer_.end()) stacks_.try_emplace(stack, thread->second.id);
+  }
+  [[nodiscard]] ThreadName of_stack(trace::StackId stack) const {
+    const auto found = stacks_.find(stack);
+    return found == stacks_.end() ? ThreadName() : of_id(found->second);
+  }
+  [[nodiscard]] ThreadName of_id(std::uint64_t id) const {
+    const auto found = by_id_.find(id);
+    return {id, found == by_id_.end() ? std::string() : found->second};
+  }
+
+ private:
+  std::map<std::uint32_t, ThreadName> by_writer_;
+  std::map<std::uint64_t, std::string> by_id_;
+  std::map<trace::StackId, std::uint64_t> stacks_;  // to thread ids
+};
+
+// The program's names of its tensors, by the framework's block that holds them.
+//
+// One tensor, by the numbers of its texts (trace::Name).
+struct TensorName {
+  trace::TensorRole role = trace::TensorRole::kUnknown;
+  std::uint32_t name = 0;
+  std::uint32_t state = 0;
+  std::uint32_t layer = 0;
+  std::uint64_t bytes = 0;  // of its storage, as the program asked for it
+
+  friend auto operator<=>(const TensorName&, const TensorName&) = default;
+};
+
+[[nodiscard]] Category category_of(trace::TensorRole role);
+
+// - A name holds for the block that lives at its address when it is recorded, over its whole life;
+//   a later block there has no name until one is recorded.
+// - The names of one block have a number, which is the same for every block with the same names; 0
+//   = none. Memory grows with the tensors of the program, not with how often they are named.
+class TensorNames {
+ public:
+  // A block's first names; further names of a flat one are not kept.
+  static constexpr std::size_t kMaxNames = 1024;
+
+  void add(const LiveAllocation& block, const trace::Tensor& record);
+  [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
+  // A block of this place and size was named a gradient: one from there between backward and
+  // zero_grad is likely one, too.
+  [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
+    return gradient_places_.count({group, bytes}) != 0;
+  }
+
+  [[nodiscard]] bool empty() const { return sets_.empty(); }
+  // All names of a block, first the one that decides its category. A parameter that is listed in an
+  // optimizer's state as well is a parameter.
+  [[nodiscard]] const std::vector<TensorName>& names(std::uint32_t number) const {
+    return *sets_[number - 1];
+  }
+
+ private:
+  struct NamedBlock {
+    std::uint64_t address = 0;
+    std::uint64_t born = 0;
+    std::uint32_t number = 0;
+  };
+  [[nodiscard]] std::uint32_t number_of(const std::vector<TensorName>& names);
+
+  FlatMap<NamedBlock, &NamedBlock::address> blocks_;
+  std::map<std::vector<TensorName>, std::uint32_t> numbers_;
+  std::vector<const std::vector<TensorName>*> sets_;  // keys of numbers_
+  std::set<std::pair<std::uint32_t, std::uint64_t>> gradient_places_;
+};
 
 // Borrows the present record, which its owner keeps up to date.
 class Program final : public BlockUses {

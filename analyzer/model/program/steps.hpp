@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,13 +13,93 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/base/flat_map.hpp"
 #include "analyzer/base/words.hpp"
 #include "analyzer/model/program/intervals.hpp"
-#include "analyzer/model/program/marks.hpp"
-#include "analyzer/model/program/periods.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+// Finds the period of a program's allocations, if nothing else tells its steps.
+//
+// An allocation that comes once in each period has always the same number of others before its
+// next. Such an allocation is a candidate; at the end one of them is chosen to mark the steps.
+// - One look-up for each allocation while candidates are searched, none later; memory is bounded.
+// - The shortest period that holds nearly everywhere wins: longer ones are multiples of it.
+class Periods {
+ public:
+  static constexpr std::size_t kMaxCandidates = 4;
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  // Takes an allocation of so many bytes from call site `site`. Returns the candidate whose next
+  // period begins here, or kNone.
+  std::size_t add(std::uint32_t site, std::uint64_t bytes);
+  // The candidate whose periods are the steps, or kNone.
+  [[nodiscard]] std::size_t best() const;
+
+ private:
+  struct Seen {
+    std::uint64_t key = 0;
+    std::uint64_t last = 0;  // number of the allocation
+    std::uint64_t gap = 0;
+    std::uint64_t equal_gaps = 0;
+  };
+  struct Candidate {
+    std::uint64_t key = 0;
+    std::uint64_t period = 0;
+    std::uint64_t first = 0;  // number of the allocation that it was found at
+    std::uint64_t last = 0;
+    std::uint64_t equal = 0;  // periods of that length
+    std::uint64_t other = 0;
+  };
+
+  void search(std::uint64_t key);
+  void nominate(const Seen& seen);
+  std::size_t follow(std::uint64_t key);
+
+  std::uint64_t count_ = 0;
+  FlatMap<Seen, &Seen::key> seen_;
+  std::vector<Candidate> candidates_;
+};
+
+enum class MarkSource : std::uint8_t { kControl, kApi, kNvtx };
+constexpr auto names(MarkSource) { return std::to_array<std::string_view>({"ctl", "api", "nvtx"}); }
+
+struct NamedMark {
+  std::uint64_t time = 0;  // model time
+  MarkSource source = MarkSource::kControl;
+  std::string name;
+};
+
+// The first ones and the last ones; those between are counted.
+class Marks {
+ public:
+  static constexpr std::size_t kEnds = 500;
+
+  void add(std::uint64_t time, MarkSource source, std::string_view name) {
+    NamedMark mark{time, source, std::string(name)};
+    if (first_.size() < kEnds) {
+      first_.push_back(std::move(mark));
+      return;
+    }
+    last_.push_back(std::move(mark));
+    if (last_.size() <= kEnds) return;
+    last_.pop_front();
+    ++left_out_;
+  }
+  // In the order of time.
+  [[nodiscard]] std::vector<NamedMark> all() const {
+    std::vector<NamedMark> kept = first_;
+    kept.insert(kept.end(), last_.begin(), last_.end());
+    return kept;
+  }
+  [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+
+ private:
+  std::vector<NamedMark> first_;
+  std::deque<NamedMark> last_;
+  std::uint64_t left_out_ = 0;
+};
 
 // Best first.
 enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
