@@ -63,20 +63,18 @@ struct SiteOutcome {
   rows::OptionalNumber made_count;
   rows::OptionalNumber last_made_ns;
   const rows::Releases& back;
-  std::string_view made_word;
   std::string_view back_word;
   std::string function;  // that frees one
 };
 
 SiteOutcome outcome_of(const rows::ExitLeak& row) {
-  return {row.origin, row.count,   row.first_time_ns, row.allocations,   row.last_allocation_ns,
-          row.freed,  "allocated", "freed",           free_function(row)};
+  return {row.origin, row.count, row.first_time_ns, row.allocations, row.last_allocation_ns,
+          row.freed,  "freed",   free_function(row)};
 }
 
 SiteOutcome outcome_of(const rows::OpenHandles& row, const FreeFunction& function) {
-  return {row.origin,       row.count,          row.first_time_ns,
-          row.opened_count, row.last_opened_ns, row.closed,
-          "opened",         "released",         name_of(function, row.origin.site)};
+  return {row.origin,         row.count,  row.first_time_ns, row.opened_count,
+          row.last_opened_ns, row.closed, "released",        name_of(function, row.origin.site)};
 }
 
 // "the last one, made at 2.6 ms,": the allocations of the site that the row is about.
@@ -95,7 +93,6 @@ void set_outcome(const SiteOutcome& outcome, Sentence& sentence) {
   const std::string at = location_text(outcome.back.first_at, outcome.origin.site);
   sentence.set("more_allocations", has_more ? outcome.made_count : std::nullopt)
       .set("made_count", outcome.made_count)
-      .set("made_word", outcome.made_word)
       .set("made", made)
       .set("rest", remaining_text(outcome, made))
       .set("back_count", outcome.back.count)
@@ -112,9 +109,7 @@ bool has_freed_others(const SiteOutcome& outcome) {
 // Advice for the rest if others of the same site were freed; empty if none was.
 std::string fix_by_others(const SiteOutcome& outcome, const Sentence& sentence) {
   if (!has_freed_others(outcome)) return {};
-  const bool knows_where = !location_text(outcome.back.first_at, outcome.origin.site).empty();
-  return sentence(sentences::kOthersWereFreed) +
-         sentence(knows_where ? sentences::kThatCall : sentences::kBeingFreed);
+  return sentence(sentences::kOthersWereFreed) + sentence(sentences::kFindPath);
 }
 
 // `sentence` has the name teardown if the end of a context took the memory: then it is too late.

@@ -139,13 +139,9 @@ constexpr Text kReleased = "the release of its context[ at {ended_at}]";
 constexpr Text kEnded = "the end of its context[ at {ended_at}]";
 constexpr Text kMade = "made at {first_time_ns}[ in step {first_step}]";
 constexpr Text kOthersWereFreed =
-    "Of the {made_count} that {site} {made_word} {back_count|was|were} {back_word}[, {at}]; {rest} "
+    "{back_count} of {made_count} {back_count?was|were} {back_word}[, {at}]; {rest} "
     "{count?was|were} not. ";
-constexpr Text kThatCall =
-    "Call {function} for {count?it|them}, too: find what keeps {count?it|them} from that call.";
-constexpr Text kBeingFreed =
-    "Call {function} for {count?it|them}, too: find what keeps {count?it|them} from being "
-    "{back_word} likewise.";
+constexpr Text kFindPath = "Find the path that skips {function}.";
 constexpr Text kNothingFreedIt = "Nothing freed it[; it was {made}]. ";
 constexpr Text kNothingFreedAny = "Nothing freed any of the {count}. ";
 constexpr Text kFreeByObject =

@@ -185,19 +185,19 @@ TEST_CASE("a leak beside others that were freed names their free and which one i
   const Json last = leak_of(3, {0x20, 0x20});
   CHECK(offset_of(last.at("evidence").at("freed_at")) == 0x20);
   CHECK(last.at("evidence").at("freed_count") == 2);
-  CHECK(has(last, "allocated 2 were freed, at libmine.so"));
+  CHECK(has(last, "2 of 3 were freed, at libmine.so"));
   CHECK(has(last, "the last one, made at "));
 
   const Json first = leak_of(1, {0x20, 0x30});
-  CHECK(has(first, "2 were freed, some at libmine.so"));
+  CHECK(has(first, "2 of 3 were freed, some at libmine.so"));
   CHECK(has(first, "; one, made at "));
 
   const Json two = leak_of(3, {0x20});
-  CHECK(has(two, "1 was freed, at libmine.so"));
+  CHECK(has(two, "1 of 3 was freed, at libmine.so"));
   CHECK(has(two, "; 2 were not. "));
 
   const Json all = leak_of(3, {});
-  CHECK_FALSE(has(all, "Of the "));
+  CHECK_FALSE(has(all, "were freed"));
   CHECK(has(all, "Call cuMemFree for what libmine.so"));
 }
 
@@ -232,8 +232,7 @@ TEST_CASE("where a checkpoint compacted frees, neither the last one nor every fr
   trace.add(checkpoint);
   trace.free(address_of(1), MemoryKind::kDevice, call_at(0x20));
   const Json found = finding_of(trace, "leak");
-  CHECK(has(found, "Of the 7 that "));
-  CHECK(has(found, "6 were freed, some at libmine.so"));
+  CHECK(has(found, "6 of 7 were freed, some at libmine.so"));
   CHECK(has(found, "; one, made at "));
 }
 
@@ -246,9 +245,9 @@ TEST_CASE("a handle beside others that were released names their release", "[uni
   trace.add_call(pool_call(PoolOperation::kDestroy, 1), call_at(0x20));
   const Json found = finding_of(trace, "unreleased_handle");
   CHECK(offset_of(found.at("evidence").at("closed_at")) == 0x20);
-  CHECK(has(found, "opened 2 were released, at libmine.so"));
+  CHECK(has(found, "2 of 3 were released, at libmine.so"));
   CHECK(has(found, "; one, made at "));
-  CHECK(has(found, "Call cuMemPoolDestroy for it, too"));
+  CHECK(has(found, "Find the path that skips cuMemPoolDestroy."));
 }
 
 TEST_CASE("imported memory that was closed elsewhere names the call", "[unit]") {
