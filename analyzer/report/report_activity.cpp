@@ -169,4 +169,21 @@ std::vector<rows::Managed> report_managed(const ReportContext& context) {
   return list;
 }
 
+std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context) {
+  std::vector<rows::PoolActivity> list;
+  for (const ReportProcess& process : context.processes()) {
+    const ledger::MappedArray<PoolState>& known = process.model().memory().pools.pools();
+    for (const auto& [handle, pool] : process.model().activity().pools()) {
+      const auto same = std::ranges::find(known, handle, &PoolState::handle);
+      auto row = context.row_on<rows::PoolActivity>(process, pool.device);
+      row.records = pool.records;
+      row.reserved_peak_bytes = pool.reserved_peak_bytes;
+      row.used_peak_bytes = pool.used_peak_bytes;
+      if (same != known.end()) row.sampled_reserved_peak_bytes = same->reserved_peak_bytes;
+      list.push_back(std::move(row));
+    }
+  }
+  return list;
+}
+
 }  // namespace gpumemtrace::analyzer

@@ -236,8 +236,6 @@ rows::Coverage report_coverage(const ReportContext& context, const Job& job) {
     }
   }
   coverage.wrapped = rows::number_or_none(wrapped);
-  coverage.memory2_disagreements = report_memory2_disagreements(context);
-  coverage.memory2 = report_memory2(context);
   coverage.pools = report_pool_activity(context);
   coverage.partial_rules = partial_rules(context);
   return coverage;

@@ -106,11 +106,7 @@ namespace gpumemtrace::analyzer {
 
 // report_activity.cpp: migrations and faults of managed memory
 [[nodiscard]] std::vector<rows::Managed> report_managed(const ReportContext& context);
-
-// report_memory_check.cpp: CUPTI's own record of allocations; parts of coverage
-[[nodiscard]] std::vector<rows::MemoryAgreement> report_memory2(const ReportContext& context);
-[[nodiscard]] std::vector<rows::Disagreement> report_memory2_disagreements(
-    const ReportContext& context);
+// CUPTI's record of pools, for coverage.
 [[nodiscard]] std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context);
 
 // report_timeline.cpp

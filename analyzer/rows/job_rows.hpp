@@ -238,33 +238,6 @@ struct UnwrappedFunction {
   GPUMEMTRACE_FIELDS(process, name, count)
 };
 
-// Allocations in which the trace and CUPTI differ.
-struct Disagreement {
-  std::string process;
-  std::string what;
-  std::string operation;
-  OptionalText function;
-  OptionalText during;
-  std::optional<Kind> kind;
-  OptionalText cupti_kind;
-  OptionalText explained_by;
-  std::uint64_t count = 0;
-  OptionalNumber bytes;
-  OptionalNumber cupti_bytes;
-
-  GPUMEMTRACE_FIELDS(process, what, operation, function, during, kind, cupti_kind, explained_by,
-                     count, bytes, cupti_bytes)
-};
-
-struct MemoryAgreement {
-  std::string process;
-  std::uint64_t records = 0;
-  std::uint64_t agreed = 0;
-  std::uint64_t not_judged = 0;
-
-  GPUMEMTRACE_FIELDS(process, records, agreed, not_judged)
-};
-
 // CUPTI's numbers for a pool.
 struct PoolActivity : OnDevice {
   std::uint64_t records = 0;
@@ -297,15 +270,13 @@ struct Coverage {
   OptionalNumber wrapped;  // driver functions that the recorder wraps
   // Memory functions that a process got and the recorder does not wrap
   std::vector<UnwrappedFunction> resolved_unwrapped;
-  std::vector<Disagreement> memory2_disagreements;
-  std::vector<MemoryAgreement> memory2;
   std::vector<PoolActivity> pools;          // stream-ordered pools in CUPTI's records
   std::vector<PartialRules> partial_rules;  // rules that need single events, with --max-trace-bytes
   std::vector<UnreadableTrace> unreadable_traces;  // the report lacks their processes
 
   static void fields(auto& self, auto& v) {
-    GPUMEMTRACE_KEYS(v, wrapped, resolved_unwrapped, memory2_disagreements);
-    GPUMEMTRACE_KEYS(v.added, memory2, pools, partial_rules, unreadable_traces);
+    GPUMEMTRACE_KEYS(v, wrapped, resolved_unwrapped);
+    GPUMEMTRACE_KEYS(v.added, pools, partial_rules, unreadable_traces);
   }
 };
 

@@ -322,7 +322,7 @@ def empty_report():
             "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
             "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
-                         "memory2_disagreements": [], "memory2": [], "pools": []},
+                         "pools": []},
             "losses": []}
 
 

@@ -32,7 +32,6 @@ void Activity::finish() {
   join_.finish();
   overlap_.finish();
   managed_.finish();
-  memory_check_.finish();
 }
 
 void Activity::apply(const trace::ActivityState& record) {
@@ -82,11 +81,6 @@ void Activity::apply(const trace::ActivityKernel& record) {
   const auto time = clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
                                   record.end, record.record.time);
   if (time) overlap_.add_kernel(record.device, *time);
-}
-
-void Activity::apply(const trace::ActivityMemory& record) {
-  memory_check_.apply(record, clocks_.place(record.library, record.timestamp, record.timestamp,
-                                            record.record.time));
 }
 
 void Activity::apply(const trace::ActivityManaged& record) {

@@ -13,7 +13,6 @@
 #include "analyzer/model/activity/activity_join.hpp"
 #include "analyzer/model/activity/kernel_overlap.hpp"
 #include "analyzer/model/activity/managed_traffic.hpp"
-#include "analyzer/model/activity/memory_check.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -72,18 +71,11 @@ class Activity {
   [[nodiscard]] ActivityJoin& join() { return join_; }
   [[nodiscard]] ManagedTraffic& managed() { return managed_; }
   [[nodiscard]] const ManagedTraffic& managed() const { return managed_; }
-  // True if CUPTI reports allocations, too.
-  [[nodiscard]] bool checks_memory() const {
-    return status_.widest_mode == trace::ActivityMode::kFull;
-  }
-  [[nodiscard]] MemoryCheck& memory_check() { return memory_check_; }
-  [[nodiscard]] const MemoryCheck& memory_check() const { return memory_check_; }
 
   void apply(const trace::ActivityCall& record) { join_.apply(record); }
   void apply(const trace::ActivityCopy& record);
   void apply(const trace::ActivitySet& record);
   void apply(const trace::ActivityKernel& record);
-  void apply(const trace::ActivityMemory& record);
   void apply(const trace::ActivityManaged& record);
   void apply(const trace::ActivityPool& record);
   void apply(const trace::ActivityClock& record) { clocks_.add(record); }
@@ -122,7 +114,6 @@ class Activity {
   KernelOverlap overlap_;
   ActivityJoin join_;
   ManagedTraffic managed_;
-  MemoryCheck memory_check_;
   std::map<std::uint64_t, PoolActivity> pools_;  // by handle
   ActivityStatus status_;
   std::map<StreamKey, StreamCopies> streams_;

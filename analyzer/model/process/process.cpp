@@ -7,14 +7,6 @@
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
-namespace {
-
-bool hands_memory_out_or_moves_it(trace::RecordKind kind) {
-  return kind == trace::RecordKind::kAllocation || kind == trace::RecordKind::kFree ||
-         kind == trace::RecordKind::kCopy || kind == trace::RecordKind::kSet;
-}
-
-}  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
                          std::uint64_t effective) {
@@ -40,9 +32,6 @@ bool ProcessModel::begin_call(const trace::RecordHeader& record) {
     return false;
   }
   present_.stack = program_.stack_of_event(call.stack, false);
-  if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
-    activity_.memory_check().add_other_call(call);
-  }
   return true;
 }
 
@@ -328,20 +317,15 @@ void ProcessModel::expect_activity(const trace::Allocation& call, std::uint32_t 
   if (kind == Kind::kManaged) {
     activity_.managed().allocate(call.address, call.bytes, group, call.call.record.time);
   }
-  if (!activity_.checks_memory() || present_.in_checkpoint) return;
-  activity_.memory_check().add_call(call.call, call.address, call.bytes, kind, false);
 }
 
 void ProcessModel::expect_activity(const trace::Free& call) {
   if (ledger::meaning_of(call) != ledger::FreeMeaning::kTakesBack) return;
   const LiveAllocation* live =
       memory_.live.find(ProcessMemory::Live::space_of(call.memory), call.address);
-  std::optional<Kind> kind;
-  if (live != nullptr) kind = accounts_.group(live->group).key.kind;
-  if (kind == Kind::kManaged) activity_.managed().free(call.address);
-  if (!activity_.checks_memory() || present_.in_checkpoint) return;
-  activity_.memory_check().add_call(call.call, call.address, live == nullptr ? 0 : live->bytes,
-                                    kind, true);
+  if (live != nullptr && accounts_.group(live->group).key.kind == Kind::kManaged) {
+    activity_.managed().free(call.address);
+  }
 }
 
 void ProcessModel::expect_activity(const trace::CallHeader& call, CallWork work,

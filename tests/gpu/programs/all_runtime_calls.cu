@@ -424,10 +424,8 @@ void copies_and_sets(RuntimeLedger& ledger, Buffers& b) {
 
 }  // namespace
 
-// With --expect-joined, CUPTI records copies beside us: each must find its call. With
-// --expect-memory2 it records every allocation, too: the two must agree.
+// With --expect-joined, CUPTI records copies beside us: each must find its call.
 int main(int count, char** arguments) {
-  const bool expects_memory2 = count > 1 && std::strcmp(arguments[1], "--expect-memory2") == 0;
   const bool expects_joined = count > 1 && std::strcmp(arguments[1], "--expect-joined") == 0;
   RuntimeLedger ledger;
   if (!ledger.call("cudaSetDevice", cudaSetDevice(0))) return 1;
@@ -450,14 +448,7 @@ int main(int count, char** arguments) {
   ledger.state(truth);
   truth.check("the trace ends by exit", "traces", 1,
               R"(,"where":{"end":"exit"},"combine":"count")");
-  if (expects_memory2 || expects_joined) ledger.state_joined(truth);
-  if (expects_memory2) {
-    truth.check("disagreements with MEMORY2 that nothing explains",
-                "coverage.memory2_disagreements", 0,
-                R"(,"where":{"explained_by":null},"combine":"count")");
-    truth.check("allocations and frees that MEMORY2 agrees with", "coverage.memory2", 40,
-                R"(,"field":"agreed","relation":"at_least")");
-  }
+  if (expects_joined) ledger.state_joined(truth);
   truth.write();
   return 0;
 }

@@ -1045,8 +1045,6 @@ export interface Frame {
 export interface Coverage {
   wrapped: number | null;
   resolved_unwrapped: UnwrappedFunction[];
-  memory2_disagreements: Disagreement[];
-  memory2: MemoryAgreement[];
   pools: PoolActivity[];
   partial_rules: PartialRules[];
   unreadable_traces: UnreadableTrace[];
@@ -1056,27 +1054,6 @@ export interface UnwrappedFunction {
   process: string;
   name: string;
   count: number;
-}
-
-export interface Disagreement {
-  process: string;
-  what: string;
-  operation: string;
-  function: string | null;
-  during: string | null;
-  kind: Kind | null;
-  cupti_kind: string | null;
-  explained_by: string | null;
-  count: number;
-  bytes: Bytes | null;
-  cupti_bytes: Bytes | null;
-}
-
-export interface MemoryAgreement {
-  process: string;
-  records: number;
-  agreed: number;
-  not_judged: number;
 }
 
 export interface PoolActivity {
