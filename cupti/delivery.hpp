@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "cupti/client.hpp"
+#include "cupti/functions.hpp"
 #include "cupti/spin_lock.hpp"
-#include "cupti/walk.hpp"
 
 namespace gpumemtrace::cupti {
 

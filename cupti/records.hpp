@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "cupti/abi.hpp"
-#include "cupti/walk.hpp"
+#include "cupti/functions.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::cupti {

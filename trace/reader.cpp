@@ -15,11 +15,10 @@
 #include <tuple>
 
 #include "trace/checksum.hpp"
-#include "trace/live_ring.hpp"
 #include "trace/payload.hpp"
 #include "trace/ring_layout.hpp"
+#include "trace/source_files.hpp"
 #include "trace/unpack.hpp"
-#include "trace/unpacked_file.hpp"
 
 namespace gpumemtrace::trace {
 namespace {

@@ -21,7 +21,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
                                                     const Symbolizer& symbolizer, const Job& job);
 
-// report_stacks.cpp: of those that the other sections name
+// report_traces.cpp: of those that the other sections name
 [[nodiscard]] std::vector<rows::Stack> report_stacks(const ReportContext& context,
                                                      const rows::Report& sections);
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cupti/abi.hpp"
-#include "cupti/walk.hpp"
+#include "cupti/functions.hpp"
 
 namespace gpumemtrace::test_support {
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Traces that were packed as a whole read as those that were not.
-#include "trace/unpacked_file.hpp"
-
 #include <zlib.h>
 #include <zstd.h>
 
@@ -15,6 +13,7 @@
 #include "tests/support/raw_trace.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "trace/reader.hpp"
+#include "trace/source_files.hpp"
 
 namespace gpumemtrace::trace {
 namespace {

@@ -30,8 +30,8 @@
 #include "tools/report_view/printable_report.hpp"
 #include "tools/traces/ring_control.hpp"
 #include "tools/traces/trace_files.hpp"
-#include "trace/live_ring.hpp"
 #include "trace/reader.hpp"
+#include "trace/source_files.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include "trace/file_layout.hpp"
 #include "trace/reader.hpp"
 #include "trace/ring_layout.hpp"
-#include "trace/unpacked_file.hpp"
+#include "trace/source_files.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -24,7 +24,6 @@
 
 #include "cupti/abi.hpp"
 #include "cupti/functions.hpp"
-#include "cupti/walk.hpp"
 #include "tests/end_to_end/victims/driver_calls.hpp"
 
 #if defined(GPUMEMTRACE_LINKED)

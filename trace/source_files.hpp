@@ -31,4 +31,14 @@ struct UnpackedFile {
 // The possible paths of a trace's ring: as it was recorded, or packed.
 [[nodiscard]] std::vector<std::filesystem::path> ring_names(const std::filesystem::path& trace);
 
+// The ring of a process that is still running: a copy of one time, to read at leisure.
+//
+// True if the process that made the ring still records into it. Asks the kernel alone.
+[[nodiscard]] bool has_recorder(const OwnDescriptor& ring);
+
+// A copy in memory, laid out as the ring is, of the chunks that hold records; without chunks that
+// are reused meanwhile, because their records are in the packed file by then. So opening the packed
+// file after this misses nothing. Not open if there is no memory.
+OwnDescriptor copy_live_ring(const OwnDescriptor& ring);
+
 }  // namespace gpumemtrace::trace
