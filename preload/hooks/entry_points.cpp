@@ -14,7 +14,7 @@
 #include "preload/effects/graphs.hpp"
 #include "preload/effects/other_calls.hpp"
 #include "preload/effects/virtual_memory.hpp"
-#include "preload/python/python_collections.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/content_hash.hpp"
 #include "preload/session/context_records.hpp"

@@ -9,7 +9,7 @@
 #include "preload/base/thread_guards.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"
-#include "preload/session/attach.hpp"
+#include "preload/session/lifecycle.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

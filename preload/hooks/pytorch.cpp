@@ -25,7 +25,7 @@
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/function_behind.hpp"
 #include "preload/loader/torch_libraries.hpp"
-#include "preload/python/python_collections.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/ring/call_guard.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/session/attach.hpp"
-
 #include <sys/mman.h>
 
 #include <atomic>
@@ -11,9 +9,8 @@
 #include "preload/driver/tracking.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
-#include "preload/session/background.hpp"
+#include "preload/session/lifecycle.hpp"
 #include "preload/session/session.hpp"
-#include "preload/session/session_start.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

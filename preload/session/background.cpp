@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/session/background.hpp"
-
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -8,11 +6,12 @@
 
 #include "preload/base/wait.hpp"
 #include "preload/loader/own_thread.hpp"
-#include "preload/python/python_collections.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
 #include "preload/session/cupti_collection.hpp"
+#include "preload/session/lifecycle.hpp"
 #include "preload/session/observation.hpp"
 #include "preload/session/session.hpp"
 #include "preload/session/trace_packer.hpp"

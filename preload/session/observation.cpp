@@ -12,7 +12,6 @@
 #include "preload/driver/driver.hpp"
 #include "preload/loader/loader_list.hpp"
 #include "preload/loader/torch_libraries.hpp"
-#include "preload/python/python_collections.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"

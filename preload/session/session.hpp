@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One recording of one process, from its first use of CUDA memory to its end: its marks, its pauses
 // and its ends. There is at most one session in a process; a forked child starts its own
-// (preload/session/attach.hpp).
+// (preload/session/lifecycle.hpp).
 #pragma once
 
 #include <atomic>

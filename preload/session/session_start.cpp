@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/session/session_start.hpp"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,8 +21,8 @@
 #include "preload/python/python_interpreter.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/session/annotations.hpp"
-#include "preload/session/background.hpp"
 #include "preload/session/content_hash.hpp"
+#include "preload/session/lifecycle.hpp"
 #include "preload/session/sampler.hpp"
 #include "preload/session/session.hpp"
 #include "preload/stacks/module_list.hpp"

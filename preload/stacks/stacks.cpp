@@ -13,7 +13,6 @@
 #include "preload/loader/loaded_module.hpp"
 #include "preload/native/hook_search.hpp"
 #include "preload/native/unwind_cache.hpp"
-#include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/python/python_waiting.hpp"
