@@ -16,8 +16,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (statistics_.first_time == 0) statistics_.first_time = present_.time;
   statistics_.last_time = present_.time;
   if (!present_.in_checkpoint) accounts_.advance(present_.time);
-  memory_.devices.for_each(
-      [](DeviceState& device) { device.total().curves.touch(device.member); });
+  memory_.devices.for_each([](DeviceState& device) { device.total().curves.touch(device.member); });
   if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;  // it failed
   if (trace::is_call(record.kind) && !begin_call(record)) return;
   trace::dispatch(record, [this](const auto& typed) { apply(typed); });
