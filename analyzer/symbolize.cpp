@@ -63,7 +63,7 @@ SymbolizeResult symbolize(const std::vector<std::filesystem::path>& inputs,
     throw InputError(error.what());
   }
   const SideCar& answers = symbolizer.answers();
-  return {answers.to_json(), answers.offsets(), answers.named_offsets()};
+  return {answers.text(), answers.offsets(), answers.named_offsets()};
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/base/json.hpp"
 #include "analyzer/symbols/symbol_files.hpp"
 
 namespace gpumemtrace::analyzer {
 
 struct SymbolizeResult {
-  Json side_car;             // analyzer/symbols/symbolizer.hpp describes it
+  std::string side_car;      // analyzer/symbols/symbolizer.hpp describes it
   std::uint64_t places = 0;  // that stacks mention
   std::uint64_t named_places = 0;
 };

@@ -66,7 +66,7 @@ Row decode_row(const std::string& name, const SyntheticTrace& trace) {
 void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
                        std::vector<Row>& rows) {
   const Usage usage = measure_child([&] {
-    const analyzer::Json report = analyzer::to_json(analyzer::analyze({trace.path}, {}));
+    const std::string report = analyzer::to_text(analyzer::analyze({trace.path}, {}));
     if (report.empty()) throw std::runtime_error("the report is empty");
   });
   Row speed;

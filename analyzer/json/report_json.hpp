@@ -6,23 +6,17 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/base/json.hpp"
+#include "analyzer/base/json_parser.hpp"
 #include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::analyzer {
-
-[[nodiscard]] Json to_json(const rows::Report& report);
-[[nodiscard]] Json to_json(const rows::Finding& finding);
-[[nodiscard]] Json to_json(const std::vector<rows::WhatIf>& rows);
 
 // The report as a file: indented, with a line break at its end. Bytes in it that are no UTF-8 (a
 // command line or a file name may be anything) are replaced.
 [[nodiscard]] std::string to_text(const rows::Report& report);
 
-// Throws InputError if a key is missing or its value is none that a report of this version has.
-// Newer keys may be missing; unknown keys are left out.
-[[nodiscard]] rows::Report report_of_json(const Json& json);
-// The same for a row of stacks[].
-[[nodiscard]] rows::Stack stack_of_json(const Json& json);
+// Throws JsonError for text that is no JSON, and InputError if a key is missing or its value is
+// none that a report of this version has. Newer keys may be missing; unknown keys are left out.
+[[nodiscard]] rows::Report report_of_text(std::string_view text);
 
 }  // namespace gpumemtrace::analyzer

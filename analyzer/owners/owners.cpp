@@ -6,10 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <span>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/base/json.hpp"
+#include "analyzer/base/row_reader.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -154,6 +155,13 @@ std::string_view owner_by_table(std::string_view path) {
 bool is_installed_package(std::string_view path) {
   return has_part(path, "/site-packages/") || has_part(path, "/dist-packages/");
 }
+
+// The values of each rule by key.
+struct RulesFile {
+  std::vector<std::vector<std::pair<std::string, JsonScalar>>> rules;
+
+  static void fields(auto& self, auto& v) { v("rules", self.rules); }
+};
 
 }  // namespace
 
@@ -316,36 +324,43 @@ void CodeOwners::read(const std::filesystem::path& path) {
     throw InputError("The rules in " + path.string() + " cannot be used: " + what +
                      "; docs/concepts.md describes them.");
   };
+  const auto text_in = [&](const JsonScalar& value) {
+    if (!std::holds_alternative<std::string>(value)) refuse("a text is missing");
+    return std::get<std::string>(value);
+  };
+  RulesFile whole;
   try {
-    const Json json = Json::parse(file);
-    for (const Json& row : json.at("rules")) {
-      Rule rule;
-      int subjects = 0;
-      for (const auto& [key, value] : row.items()) {
-        if (key == "file" || key == "folder" || key == "function") {
-          rule.subject = key == "file"     ? Subject::kFile
-                         : key == "folder" ? Subject::kFolder
-                                           : Subject::kFunction;
-          rule.text = value.get<std::string>();
-          ++subjects;
-        } else if (key == "owner") {
-          rule.owner = value.get<std::string>();
-        } else if (key == "user") {
-          rule.is_users = value.get<bool>() ? IsUsers::kYes : IsUsers::kNo;
-        } else {
-          refuse("there is no key \"" + key + "\"");
-        }
-      }
-      if (subjects != 1 || rule.text.empty()) {
-        refuse("each rule needs one of \"file\", \"folder\" and \"function\"");
-      }
-      if (!rule.says_owner() && !rule.says_user()) {
-        refuse("each rule needs an \"owner\", or \"user\", or both");
-      }
-      rules_.push_back(std::move(rule));
-    }
-  } catch (const JsonError& error) {
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    whole = row_of_text<RulesFile>(text, "rules");
+  } catch (const InputError& error) {
     refuse(error.what());
+  }
+  for (const auto& row : whole.rules) {
+    Rule rule;
+    int subjects = 0;
+    for (const auto& [key, value] : row) {
+      if (key == "file" || key == "folder" || key == "function") {
+        rule.subject = key == "file"     ? Subject::kFile
+                       : key == "folder" ? Subject::kFolder
+                                         : Subject::kFunction;
+        rule.text = text_in(value);
+        ++subjects;
+      } else if (key == "owner") {
+        rule.owner = text_in(value);
+      } else if (key == "user") {
+        if (!std::holds_alternative<bool>(value)) refuse("true or false is missing");
+        rule.is_users = std::get<bool>(value) ? IsUsers::kYes : IsUsers::kNo;
+      } else {
+        refuse("there is no key \"" + key + "\"");
+      }
+    }
+    if (subjects != 1 || rule.text.empty()) {
+      refuse("each rule needs one of \"file\", \"folder\" and \"function\"");
+    }
+    if (!rule.says_owner() && !rule.says_user()) {
+      refuse("each rule needs an \"owner\", or \"user\", or both");
+    }
+    rules_.push_back(std::move(rule));
   }
 }
 

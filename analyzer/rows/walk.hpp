@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Visits all fields of a row and of the rows in it, in the order of the report.
+// Visits the fields of a row, alone or with those of the rows in it, in the order of the report.
 #pragma once
 
 #include <concepts>
@@ -51,6 +51,31 @@ class Walker {
  private:
   See& see_;
 };
+
+// Implements the verbs of a table of fields without a look at their content.
+template <class See>
+class SectionVisitor {
+ public:
+  explicit SectionVisitor(See& see) : see_(see) {}
+
+  void operator()(const char* key, auto& value) { see_(key, value); }
+  void added(const char* key, auto& value) { see_(key, value); }
+  void only_if_known(const char* key, auto& optional) {
+    if (optional) see_(key, *optional);
+  }
+  void exact(const bool&) {}
+
+ private:
+  See& see_;
+};
+
+// Calls see(key, value) for every section of the report, or every field of such a section. Sections
+// that were not asked for are left out.
+template <class Row, class See>
+void for_each_section(Row& row, See&& see) {
+  SectionVisitor<std::remove_reference_t<See>> visitor(see);
+  std::remove_const_t<Row>::fields(row, visitor);
+}
 
 template <class Row, class See>
 void walk(Row& row, See&& see) {

@@ -6,16 +6,18 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
-#include "analyzer/base/input_error.hpp"
+#include "analyzer/base/row_reader.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "analyzer/symbols/readable_name.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr const char* kFormat = "gpumemtrace-symbols";
-constexpr int kVersion = 1;
+constexpr std::uint64_t kVersion = 1;
 
 std::string key_of(const ModuleIdentity& module) {
   return module.build_id.empty() ? module.path : hexadecimal(module.build_id);
@@ -31,17 +33,51 @@ std::string bytes_of(const std::string& digits) {
   return bytes;
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+struct FrameRow {
+  std::optional<std::string> function;
+  std::optional<std::string> file;
+  std::optional<std::uint64_t> line;
 
-std::string text_of(const Json& object, const char* key) {
-  const Json& value = object.at(key);
-  return value.is_null() ? std::string() : value.get<std::string>();
+  static void fields(auto& self, auto& v) {
+    v("function", self.function);
+    v("file", self.file);
+    v("line", self.line);
+  }
+};
+
+struct ModuleRow {
+  std::string build_id;
+  std::string path;
+  // Innermost first, by the offset in decimal digits.
+  std::vector<std::pair<std::string, std::vector<FrameRow>>> offsets;
+
+  static void fields(auto& self, auto& v) {
+    v("build_id", self.build_id);
+    v("path", self.path);
+    v("offsets", self.offsets);
+  }
+};
+
+struct SymbolsFile : FileMark {
+  std::vector<ModuleRow> modules;
+
+  static void fields(auto& self, auto& v) {
+    FileMark::fields(self, v);
+    v("modules", self.modules);
+  }
+};
+
+FrameRow row_of(const SymbolFrame& frame) {
+  FrameRow row;
+  if (!frame.function.empty()) row.function = frame.function;
+  if (!frame.file.empty()) row.file = frame.file;
+  if (frame.line != 0) row.line = frame.line;
+  return row;
 }
 
-SymbolFrame frame_of(const Json& json) {
-  const Json& line = json.at("line");
-  return {text_of(json, "function"), text_of(json, "file"),
-          line.is_number_unsigned() ? line.get<std::uint32_t>() : 0};
+SymbolFrame frame_of(const FrameRow& row) {
+  return {row.function.value_or(""), row.file.value_or(""),
+          static_cast<std::uint32_t>(row.line.value_or(0))};
 }
 
 std::uint64_t offset_of(const std::string& text) {
@@ -55,47 +91,47 @@ std::uint64_t offset_of(const std::string& text) {
 void SideCar::read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError("Cannot open " + path.string() + ": " + std::strerror(errno) + ".");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  SymbolsFile whole;
+  FileMark mark;
   try {
-    const Json json = Json::parse(file);
-    if (json.at("format") != kFormat || json.at("version") != kVersion) {
-      throw InputError(path.string() +
-                       " is no file of symbols of this version; make it with `gpumemtrace "
-                       "symbolize`.");
+    mark = row_of_text<FileMark>(text, "symbols");
+    if (mark.format == kFormat && mark.version == kVersion) {
+      whole = row_of_text<SymbolsFile>(text, "symbols");
     }
-    for (const Json& module : json.at("modules")) {
-      const ModuleIdentity identity{text_of(module, "path"), bytes_of(text_of(module, "build_id"))};
-      if (identity.build_id.empty()) continue;
-      for (const auto& [offset, frames] : module.at("offsets").items()) {
-        std::vector<SymbolFrame> named;
-        for (const Json& frame : frames) named.push_back(frame_of(frame));
-        add(identity, offset_of(offset), std::move(named));
-      }
-    }
-  } catch (const JsonError& error) {
+  } catch (const InputError& error) {
     throw InputError(path.string() + " is no file of symbols (" + error.what() +
                      "); make it with `gpumemtrace symbolize`.");
   }
+  if (mark.format != kFormat || mark.version != kVersion) {
+    throw InputError(path.string() +
+                     " is no file of symbols of this version; make it with `gpumemtrace "
+                     "symbolize`.");
+  }
+  for (const ModuleRow& module : whole.modules) {
+    const ModuleIdentity identity{module.path, bytes_of(module.build_id)};
+    if (identity.build_id.empty()) continue;
+    for (const auto& [offset, frames] : module.offsets) {
+      std::vector<SymbolFrame> named;
+      for (const FrameRow& frame : frames) named.push_back(frame_of(frame));
+      add(identity, offset_of(offset), std::move(named));
+    }
+  }
 }
 
-Json SideCar::to_json() const {
-  Json modules = Json::array();
+std::string SideCar::text() const {
+  SymbolsFile whole{{kFormat, kVersion}, {}};
   for (const auto& [key, module] : modules_) {
-    Json offsets = Json::object();
+    ModuleRow row{hexadecimal(module.identity.build_id), module.identity.path, {}};
     for (const auto& [offset, frames] : module.offsets) {
-      Json rows = Json::array();
-      for (const SymbolFrame& frame : frames) {
-        rows.push_back({{"function", text_or_null(frame.function)},
-                        {"file", text_or_null(frame.file)},
-                        {"line", frame.line == 0 ? Json(nullptr) : Json(frame.line)}});
-      }
-      if (!rows.empty()) offsets[std::to_string(offset)] = std::move(rows);
+      std::vector<FrameRow> named;
+      for (const SymbolFrame& frame : frames) named.push_back(row_of(frame));
+      if (!named.empty()) row.offsets.emplace_back(std::to_string(offset), std::move(named));
     }
-    if (offsets.empty() || module.identity.build_id.empty()) continue;
-    modules.push_back({{"build_id", hexadecimal(module.identity.build_id)},
-                       {"path", module.identity.path},
-                       {"offsets", std::move(offsets)}});
+    const bool is_of_use = !row.offsets.empty() && !row.build_id.empty();
+    if (is_of_use) whole.modules.push_back(std::move(row));
   }
-  return {{"format", kFormat}, {"version", kVersion}, {"modules", std::move(modules)}};
+  return json_text(whole, JsonLayout::kNarrow) + "\n";
 }
 
 const std::vector<SymbolFrame>* SideCar::find(const ModuleIdentity& module,

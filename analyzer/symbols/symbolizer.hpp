@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/base/json.hpp"
 #include "analyzer/symbols/dwarf_lines.hpp"
 #include "analyzer/symbols/symbol_files.hpp"
 
@@ -28,7 +27,7 @@ class SideCar {
  public:
   // Adds what the file holds. Throws InputError if it is missing or no side-car.
   void read(const std::filesystem::path& path);
-  [[nodiscard]] Json to_json() const;
+  [[nodiscard]] std::string text() const;
 
   // nullptr if nothing is known about the address. Modules are compared by build-id, and by path if
   // they have none.

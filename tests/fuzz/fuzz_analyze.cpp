@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     // A report that the tools refuse is a finding: it is ours.
     (void)tools::summary_text(
-        analyzer::report_of_json(analyzer::to_json(analyzer::analyze({path}, options))));
+        analyzer::report_of_text(analyzer::to_text(analyzer::analyze({path}, options))));
   } catch (const trace::TraceError&) {
   } catch (const analyzer::InputError&) {
   }

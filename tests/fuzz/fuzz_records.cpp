@@ -116,8 +116,8 @@ void judge(const Report& report) {
   require_printable(tools::verdict_text(verdict, {"trace.gmt"}), "verdict");
   require_printable(tools::verdict_junit(verdict), "JUnit");
   require_printable(tools::verdict_markdown(verdict), "Markdown");
-  require_printable(tools::verdict_json(verdict).dump(2), "JSON");
-  require_printable(tools::verdict_sarif(verdict, "/src").dump(2), "SARIF");
+  require_printable(tools::verdict_json(verdict), "JSON");
+  require_printable(tools::verdict_sarif(verdict, "/src"), "SARIF");
   (void)tools::verdict_github(verdict, "/src");
 }
 
@@ -146,10 +146,10 @@ void export_all(const Report& report) {
 void read_everything(const std::filesystem::path& trace, std::uint64_t seed) {
   try {
     // A report that the tools refuse is a finding: it is ours.
-    const auto json = analyzer::to_json(analyzer::analyze({trace}, analyze_options(seed)));
-    require_printable(json.dump(2), "report");
-    (void)tools::report_page(json);
-    const Report report = tools::printable(analyzer::report_of_json(json));
+    const Report raw = analyzer::analyze({trace}, analyze_options(seed));
+    require_printable(analyzer::to_text(raw), "report");
+    (void)tools::report_page(raw);
+    const Report report = tools::printable(analyzer::report_of_text(analyzer::to_text(raw)));
     require_printable(tools::summary_text(report), "summary");
     require_printable(tools::what_if_text(report), "whatif");
     try_reader([&] { judge(report); });  // it refuses a suppression of the program's that is none

@@ -6,8 +6,6 @@
 #include <span>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/base/json.hpp"
-#include "analyzer/json/report_json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/check/verdict.hpp"
@@ -21,7 +19,6 @@
 namespace {
 
 using namespace gpumemtrace;
-using tools::Json;
 
 // Runs one reader of the report. It may refuse the report in the ways that commands turn into a
 // sentence; anything else is a finding.
@@ -29,7 +26,6 @@ template <class Reader>
 void try_reader(Reader&& reader) {
   try {
     reader();
-  } catch (const analyzer::JsonError&) {
   } catch (const analyzer::InputError&) {
   } catch (const tools::Failure&) {
   }
@@ -85,16 +81,16 @@ void export_report(const analyzer::rows::Report& report) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const tests::TemporaryFolder folder(tests::place_in_memory());
   const auto path = folder.write("report.json", std::as_bytes(std::span(data, size)));
-  Json report;
+  analyzer::rows::Report report;
   try {
     report = tools::load_report({path}, {});
   } catch (const tools::Failure&) {
     return 0;
   }
   try_reader([&] { (void)tools::is_complete(report); });
-  try_reader([&] { (void)tools::summary_text(analyzer::report_of_json(report)); });
+  try_reader([&] { (void)tools::summary_text(report); });
   try_reader([&] { (void)tools::report_page(report); });
-  try_reader([&] { export_report(analyzer::report_of_json(report)); });
-  try_reader([&] { judge_and_compare(analyzer::report_of_json(report)); });
+  try_reader([&] { export_report(report); });
+  try_reader([&] { judge_and_compare(report); });
   return 0;
 }

@@ -11,13 +11,10 @@
 #include <vector>
 
 #include "analyzer/analyze.hpp"
-#include "analyzer/base/json.hpp"
-#include "analyzer/json/report_json.hpp"
+#include "tests/support/report_json.hpp"
 #include "tests/support/trace_builder.hpp"
 
 namespace gpumemtrace::tests {
-
-using gpumemtrace::analyzer::Json;
 
 // GPUMEMTRACE_KEEP_REPORTS=FOLDER keeps every report, to look at or to hold against the schema.
 inline void keep_report(const Json& report) {
@@ -28,10 +25,9 @@ inline void keep_report(const Json& report) {
   std::ofstream(std::filesystem::path(folder) / name) << report.dump(2) << '\n';
 }
 
-// The report as users get it.
 inline Json analyze_json(const std::vector<std::filesystem::path>& inputs,
                          const analyzer::Options& options = {}) {
-  return analyzer::to_json(analyzer::analyze(inputs, options));
+  return to_json(analyzer::analyze(inputs, options));
 }
 
 inline Json report_of(TraceBuilder& trace, Ending ending = Ending::kExit) {

@@ -2,9 +2,9 @@
 // The parts of `check`: patterns, policies, baselines and the verdict.
 #include <fstream>
 
-#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
+#include "tests/support/report_json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/check/verdict_output.hpp"
 
@@ -16,7 +16,7 @@ namespace rows = analyzer::rows;
 // The published example without its findings.
 rows::Report example_report() {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  rows::Report report = analyzer::report_of_json(Json::parse(file));
+  rows::Report report = tests::report_of_json(Json::parse(file));
   report.findings.clear();
   return report;
 }
@@ -160,7 +160,7 @@ TEST_CASE("a peak that fails names who held most of it", "[unit]") {
   CHECK(tests::contains(verdict_junit(verdict), "pytorch at project/model.py:41"));
   CHECK(tests::contains(verdict_github(verdict, "/home/me"),
                         "::error file=project/model.py,line=41,title=gpumemtrace max-peak"));
-  const Json json = verdict_json(verdict);
+  const Json json = Json::parse(verdict_json(verdict));
   const Json& first = json.at("checks").at(0);
   CHECK(first.at("holders").size() == 5);
   CHECK(first.at("low_bytes") == 73641492480);
@@ -417,7 +417,7 @@ TEST_CASE("a leak and its growth are judged apart and told once", "[unit]") {
     CHECK(count(text, "Suppress: growth:^step$") == 1);
     CHECK(count(verdict_github(verdict, "/"), "title=it grew::") == (rule == "growth" ? 1 : 0));
     CHECK(count(verdict_markdown(verdict), "| it grew |") == (rule == "growth" ? 1 : 0));
-    CHECK(verdict_json(verdict).at("findings").size() == 2);
+    CHECK(Json::parse(verdict_json(verdict)).at("findings").size() == 2);
   };
   check_told("", "leak");
   check_told("max-leak = 0", "leak");
@@ -540,7 +540,7 @@ TEST_CASE("JUnit has a case a check and escapes what XML does not allow", "[unit
 
 TEST_CASE("SARIF names rule, fingerprint and line relative to the root", "[unit]") {
   const rows::Report report = leaking_report();
-  const Json sarif = verdict_sarif(judge(report, ""), "/home/me");
+  const Json sarif = Json::parse(verdict_sarif(judge(report, ""), "/home/me"));
   const Json& run = sarif.at("runs").at(0);
   const Json& result = run.at("results").at(0);
   CHECK(sarif.at("version") == "2.1.0");

@@ -2,9 +2,9 @@
 // The changes between two jobs or two steps.
 #include <fstream>
 
-#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
+#include "tests/support/report_json.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/diff/difference.hpp"
 
@@ -15,7 +15,7 @@ namespace rows = analyzer::rows;
 
 rows::Report example_report() {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  return analyzer::report_of_json(Json::parse(file));
+  return tests::report_of_json(Json::parse(file));
 }
 
 const DifferenceSection& section_of(const std::vector<DifferenceSection>& sections,
@@ -163,7 +163,8 @@ TEST_CASE("new findings and those that are gone are named once", "[unit]") {
   const std::string text = difference_text(difference);
   CHECK(tests::contains(text, "New findings\n  " + rule + ": It grew\n"));
   CHECK(tests::contains(text, "Findings that are gone\n  " + rule + ": "));
-  CHECK(difference_json(difference).at("new_findings").at(0).at("fingerprint") == "new");
+  CHECK(Json::parse(difference_json(difference)).at("new_findings").at(0).at("fingerprint") ==
+        "new");
 }
 
 TEST_CASE("what is lost may not become more, whatever else may", "[unit]") {

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/report_json.hpp"
 #include "tools/export/exports.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -169,7 +169,7 @@ TEST_CASE("a short stack has the innermost native function and the user's frames
 
 TEST_CASE("the example report can be exported by every cost", "[unit]") {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  const rows::Report report = analyzer::report_of_json(Json::parse(file));
+  const rows::Report report = tests::report_of_json(Json::parse(file));
   for (const CostMeasure& measure : kCostMeasures) {
     INFO(measure.name);
     CHECK_FALSE(collapsed_stacks(report, {measure, ""}).empty());

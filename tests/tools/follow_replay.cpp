@@ -33,7 +33,7 @@ std::pair<std::int64_t, std::int64_t> times_of(const std::filesystem::path& fold
 }
 
 std::string text_of(const analyzer::JobNow& now) {
-  std::string text = analyzer::to_json(now.report).dump(1) + '\n';
+  std::string text = analyzer::to_text(now.report);
   for (const auto& [process, losses] : now.losses) {
     for (const auto& loss : losses) {
       text += process + " " + loss.name + " " + std::to_string(loss.count) + '\n';

@@ -86,14 +86,14 @@ void check_text(const std::string& text, const char* what) {
 TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
   const tests::TemporaryFolder folder;
   const std::filesystem::path trace = write_trace(folder);
-  const std::string json = analyzer::to_json(analyzer::analyze({trace}, {})).dump(2);
+  const std::string json = analyzer::to_text(analyzer::analyze({trace}, {}));
   check_text(json, "report");
   CHECK(json.find("function\\n::error") != std::string::npos);  // it has the name itself
   const std::filesystem::path saved = folder.write("report.json", json);
   for (const std::filesystem::path& input : {trace, saved}) {
     LoadOptions options;
     if (input == trace) options.what_if.emplace();
-    const analyzer::rows::Report report = load_rows({input}, options);
+    const analyzer::rows::Report report = load_printable_report({input}, options);
     check_text(summary_text(report), "summary");
     if (report.what_if) check_text(what_if_text(report), "whatif");
     Policy policy;
@@ -104,8 +104,8 @@ TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
     check_text(verdict_text(verdict, {trace}), "verdict");
     check_text(verdict_junit(verdict), "JUnit");
     check_text(verdict_markdown(verdict), "Markdown");
-    check_text(verdict_json(verdict).dump(2), "verdict as JSON");
-    check_text(verdict_sarif(verdict, "/src").dump(2), "SARIF");
+    check_text(verdict_json(verdict), "verdict as JSON");
+    check_text(verdict_sarif(verdict, "/src"), "SARIF");
     CHECK(verdict_text(verdict, {trace}).letters().find("\\x1b[2J") !=
           std::string::npos);  // as an escape
     // Its own commands are those alone that have a title.

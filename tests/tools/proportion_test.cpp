@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "analyzer/analyze.hpp"
-#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/stack_records.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -107,13 +106,13 @@ void read_traces(const fs::path& input) {
   options.what_if.emplace();
   options.logged_allocations = 1000;
   const analyzer::rows::Report report = analyzer::analyze({input}, options);
-  (void)report_page(analyzer::to_json(report));
+  (void)report_page(report);
   (void)summary_text(report);
   Policy policy;
   apply_policy_text("max-leak = 0\nfail-on = any\n", "test", policy);
   const Verdict verdict = judge(report, policy, {}, nullptr);
   (void)verdict_text(verdict, {input});
-  (void)verdict_sarif(verdict, "/src").dump(2);
+  (void)verdict_sarif(verdict, "/src");
   (void)compare_jobs(report, report);
   (void)sqlite_database(report, "");
   (void)memory_viz_snapshot(report, report.processes.front().id, analyzer::Level::kDriver, 0);
@@ -149,9 +148,9 @@ TEST_CASE("what a report takes is proportional to its keys", "[unit]") {
       },
       [](const fs::path& report) {
         try {
-          (void)load_rows({report}, {});
-        } catch (const Failure&) {
           (void)load_report({report}, {});
+        } catch (const Failure&) {
+          return;  // it has no section
         }
       });
 }
@@ -229,7 +228,7 @@ TEST_CASE("what one card takes is proportional to the processes on it", "[unit]"
         }
         return place;
       },
-      [](const fs::path& input) { (void)summary_text(load_rows({input}, {})); });
+      [](const fs::path& input) { (void)summary_text(load_printable_report({input}, {})); });
 }
 
 }  // namespace gpumemtrace::tools

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
+#include "tests/support/report_json.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/report_view/report_scope.hpp"
 #include "tools/summary/summary_sections.hpp"
@@ -24,14 +24,12 @@ std::string read_file(const std::string& name) {
   return content.str();
 }
 
-using analyzer::Json;
-
 std::string summary_text(const Json& report, std::size_t width = kDefaultWidth) {
-  return tools::summary_text(analyzer::report_of_json(report), {.width = width});
+  return tools::summary_text(tests::report_of_json(report), {.width = width});
 }
 
 std::string full_summary(const Json& report) {
-  return tools::summary_text(analyzer::report_of_json(report), {.is_full = true});
+  return tools::summary_text(tests::report_of_json(report), {.is_full = true});
 }
 
 Json example_report() { return Json::parse(read_file("docs/report.example.json")); }
@@ -74,7 +72,7 @@ TEST_CASE("no line of a name that is cut begins as a command of a build server",
 
 // After a wanted change: gpumemtrace summary docs/report.example.json > the golden file.
 TEST_CASE("the example report is drawn as its golden text", "[unit]") {
-  CHECK(tools::summary_text(analyzer::report_of_json(example_report()),
+  CHECK(tools::summary_text(tests::report_of_json(example_report()),
                             {.inputs = "docs/report.example.json"})
             .letters() == read_file("tests/tools/golden/summary_of_example.txt"));
 }
@@ -475,7 +473,7 @@ TEST_CASE("a note of several processes is told once", "[unit]") {
 TEST_CASE("a summary of one rank leaves the others out", "[unit]") {
   Json json = example_report();
   json["processes"][0]["rank"] = 3;
-  analyzer::rows::Report report = analyzer::report_of_json(json);
+  analyzer::rows::Report report = tests::report_of_json(json);
   narrow(report, {3, ""});
   CHECK(tools::summary_text(report).letters() == summary_text(json));
   CHECK_THROWS_AS(narrow(report, {4, ""}), Failure);

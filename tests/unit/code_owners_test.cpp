@@ -93,7 +93,8 @@ TEST_CASE("rules that say nothing, or more than is known, are refused", "[unit]"
   const std::string one_of = R"(each rule needs one of "file", "folder" and "function")";
   const std::pair<const char*, std::string> cases[] = {
       {"", "parse error"},
-      {"[]", R"("rules" is missing)"},
+      {"[]", "'rules' is no object"},
+      {"{}", "'rules' is missing"},
       {R"({"rules": [{"file": "x"}]})", R"(each rule needs an "owner", or "user", or both)"},
       {R"({"rules": [{"owner": "x"}]})", one_of},
       {R"({"rules": [{"file": "x", "folder": "y", "owner": "z"}]})", one_of},

@@ -4,10 +4,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "analyzer/base/json.hpp"
-#include "analyzer/json/report_json.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/report_json.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -15,10 +14,10 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
   std::ifstream file(path);
   Json example = Json::parse(file);
-  rows::Report report = report_of_json(example);
+  rows::Report report = tests::report_of_json(example);
   const rows::Observations nothing;  // what rules observe beside the report is not in it
   report.findings = find_all({report, nothing, Thresholds()});
-  const Json findings = to_json(report).at("findings");
+  const Json findings = tests::to_json(report).at("findings");
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {
     example["findings"] = findings;
     std::ofstream(path) << example.dump(2) << '\n';

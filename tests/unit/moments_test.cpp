@@ -46,7 +46,7 @@ Sums bytes_by_category(const Json& blocks) {
   for (const Json& row : blocks) {
     if (row.at("level") != "framework") continue;
     const Json& category = row.at("category");
-    sums[category.is_null() ? "unknown" : category.text()] += number(row, "bytes");
+    sums[category.is_null() ? "unknown" : category.get<std::string>()] += number(row, "bytes");
   }
   return sums;
 }

@@ -204,7 +204,7 @@ TEST_CASE("a side-car says elsewhere what was known here", "[unit]") {
       as_addr2line(here.frames_at(library.identity(), library.begin_of(kAdd) + 2));
   (void)here.frames_at(library.identity(), 8);  // names nothing, so it is not written
   const fs::path file = library.folder.path() / "symbols.json";
-  std::ofstream(file) << here.answers().to_json().dump();
+  std::ofstream(file) << here.answers().text();
   CHECK(here.answers().named_offsets() == 1);
   fs::remove(library.path);
   SymbolOptions options;

@@ -5,7 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
+#include "analyzer/base/row_reader.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "analyzer/rows/evidence.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
@@ -16,7 +19,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr const char* kFormat = "gpumemtrace-baseline";
-constexpr int kVersion = 1;
+constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kMaxHoldersKept = 10;  // of a peak, and of copies
 
 namespace rows = analyzer::rows;
@@ -37,86 +40,35 @@ Environment environment_of(const rows::Report& report) {
   return environment;
 }
 
-Json environment_json(const Environment& environment) {
-  return {{"devices", std::vector<Json>(environment.devices.begin(), environment.devices.end())},
-          {"driver_version", json_or_null(environment.driver_version)},
-          {"framework", json_or_null(environment.framework)},
-          {"world_size", json_or_null(environment.world_size)}};
-}
+struct BaselineFinding : KnownFinding {
+  std::string fingerprint;
 
-Environment environment_of_json(const Json& json) {
-  Environment environment;
-  for (const Json& device : json.at("devices")) environment.devices.push_back(device.text());
-  environment.driver_version = number_in(json, "driver_version");
-  environment.framework = text_in(json, "framework");
-  environment.world_size = number_in(json, "world_size");
-  return environment;
-}
+  static void fields(auto& self, auto& v) {
+    v("fingerprint", self.fingerprint);
+    KnownFinding::fields(self, v);
+  }
+};
 
-Json holders_json(const BaselineEntry& entry) {
-  Json levels = Json::object();
-  for (const auto& [level, holders] : entry.holders) {
-    Json rows = Json::array();
-    for (const HeldBytes& holder : holders) {
-      rows.push_back(
-          {{"call_site", holder.call_site}, {"name", holder.name}, {"bytes", holder.bytes}});
-    }
-    levels[level] = std::move(rows);
-  }
-  return levels;
-}
+// An entry as the file has it.
+struct EntryOfFile : BaselineEntry {
+  std::vector<BaselineFinding> finding_rows;
 
-Json entry_json(const BaselineEntry& entry) {
-  Json findings = Json::array();
-  for (const auto& [fingerprint, known] : entry.findings) {
-    Json row = {{"fingerprint", fingerprint},
-                {"rule", known.rule},
-                {"where", known.where},
-                {"bytes", known.bytes}};
-    if (known.count) row["count"] = *known.count;
-    findings.push_back(std::move(row));
+  static void fields(auto& self, auto& v) {
+    v("environment", self.environment);
+    v("findings", self.finding_rows);
+    v("peak_bytes", self.peak_bytes);
+    v.added("holders", self.holders);
+    v("transfer_bytes", self.transfer_bytes);
   }
-  Json peaks = Json::object();
-  for (const auto& [level, bytes] : entry.peak_bytes) peaks[level] = bytes;
-  return {{"environment", environment_json(entry.environment)},
-          {"findings", std::move(findings)},
-          {"peak_bytes", std::move(peaks)},
-          {"holders", holders_json(entry)},
-          {"transfer_bytes", entry.transfer_bytes}};
-}
+};
 
-// Throws Failure, with `where` as the name of the file, if a field is no number of bytes.
-BaselineEntry entry_of(const Json& json, const std::string& where) {
-  const auto bytes_in = [&where](const Json& row, const std::string& key) {
-    const auto bytes = number_in(row, key.c_str());
-    if (!bytes) {
-      throw Failure(
-          format_text("{} is no baseline ('{}' is no number of bytes); make it again with "
-                      "--write-baseline",
-                      where, key));
-    }
-    return *bytes;
-  };
-  BaselineEntry entry;
-  entry.environment = environment_of_json(json.at("environment"));
-  entry.transfer_bytes = bytes_in(json, "transfer_bytes");
-  for (const auto& [level, bytes] : json.at("peak_bytes").items()) {
-    entry.peak_bytes[level] = bytes_in(json.at("peak_bytes"), level);
-  }
-  if (json.contains("holders")) {  // older versions wrote none
-    for (const auto& [level, rows] : json.at("holders").items()) {
-      for (const Json& row : rows) {
-        entry.holders[level].push_back(
-            {row.at("call_site"), row.at("name"), bytes_in(row, "bytes"), {}, {}});
-      }
-    }
-  }
-  for (const Json& row : json.at("findings")) {
-    entry.findings[row.at("fingerprint")] = {row.at("rule"), row.at("where"),
-                                             bytes_in(row, "bytes"), number_in(row, "count")};
-  }
-  return entry;
-}
+struct BaselineFile {
+  std::string format = kFormat;
+  std::uint64_t version = kVersion;
+  std::vector<EntryOfFile> entries;
+
+  GPUMEMTRACE_FIELDS(format, version, entries)
+};
 
 }  // namespace
 
@@ -182,23 +134,24 @@ Baseline Baseline::read(const std::filesystem::path& path) {
     throw Failure(format_text("cannot open the baseline {}: {}; make it with --write-baseline",
                               path.string(), std::strerror(errno)));
   }
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  Baseline baseline;
   try {
-    const Json json = Json::parse(file);
-    if (json.at("format") != kFormat || json.at("version") != kVersion) {
+    const auto mark = analyzer::row_of_text<analyzer::FileMark>(text, "baseline");
+    if (mark.format != kFormat || mark.version != kVersion) {
       throw Failure(
-          format_text("{} is no baseline of version {}; make it again with "
-                      "--write-baseline",
+          format_text("{} is no baseline of version {}; make it again with --write-baseline",
                       path.string(), kVersion));
     }
-    Baseline baseline;
-    for (const Json& entry : json.at("entries")) {
-      baseline.entries_.push_back(entry_of(entry, path.string()));
+    for (EntryOfFile& row : analyzer::row_of_text<BaselineFile>(text, "baseline").entries) {
+      for (const BaselineFinding& known : row.finding_rows) row.findings[known.fingerprint] = known;
+      baseline.entries_.push_back(std::move(row));
     }
-    return baseline;
-  } catch (const analyzer::JsonError& error) {
+  } catch (const analyzer::InputError& error) {
     throw Failure(format_text("{} is no baseline ({}); make it again with --write-baseline",
                               path.string(), error.what()));
   }
+  return baseline;
 }
 
 const BaselineEntry* Baseline::find(const rows::Report& report) const {
@@ -226,16 +179,16 @@ void Baseline::put(BaselineEntry entry) {
 }
 
 std::string Baseline::text() const {
-  std::vector<std::pair<std::string, Json>> sorted;
+  std::map<std::string, EntryOfFile> sorted;
   for (const BaselineEntry& entry : entries_) {
-    sorted.emplace_back(environment_json(entry.environment).dump(), entry_json(entry));
+    EntryOfFile& row = sorted[analyzer::json_text(entry.environment)] = {entry, {}};
+    for (const auto& [fingerprint, known] : entry.findings) {
+      row.finding_rows.push_back({known, fingerprint});
+    }
   }
-  std::sort(sorted.begin(), sorted.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  Json entries = Json::array();
-  for (auto& [key, json] : sorted) entries.push_back(std::move(json));
-  const Json whole = {{"format", kFormat}, {"version", kVersion}, {"entries", std::move(entries)}};
-  return whole.dump(2) + "\n";
+  BaselineFile whole;
+  for (auto& [key, row] : sorted) whole.entries.push_back(std::move(row));
+  return analyzer::json_text(whole, analyzer::JsonLayout::kIndented) + "\n";
 }
 
 }  // namespace gpumemtrace::tools

@@ -24,6 +24,11 @@ struct KnownFinding {
   std::string where;  // for people
   std::uint64_t bytes = 0;
   std::optional<std::uint64_t> count;  // of allocations or handles; empty if they were not counted
+
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, rule, where, bytes);
+    v.only_if_known("count", self.count);
+  }
 };
 
 // Facts that decide how much memory the same program takes. The driver decides only what it takes
@@ -35,6 +40,11 @@ struct Environment {
   std::optional<std::uint64_t> world_size;
 
   friend auto operator<=>(const Environment&, const Environment&) = default;
+
+  static void fields(auto& self, auto& v) {
+    v("devices", self.devices);
+    GPUMEMTRACE_KEYS(v.added, driver_version, framework, world_size);
+  }
 };
 
 // The numbers of one environment. Under another driver only those that the program and PyTorch

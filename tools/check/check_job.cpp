@@ -18,11 +18,6 @@
 namespace gpumemtrace::tools {
 namespace {
 
-std::string dump(const Json& json) {
-  // A name in the traced program need not be valid UTF-8.
-  return json.dump(2) + "\n";
-}
-
 void add_step_summary(const Verdict& verdict) {
   const char* const path = std::getenv("GITHUB_STEP_SUMMARY");
   if (path == nullptr || *path == '\0') return;
@@ -35,15 +30,15 @@ void add_step_summary(const Verdict& verdict) {
 void publish(const Verdict& verdict, const CheckRequest& request) {
   const std::filesystem::path root = std::filesystem::current_path();
   const VerdictFiles& files = request.files;
-  if (!files.json.empty()) write_output(files.json, dump(verdict_json(verdict)));
+  if (!files.json.empty()) write_output(files.json, verdict_json(verdict));
   if (!files.junit.empty()) write_output(files.junit, verdict_junit(verdict));
-  if (!files.sarif.empty()) write_output(files.sarif, dump(verdict_sarif(verdict, root)));
+  if (!files.sarif.empty()) write_output(files.sarif, verdict_sarif(verdict, root));
   if (files.github) {
     write_text(stdout, verdict_github(verdict, root));
     add_step_summary(verdict);
   }
   if (request.print == VerdictPrint::kJson) {
-    write_text(stdout, dump(verdict_json(verdict)));
+    write_text(stdout, verdict_json(verdict));
   } else {
     std::FILE* const stream = request.print == VerdictPrint::kText ? stdout : stderr;
     write_text(stream,
@@ -58,7 +53,7 @@ analyzer::rows::Report load_judged(const CheckRequest& request, std::vector<std:
   if (request.policy.max_what_if_bytes) {
     load.what_if = {{}, {*request.policy.max_what_if_bytes}, true};
   }
-  analyzer::rows::Report report = load_rows(request.inputs, load);
+  analyzer::rows::Report report = load_printable_report(request.inputs, load);
   if (const std::string traces = left_out_traces(report); !traces.empty()) {
     notes.push_back("left out " + traces);
   }

@@ -20,6 +20,9 @@ struct HeldBytes {
   std::uint64_t bytes = 0;
   std::optional<analyzer::rows::Site> site;
   std::optional<std::uint64_t> base_bytes;  // the bytes that a baseline has for it
+
+  // The part that a baseline keeps.
+  GPUMEMTRACE_FIELDS(call_site, name, bytes)
 };
 
 // The choice of a peak in the report.

@@ -5,7 +5,7 @@
 
 #include "analyzer/base/printable.hpp"
 #include "analyzer/findings/rule_table.hpp"
-#include "analyzer/json/report_json.hpp"
+#include "analyzer/json/row_values.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/verdict.hpp"
@@ -15,55 +15,102 @@
 
 namespace gpumemtrace::tools {
 
-Json verdict_json(const Verdict& verdict) {
-  Json checks = Json::array();
-  for (const PolicyCheck& check : verdict.checks) {
-    Json holders = Json::array();
-    for (const HeldBytes& holder : check.holders) {
-      holders.push_back({{"name", holder.name},
-                         {"bytes", holder.bytes},
-                         {"base_bytes", json_or_null(holder.base_bytes)}});
-    }
-    const auto bytes = [&](std::uint64_t LimitedBytes::*number) {
-      return check.limited ? Json((*check.limited).*number) : Json(nullptr);
-    };
-    checks.push_back({{"name", check.name},
-                      {"subject", check.subject},
-                      {"holds", check.holds},
-                      {"message", check.message},
-                      {"low_bytes", bytes(&LimitedBytes::low_bytes)},
-                      {"high_bytes", bytes(&LimitedBytes::high_bytes)},
-                      {"allowed_bytes", bytes(&LimitedBytes::allowed_bytes)},
-                      {"holders", std::move(holders)}});
+namespace {
+
+namespace rows = analyzer::rows;
+
+struct VerdictHolder {
+  std::string name;
+  std::uint64_t bytes = 0;
+  rows::OptionalNumber base_bytes;
+
+  GPUMEMTRACE_FIELDS(name, bytes, base_bytes)
+};
+
+struct VerdictCheck {
+  std::string name;
+  std::string subject;
+  bool holds = false;
+  std::string message;
+  rows::OptionalNumber low_bytes;
+  rows::OptionalNumber high_bytes;
+  rows::OptionalNumber allowed_bytes;
+  std::vector<VerdictHolder> holders;
+
+  GPUMEMTRACE_FIELDS(name, subject, holds, message, low_bytes, high_bytes, allowed_bytes, holders)
+};
+
+struct VerdictFinding : rows::Finding {
+  std::string status;
+  rows::OptionalText reason;
+  rows::OptionalText calls;
+  std::vector<std::string> frames;
+
+  static void fields(auto& self, auto& v) {
+    Finding::fields(self, v);
+    GPUMEMTRACE_KEYS(v, status, reason, calls, frames);
   }
-  Json findings = Json::array();
+};
+
+struct VerdictSuppression {
+  std::string pattern;
+  std::string origin;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+
+  GPUMEMTRACE_FIELDS(pattern, origin, count, bytes)
+};
+
+struct VerdictFile {
+  std::string format = "gpumemtrace-verdict";
+  std::uint64_t version = 1;
+  std::string outcome;
+  std::int64_t exit_code = 0;
+  std::vector<VerdictCheck> checks;
+  std::vector<VerdictFinding> findings;
+  std::vector<VerdictSuppression> suppressions;
+  std::vector<std::string> notes;
+
+  GPUMEMTRACE_FIELDS(format, version, outcome, exit_code, checks, findings, suppressions, notes)
+};
+
+VerdictCheck row_of(const PolicyCheck& check) {
+  VerdictCheck row{check.name, check.subject, check.holds, check.message, {}, {}, {}, {}};
+  if (check.limited) {
+    row.low_bytes = check.limited->low_bytes;
+    row.high_bytes = check.limited->high_bytes;
+    row.allowed_bytes = check.limited->allowed_bytes;
+  }
+  for (const HeldBytes& holder : check.holders) {
+    row.holders.push_back({holder.name, holder.bytes, holder.base_bytes});
+  }
+  return row;
+}
+
+VerdictFinding row_of(const Verdict& verdict, const JudgedFinding& finding) {
+  const rows::OptionalText& stack = finding.row->origin.stack;
+  return {*finding.row, std::string(name_of(finding.status)), rows::text_or_none(finding.reason),
+          rows::text_or_none(short_stack(*verdict.report, stack, kMaxFramesOfFinding)),
+          stack_lines(*verdict.report, stack)};
+}
+
+}  // namespace
+
+std::string verdict_json(const Verdict& verdict) {
+  VerdictFile row;
+  row.outcome = describe(verdict.outcome).name;
+  row.exit_code = to_int(describe(verdict.outcome).exit_code);
+  for (const PolicyCheck& check : verdict.checks) row.checks.push_back(row_of(check));
   for (const JudgedFinding& finding : verdict.findings) {
-    Json row = analyzer::to_json(*finding.row);
-    row["status"] = name_of(finding.status);
-    row["reason"] = finding.reason.empty() ? Json(nullptr) : Json(finding.reason);
-    const std::string calls =
-        short_stack(*verdict.report, finding.row->origin.stack, kMaxFramesOfFinding);
-    row["calls"] = calls.empty() ? Json(nullptr) : Json(calls);
-    const std::vector<std::string> frames = stack_lines(*verdict.report, finding.row->origin.stack);
-    row["frames"] = std::vector<Json>(frames.begin(), frames.end());
-    findings.push_back(std::move(row));
+    row.findings.push_back(row_of(verdict, finding));
   }
-  Json suppressions = Json::array();
-  for (const Suppression& row : verdict.suppressions) {
-    if (row.count == 0 && row.is_built_in()) continue;
-    suppressions.push_back({{"pattern", row.type + ":" + row.pattern},
-                            {"origin", row.origin},
-                            {"count", row.count},
-                            {"bytes", row.bytes}});
+  for (const Suppression& known : verdict.suppressions) {
+    if (known.count == 0 && known.is_built_in()) continue;
+    row.suppressions.push_back(
+        {known.type + ":" + known.pattern, known.origin, known.count, known.bytes});
   }
-  return {{"format", "gpumemtrace-verdict"},
-          {"version", 1},
-          {"outcome", describe(verdict.outcome).name},
-          {"exit_code", to_int(describe(verdict.outcome).exit_code)},
-          {"checks", std::move(checks)},
-          {"findings", std::move(findings)},
-          {"suppressions", std::move(suppressions)},
-          {"notes", std::vector<Json>(verdict.notes.begin(), verdict.notes.end())}};
+  row.notes = verdict.notes;
+  return analyzer::json_text(row, analyzer::JsonLayout::kIndented) + "\n";
 }
 
 namespace {
@@ -146,12 +193,132 @@ std::string level_of(analyzer::Severity severity) {
   return severity == analyzer::Severity::kInfo ? "note" : std::string(name_of(severity));
 }
 
-Json rules_json() {
-  Json rules = Json::array();
+// The objects of SARIF, as far as they are used.
+struct SarifMessage {
+  std::string text;
+
+  GPUMEMTRACE_FIELDS(text)
+};
+
+struct SarifConfiguration {
+  std::string level;
+
+  GPUMEMTRACE_FIELDS(level)
+};
+
+struct SarifRule {
+  std::string id;
+  SarifMessage summary;
+  SarifConfiguration configuration;
+
+  static void fields(auto& self, auto& v) {
+    v("id", self.id);
+    v("shortDescription", self.summary);
+    v("defaultConfiguration", self.configuration);
+  }
+};
+
+struct SarifArtifact {
+  std::string uri;
+
+  GPUMEMTRACE_FIELDS(uri)
+};
+
+struct SarifRegion {
+  std::uint64_t line = 0;
+
+  static void fields(auto& self, auto& v) { v("startLine", self.line); }
+};
+
+struct SarifPhysicalLocation {
+  SarifArtifact artifact;
+  std::optional<SarifRegion> region;
+
+  static void fields(auto& self, auto& v) {
+    v("artifactLocation", self.artifact);
+    v.only_if_known("region", self.region);
+  }
+};
+
+struct SarifLocation {
+  SarifPhysicalLocation physical;
+
+  static void fields(auto& self, auto& v) { v("physicalLocation", self.physical); }
+};
+
+struct SarifSuppression {
+  std::string kind = "external";
+  std::string justification;
+
+  GPUMEMTRACE_FIELDS(kind, justification)
+};
+
+struct SarifFingerprints {
+  std::string value;
+
+  static void fields(auto& self, auto& v) { v("gpumemtrace/v1", self.value); }
+};
+
+struct SarifResult {
+  analyzer::Rule rule = analyzer::Rule::kCount;
+  std::string level;
+  SarifMessage message;
+  SarifFingerprints fingerprints;
+  std::vector<SarifLocation> locations;
+  std::optional<std::vector<SarifSuppression>> suppressions;
+
+  static void fields(auto& self, auto& v) {
+    v("ruleId", std::string(name_of(self.rule)));
+    v("ruleIndex", static_cast<std::uint64_t>(self.rule));
+    GPUMEMTRACE_KEYS(v, level, message);
+    v("partialFingerprints", self.fingerprints);
+    v("locations", self.locations);
+    v.only_if_known("suppressions", self.suppressions);
+  }
+};
+
+struct SarifDriver {
+  std::vector<SarifRule> rules;
+
+  static void fields(auto& self, auto& v) {
+    v("name", std::string("gpumemtrace"));
+    v("version", std::string(GPUMEMTRACE_VERSION));
+    v("rules", self.rules);
+  }
+};
+
+struct SarifTool {
+  SarifDriver driver;
+
+  GPUMEMTRACE_FIELDS(driver)
+};
+
+struct SarifRun {
+  SarifTool tool;
+  std::vector<SarifResult> results;
+
+  static void fields(auto& self, auto& v) {
+    v("tool", self.tool);
+    v("columnKind", std::string("unicodeCodePoints"));
+    v("results", self.results);
+  }
+};
+
+struct SarifFile {
+  std::vector<SarifRun> runs;
+
+  static void fields(auto& self, auto& v) {
+    v("$schema", std::string(kSchema));
+    v("version", std::string("2.1.0"));
+    v("runs", self.runs);
+  }
+};
+
+std::vector<SarifRule> sarif_rules() {
+  std::vector<SarifRule> rules;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
-    rules.push_back({{"id", rule.name},
-                     {"shortDescription", {{"text", rule.summary}}},
-                     {"defaultConfiguration", {{"level", level_of(rule.severity)}}}});
+    rules.push_back(
+        {std::string(rule.name), {std::string(rule.summary)}, {level_of(rule.severity)}});
   }
   return rules;
 }
@@ -176,28 +343,25 @@ std::string uri_of(const std::string& path) {
   return uri;
 }
 
-Json location_json(const analyzer::rows::Site& site, const std::filesystem::path& root) {
-  Json location = {{"artifactLocation", {{"uri", uri_of(path_below(*site.file, root))}}}};
-  if (site.line && *site.line != 0) location["region"] = {{"startLine", *site.line}};
-  return {{"physicalLocation", std::move(location)}};
+SarifLocation location_of(const analyzer::rows::Site& site, const std::filesystem::path& root) {
+  SarifLocation location;
+  location.physical.artifact.uri = uri_of(path_below(*site.file, root));
+  if (site.line && *site.line != 0) location.physical.region = {*site.line};
+  return location;
 }
 
-Json result_json(const JudgedFinding& finding, const std::filesystem::path& root) {
+SarifResult result_of(const JudgedFinding& finding, const std::filesystem::path& root) {
   const analyzer::rows::Finding& row = *finding.row;
-  std::string text = row.detail;
-  if (!row.fix.empty()) text += " Fix: " + row.fix;
   const bool fails = finding.status == FindingStatus::kFails;
-  Json result = {{"ruleId", name_of(row.rule)},
-                 {"ruleIndex", static_cast<std::size_t>(row.rule)},
-                 {"level", fails ? "error" : level_of(row.severity)},
-                 {"message", {{"text", text}}},
-                 {"partialFingerprints", {{"gpumemtrace/v1", row.fingerprint}}},
-                 {"locations", Json::array()}};
+  SarifResult result;
+  result.rule = row.rule;
+  result.level = fails ? "error" : level_of(row.severity);
+  result.message.text = row.detail;
+  if (!row.fix.empty()) result.message.text += " Fix: " + row.fix;
+  result.fingerprints.value = row.fingerprint;
   const auto& site = row.origin.site;
-  if (site && site->file) result["locations"].push_back(location_json(*site, root));
-  if (!finding.is_open()) {
-    result["suppressions"] = {{{"kind", "external"}, {"justification", finding.reason}}};
-  }
+  if (site && site->file) result.locations.push_back(location_of(*site, root));
+  if (!finding.is_open()) result.suppressions = {{.justification = finding.reason}};
   return result;
 }
 
@@ -209,17 +373,15 @@ std::string path_below(const std::string& path, const std::filesystem::path& roo
   return relative.starts_with("..") ? normal.string() : relative;
 }
 
-Json verdict_sarif(const Verdict& verdict, const std::filesystem::path& root) {
-  Json results = Json::array();
+std::string verdict_sarif(const Verdict& verdict, const std::filesystem::path& root) {
+  SarifRun run;
+  run.tool.driver.rules = sarif_rules();
   for (const JudgedFinding& finding : verdict.findings) {
-    if (results.size() < kMaxResults) results.push_back(result_json(finding, root));
+    if (run.results.size() < kMaxResults) run.results.push_back(result_of(finding, root));
   }
-  const Json driver = {
-      {"name", "gpumemtrace"}, {"version", GPUMEMTRACE_VERSION}, {"rules", rules_json()}};
-  Json run = {{"tool", {{"driver", driver}}},
-              {"columnKind", "unicodeCodePoints"},
-              {"results", std::move(results)}};
-  return {{"$schema", kSchema}, {"version", "2.1.0"}, {"runs", Json::array({std::move(run)})}};
+  SarifFile file;
+  file.runs.push_back(std::move(run));
+  return analyzer::json_text(file, analyzer::JsonLayout::kIndented) + "\n";
 }
 
 namespace {

@@ -18,11 +18,11 @@ inline constexpr std::size_t kMaxFramesOfFinding = 4;
 // are those that the user named, for the commands it suggests.
 [[nodiscard]] StyledText verdict_text(const Verdict& verdict,
                                       const std::vector<std::filesystem::path>& inputs);
-[[nodiscard]] Json verdict_json(const Verdict& verdict);
+[[nodiscard]] std::string verdict_json(const Verdict& verdict);
 // One test case for each check.
 [[nodiscard]] std::string verdict_junit(const Verdict& verdict);
 // SARIF 2.1.0. Files below `root` are named relative to it, as code scanning wants them.
-[[nodiscard]] Json verdict_sarif(const Verdict& verdict, const std::filesystem::path& root);
+[[nodiscard]] std::string verdict_sarif(const Verdict& verdict, const std::filesystem::path& root);
 // Workflow commands for GitHub Actions: annotations of the worst findings.
 [[nodiscard]] std::string verdict_github(const Verdict& verdict, const std::filesystem::path& root);
 // Markdown for the step summary of GitHub Actions.

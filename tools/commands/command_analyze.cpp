@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
@@ -44,10 +45,8 @@ int analyze(AnalyzeOptions& options) {
   LoadOptions load = options.input.load_options();
   options.moments.apply(options.input.inputs, load);
   load.what_if = options.replay.question_if_asked();
-  const Json report = load_report(options.input.inputs, load);
-  // A command line or a file name need not be valid UTF-8.
-  const std::string text = report.dump(2) + "\n";
-  write_output(options.output.output, text);
+  const analyzer::rows::Report report = load_report(options.input.inputs, load);
+  write_output(options.output.output, analyzer::to_text(report));
   return options.input.exit_code(report);
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "analyzer/base/json.hpp"
+#include "analyzer/base/json_text.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/text.hpp"
@@ -15,8 +15,6 @@
 
 namespace gpumemtrace::tools {
 namespace {
-
-using analyzer::Json;
 
 constexpr const char* kCtlFooter =
     R"TEXT(Examples:
@@ -60,9 +58,18 @@ int control(const CtlOptions& options) {
   }
   control_recording(options.pid, action->command, options.text);
   if (options.json) {
-    Json object = {{"pid", options.pid}, {"action", options.action}};
-    if (action->takes_text) object["name"] = options.text;
-    print_text(stdout, "{}\n", object.dump());
+    analyzer::JsonText object(analyzer::JsonLayout::kCompact);
+    object.open_object();
+    object.key("pid");
+    object.number(static_cast<std::uint64_t>(options.pid));
+    object.key("action");
+    object.text(options.action);
+    if (action->takes_text) {
+      object.key("name");
+      object.text(options.text);
+    }
+    object.close();
+    print_text(stdout, "{}\n", object.take());
   } else {
     say(format_text("process {} {}{}", options.pid, action->done,
                     action->takes_text ? " '" + options.text + "'" : ""));

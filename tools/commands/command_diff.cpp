@@ -89,8 +89,8 @@ void require_step(const analyzer::rows::Report& report, const DiffInput& input) 
 Difference compare(const DiffOptions& options, const DiffInput& base_input,
                    const DiffInput& next_input) {
   const LoadOptions load = options.analysis.load_options();
-  const analyzer::rows::Report base = load_rows({base_input.path}, load);
-  const analyzer::rows::Report next = load_rows({next_input.path}, load);
+  const analyzer::rows::Report base = load_printable_report({base_input.path}, load);
+  const analyzer::rows::Report next = load_printable_report({next_input.path}, load);
   require_step(base, base_input);
   require_step(next, next_input);
   Difference difference;
@@ -110,8 +110,8 @@ Difference compare(const DiffOptions& options, const DiffInput& base_input,
     difference.mended_findings = findings_only_in(base, next);
   }
   const bool sees_leaks = difference.has_limit && !base_input.step;
-  difference.base_missing = missing_in(base, sees_leaks);
-  difference.next_missing = missing_in(next, sees_leaks);
+  difference.missing.base = missing_in(base, sees_leaks);
+  difference.missing.next = missing_in(next, sees_leaks);
   difference.allows_incomplete = options.allow_incomplete;
   difference.changes = changes_of_environment(base, next);
   return difference;
@@ -146,7 +146,7 @@ int diff(const DiffOptions& options) {
   if (difference.has_limit) difference.regressions = regressions_of(difference.sections, limit);
   const TextStyle style =
       options.output.output.empty() ? style_of(stdout, options.color) : TextStyle();
-  write_output(options.output.output, options.json ? difference_json(difference).dump(2) + "\n"
+  write_output(options.output.output, options.json ? difference_json(difference)
                                                    : styled(difference_text(difference), style));
   return to_int(exit_code_of(difference, options.analysis.require_complete));
 }

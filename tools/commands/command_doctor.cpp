@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/base/json.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/terminal.hpp"
@@ -37,11 +37,22 @@ enum class CheckState {
   kBad    // programs cannot be recorded here
 };
 
+constexpr std::string_view name_of(CheckState state) {
+  return state == CheckState::kOk ? "ok" : state == CheckState::kNote ? "note" : "bad";
+}
+
 struct CheckResult {
   CheckState state = CheckState::kOk;
   std::string subject;
   std::string finding;
   std::string remedy;  // empty if there is nothing to do
+
+  static void fields(auto& self, auto& v) {
+    v("state", self.state);
+    v("subject", self.subject);
+    v("finding", self.finding);
+    v.or_null("remedy", self.remedy);
+  }
 };
 
 constexpr std::uint64_t kComfortableFreeBytes = std::uint64_t{4} << 30;
@@ -334,17 +345,15 @@ std::vector<CheckResult> check_machine() {
   return results;
 }
 
-using analyzer::Json;
-
 constexpr const char* kDoctorFooter =
     R"TEXT(Each line says ok, note or bad, what was found, and for the last two what to do.
 
 Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
 
 StyledText word_for(CheckState state) {
-  if (state == CheckState::kOk) return {"ok", Style::kGood};
-  return state == CheckState::kNote ? StyledText("note", Style::kDoubtful)
-                                    : StyledText("bad", Style::kBad);
+  const std::string word(name_of(state));
+  if (state == CheckState::kOk) return {word, Style::kGood};
+  return {word, state == CheckState::kNote ? Style::kDoubtful : Style::kBad};
 }
 
 constexpr std::size_t kWordWidth = 6;
@@ -353,17 +362,6 @@ struct DoctorOptions {
   bool json = false;
   std::string color = "auto";
 };
-
-Json json_of(const std::vector<CheckResult>& checks) {
-  Json list = Json::array();
-  for (const CheckResult& check : checks) {
-    list.push_back({{"state", word_for(check.state).letters()},
-                    {"subject", check.subject},
-                    {"finding", check.finding},
-                    {"remedy", check.remedy.empty() ? Json(nullptr) : Json(check.remedy)}});
-  }
-  return list;
-}
 
 int print_checks(const DoctorOptions& options) {
   const std::vector<CheckResult> checks = check_machine();
@@ -376,8 +374,9 @@ int print_checks(const DoctorOptions& options) {
                         check.remedy.empty() ? "" : "; ", check.remedy);
     if (check.state == CheckState::kBad) exit_code = ExitCode::kFailure;
   }
-  write_text(stdout, options.json ? json_of(checks).dump(2) + "\n"
-                                  : styled(text, style_of(stdout, options.color)));
+  write_text(stdout, options.json
+                         ? analyzer::json_text(checks, analyzer::JsonLayout::kIndented) + "\n"
+                         : styled(text, style_of(stdout, options.color)));
   return to_int(exit_code);
 }
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/base/json.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "tools/base/shell_words.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
@@ -91,12 +91,14 @@ std::vector<EnvironmentVariable> container_variables(const LaunchSettings& setti
 }
 
 // As in YAML and JSON, and between the double quotes of a unit of systemd.
-std::string quoted(const std::string& text) { return analyzer::Json(text).dump(); }
+std::string quoted(const std::string& text) { return analyzer::json_text(text); }
 
 std::string json_object(const std::vector<EnvironmentVariable>& variables) {
-  analyzer::Json object;
-  for (const EnvironmentVariable& variable : variables) object[variable.name] = variable.value;
-  return object.dump(4);
+  std::vector<std::string> members;
+  for (const EnvironmentVariable& variable : variables) {
+    members.push_back(format_text("    {}: {}", quoted(variable.name), quoted(variable.value)));
+  }
+  return "{\n" + joined(members, ",\n") + "\n}";
 }
 
 std::string shell_recipe(const LaunchSettings& settings) {

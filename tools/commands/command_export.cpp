@@ -307,7 +307,7 @@ int export_job(ExportOptions& options) {
   const std::optional<TimeSpan> span = span_of(options);
   LoadOptions load = load_options(options, *format, span);
   const ReportScope scope = std::exchange(load.scope, {});  // times begin with the whole job
-  Report report = load_rows(options.input.inputs, load);
+  Report report = load_printable_report(options.input.inputs, load);
   const auto* const by = std::ranges::find(kFrameKinds, options.by, &NamedFrames::name);
   ExportRequest what = {{*measure, options.level, by->frames},
                         job_start_unix_ns(report).value_or(0),

@@ -41,14 +41,14 @@ int write_report(ReportOptions& options) {
   options.moments.apply(options.input.inputs, load);
   load.what_if = options.replay.question_if_asked();
   const std::filesystem::path& output = options.output.output;
-  return options.input.use_report(load, [&](const Json& report) {
-    const std::string page = report_page(report);
-    write_output(output, page);
-    if (!is_stdout(output)) {
-      say(format_text("wrote {} ({}); any browser opens it", output.string(),
-                      size_text(page.size())));
-    }
-  });
+  const analyzer::rows::Report report = load_report(options.input.inputs, load);
+  const std::string page = report_page(report);
+  write_output(output, page);
+  if (!is_stdout(output)) {
+    say(format_text("wrote {} ({}); any browser opens it", output.string(),
+                    size_text(page.size())));
+  }
+  return options.input.exit_code(report);
 }
 
 }  // namespace

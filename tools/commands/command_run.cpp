@@ -141,7 +141,7 @@ void print_failure_facts(const std::vector<WrittenTrace>& traces) {
   }
   if (inputs.empty() || bytes > kMostBytesToLookInto) return;
   try {
-    const analyzer::rows::Report report = load_rows(inputs, {});
+    const analyzer::rows::Report report = load_printable_report(inputs, {});
     if (report.peak.empty()) return;
     write_text(stderr, summary_text(report, {.width = output_width(stderr),
                                              .inputs = {},

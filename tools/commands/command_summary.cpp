@@ -11,7 +11,6 @@
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
-#include "tools/report_view/printable_report.hpp"
 #include "tools/report_view/step_moment.hpp"
 #include "tools/summary/summary_step.hpp"
 #include "tools/summary/summary_text.hpp"
@@ -59,22 +58,22 @@ int summarize(const SummaryOptions& options) {
   if (options.json && !options.step.empty()) {
     throw Failure("--json prints the report of the whole run; leave --step out", ExitCode::kUsage);
   }
-  return options.input.use_report(options.input.load_options(), [&](const Json& json) {
-    if (options.json) {
-      write_text(stdout, json.dump(2) + "\n");
-      return;
-    }
-    const analyzer::rows::Report report = printable(analyzer::report_of_json(json));
-    TextStyle style = style_of(stdout, options.color);
-    style.columns = 0;  // the text has its width
-    const std::optional<std::uint64_t> step = parse_number(options.step);
-    const StyledText text = step
-                                ? StyledText(text_of_step(options, report, *step))
-                                : summary_text(report, {.width = output_width(stdout),
-                                                        .inputs = shell_words(options.input.inputs),
-                                                        .is_full = options.full});
-    write_text(stdout, styled(text, style));
-  });
+  const LoadOptions load = options.input.load_options();
+  if (options.json) {
+    const analyzer::rows::Report report = load_report(options.input.inputs, load);
+    write_text(stdout, analyzer::to_text(report));
+    return options.input.exit_code(report);
+  }
+  const analyzer::rows::Report report = load_printable_report(options.input.inputs, load);
+  TextStyle style = style_of(stdout, options.color);
+  style.columns = 0;  // the text has its width
+  const std::optional<std::uint64_t> step = parse_number(options.step);
+  const StyledText text = step ? StyledText(text_of_step(options, report, *step))
+                               : summary_text(report, {.width = output_width(stdout),
+                                                       .inputs = shell_words(options.input.inputs),
+                                                       .is_full = options.full});
+  write_text(stdout, styled(text, style));
+  return options.input.exit_code(report);
 }
 
 }  // namespace

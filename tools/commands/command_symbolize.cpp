@@ -37,7 +37,7 @@ int symbolize(const SymbolizeOptions& options) {
   options.output.require_writable(options.inputs, options.naming, kSideCarMark);
   const analyzer::SymbolizeResult result =
       analyzer::symbolize(options.inputs, symbol_options(options.naming));
-  write_output(options.output.output, result.side_car.dump(1) + "\n");
+  write_output(options.output.output, result.side_car);
   print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
              format_count(result.named_places), format_count(result.places));
   return to_int(ExitCode::kSuccess);

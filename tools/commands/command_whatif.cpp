@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/json/report_json.hpp"
+#include "analyzer/json/row_values.hpp"
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
@@ -109,7 +109,7 @@ int fit_batches(const WhatIfOptions& options) {
   analyzer::rows::Report first;
   for (const BatchInput& input : inputs) {
     const bool is_first = runs.empty();
-    analyzer::rows::Report report = load_rows({input.path}, load);
+    analyzer::rows::Report report = load_printable_report({input.path}, load);
     runs.push_back(fit_run_of(report, input.batch));
     if (is_first) {
       first = std::move(report);
@@ -122,10 +122,16 @@ int fit_batches(const WhatIfOptions& options) {
   for (const std::string& batch : options.batches) {
     question.batches.push_back(parse_number(batch).value_or(0));
   }
-  write_text(stdout, options.json ? batch_fit_json(fit, question).dump(2) + "\n"
-                                  : batch_fit_text(fit, question));
+  write_text(stdout, options.json ? batch_fit_json(fit, question) : batch_fit_text(fit, question));
   return to_int(ExitCode::kSuccess);
 }
+
+// The output of --json.
+struct WhatIfAnswer {
+  std::vector<analyzer::rows::WhatIf> what_if;
+
+  GPUMEMTRACE_FIELDS(what_if)
+};
 
 int replay_settings(const WhatIfOptions& options) {
   if (!options.batches.empty()) {
@@ -133,7 +139,7 @@ int replay_settings(const WhatIfOptions& options) {
   }
   LoadOptions load = options.input.load_options();
   load.what_if = options.replay.question();
-  const analyzer::rows::Report report = load_rows(options.input.inputs, load);
+  const analyzer::rows::Report report = load_printable_report(options.input.inputs, load);
   if (!report.what_if) {
     throw Failure(format_text("{} is a report that was made without --what-if; give the traces",
                               options.input.inputs.front().string()));
@@ -143,9 +149,9 @@ int replay_settings(const WhatIfOptions& options) {
                               options.input.inputs.front().string()));
   }
   if (options.json) {
-    Json object = Json::object();
-    object["what_if"] = analyzer::to_json(*report.what_if);
-    write_text(stdout, object.dump(2) + "\n");
+    write_text(
+        stdout,
+        analyzer::json_text(WhatIfAnswer{*report.what_if}, analyzer::JsonLayout::kIndented) + "\n");
   } else {
     TextStyle style = style_of(stdout, options.color);
     style.columns = 0;  // the table has its width

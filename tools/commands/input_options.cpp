@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "analyzer/base/input_error.hpp"
-#include "analyzer/json/report_json.hpp"
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
@@ -78,24 +76,6 @@ void InputOptions::add_options(CommandLine& line) {
       .value_name("");
   AnalysisOptions::add_options(line);
   thresholds.add_options(line);
-}
-
-int InputOptions::use_report(const LoadOptions& load,
-                             const std::function<void(const Json&)>& use) const {
-  const Json report = load_report(inputs, load);
-  const auto refuse = [&](const std::exception& error) {
-    throw Failure(
-        format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
-                    inputs.front().string(), error.what()));
-  };
-  try {
-    use(report);
-  } catch (const analyzer::JsonError& error) {
-    refuse(error);
-  } catch (const analyzer::InputError& error) {
-    refuse(error);
-  }
-  return exit_code(report);
 }
 
 void add_time_options(CommandLine& line, NamedTimes& times, const TimeHelp& help) {

@@ -46,14 +46,8 @@ struct InputOptions : AnalysisOptions {
 
   void add_options(CommandLine& line);
 
-  // Loads the report and calls use(report). Failure if a report lacks what use() reads. Returns
-  // what the process does.
-  [[nodiscard]] int use_report(const LoadOptions& load,
-                               const std::function<void(const Json&)>& use) const;
-
   // The exit code once the report is written.
-  template <class Report>
-  [[nodiscard]] int exit_code(const Report& report) const {
+  [[nodiscard]] int exit_code(const analyzer::rows::Report& report) const {
     return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                            : ExitCode::kSuccess);
   }

@@ -23,6 +23,12 @@ struct DifferenceRow {
   std::string group{};  // rows of one section that are listed together, in words; may be empty
 
   [[nodiscard]] bool changed() const { return base_bytes != new_bytes; }
+
+  static void fields(auto& self, auto& v) {
+    v("name", self.name);
+    v("title", self.title.empty() ? self.name : self.title);
+    GPUMEMTRACE_KEYS(v, base_bytes, new_bytes);
+  }
 };
 
 // Rows of a section are sorted by how much they changed, growth first.
@@ -30,6 +36,8 @@ struct DifferenceSection {
   std::string name;  // a word for scripts
   std::string title;
   std::vector<DifferenceRow> rows;
+
+  GPUMEMTRACE_FIELDS(name, rows)
 };
 
 // Peaks of the job and of each card, if both reports have them; peaks by level, holders at the
@@ -67,6 +75,19 @@ struct NamedFinding {
   std::string rule;
   std::string fingerprint;
   std::string title;
+
+  GPUMEMTRACE_FIELDS(rule, fingerprint, title)
+};
+
+// Events that the traces of the two inputs miss, a sentence each.
+struct MissingEvents {
+  std::vector<std::string> base;
+  std::vector<std::string> next;
+
+  static void fields(auto& self, auto& v) {
+    v("base", self.base);
+    v("new", self.next);
+  }
 };
 
 // The errors and warnings of one report that the other has not, each fault once.
@@ -81,17 +102,26 @@ struct Difference {
   std::vector<DifferenceSection> sections;
   std::vector<DifferenceRow> regressions;
   bool has_limit = false;
-  std::vector<std::string> base_missing;  // events, a sentence each
-  std::vector<std::string> next_missing;
+  MissingEvents missing;
   std::vector<std::string> changes;  // of the environment
   bool allows_incomplete = false;
 
   [[nodiscard]] bool is_incomplete() const {
-    return !allows_incomplete && !(base_missing.empty() && next_missing.empty());
+    return !allows_incomplete && !(missing.base.empty() && missing.next.empty());
+  }
+
+  // The part that --json prints.
+  static void fields(auto& self, auto& v) {
+    v("format", std::string("gpumemtrace-diff"));
+    v("version", std::uint64_t{1});
+    GPUMEMTRACE_KEYS(v, sections, in_short, new_findings, mended_findings);
+    v("regressions", self.has_limit ? std::optional(self.regressions) : std::nullopt);
+    v("missing", self.missing);
+    v("environment_changes", self.changes);
   }
 };
 
 [[nodiscard]] StyledText difference_text(const Difference& difference);
-[[nodiscard]] Json difference_json(const Difference& difference);
+[[nodiscard]] std::string difference_json(const Difference& difference);
 
 }  // namespace gpumemtrace::tools

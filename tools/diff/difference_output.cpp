@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analyzer/base/row_text.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/peak_holders.hpp"
@@ -58,21 +59,6 @@ std::string section_text(const DifferenceSection& section) {
   return text;
 }
 
-Json findings_json(const std::vector<NamedFinding>& findings) {
-  Json rows = Json::array();
-  for (const NamedFinding& row : findings) {
-    rows.push_back({{"rule", row.rule}, {"fingerprint", row.fingerprint}, {"title", row.title}});
-  }
-  return rows;
-}
-
-Json row_json(const DifferenceRow& row) {
-  return {{"name", row.name},
-          {"title", row.title.empty() ? row.name : row.title},
-          {"base_bytes", row.base_bytes},
-          {"new_bytes", row.new_bytes}};
-}
-
 std::string missing_text(const char* input, const std::vector<std::string>& sentences) {
   std::string text;
   for (const std::string& sentence : sentences) {
@@ -102,7 +88,7 @@ StyledText headline(const Difference& difference) {
 StyledText difference_text(const Difference& difference) {
   StyledText text =
       headline(difference) + difference.in_short + (difference.in_short.empty() ? "" : "\n") +
-      missing_text("BASE", difference.base_missing) + missing_text("NEW", difference.next_missing);
+      missing_text("BASE", difference.missing.base) + missing_text("NEW", difference.missing.next);
   for (const std::string& change : difference.changes) {
     text += StyledText("Note", Style::kDoubtful) + ": " + change + "\n";
   }
@@ -118,29 +104,8 @@ StyledText difference_text(const Difference& difference) {
   return text;
 }
 
-Json difference_json(const Difference& difference) {
-  const auto texts = [](const std::vector<std::string>& list) {
-    return Json(std::vector<Json>(list.begin(), list.end()));
-  };
-  Json json = {{"format", "gpumemtrace-diff"}, {"version", 1}, {"sections", Json::array()}};
-  for (const DifferenceSection& section : difference.sections) {
-    Json rows = Json::array();
-    for (const DifferenceRow& row : section.rows) rows.push_back(row_json(row));
-    json["sections"].push_back({{"name", section.name}, {"rows", std::move(rows)}});
-  }
-  json["in_short"] = difference.in_short;
-  json["new_findings"] = findings_json(difference.new_findings);
-  json["mended_findings"] = findings_json(difference.mended_findings);
-  json["regressions"] = difference.has_limit ? Json::array() : Json(nullptr);
-  if (difference.has_limit) {
-    for (const DifferenceRow& row : difference.regressions) {
-      json["regressions"].push_back(row_json(row));
-    }
-  }
-  json["missing"] = {{"base", texts(difference.base_missing)},
-                     {"new", texts(difference.next_missing)}};
-  json["environment_changes"] = texts(difference.changes);
-  return json;
+std::string difference_json(const Difference& difference) {
+  return analyzer::json_text(difference, analyzer::JsonLayout::kIndented) + "\n";
 }
 
 namespace {

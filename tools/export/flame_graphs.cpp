@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
 
-#include "analyzer/base/json.hpp"
 #include "analyzer/base/printable.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "tools/base/lines.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -25,34 +25,70 @@ std::string escaped(std::string name) {
   return name;
 }
 
-Json profile_of(const std::string& name, const BytesByStack& stacks,
-                std::map<NamedFrame, std::size_t>& numbers, Json& frames) {
-  Json samples = Json::array();
-  Json weights = Json::array();
-  std::uint64_t total = 0;
+struct SpeedscopeFrame {
+  std::string name;
+  std::optional<std::string> file;
+  std::optional<std::uint64_t> line;
+
+  static void fields(auto& self, auto& v) {
+    v("name", self.name);
+    GPUMEMTRACE_KEYS(v.only_if_known, file, line);
+  }
+};
+
+struct SpeedscopeProfile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::vector<std::vector<std::uint64_t>> samples;  // numbers of frames
+  std::vector<std::uint64_t> weights;
+
+  static void fields(auto& self, auto& v) {
+    v("type", std::string("sampled"));
+    v("name", self.name);
+    v("unit", std::string("bytes"));
+    v("startValue", std::uint64_t{0});
+    v("endValue", self.bytes);
+    GPUMEMTRACE_KEYS(v, samples, weights);
+  }
+};
+
+struct SpeedscopeFrames {
+  std::vector<SpeedscopeFrame> frames;
+
+  GPUMEMTRACE_FIELDS(frames)
+};
+
+// A file of speedscope.
+struct SpeedscopeFile {
+  SpeedscopeFrames shared;
+  std::vector<SpeedscopeProfile> profiles;
+  std::string name;
+
+  static void fields(auto& self, auto& v) {
+    v("$schema", std::string("https://www.speedscope.app/file-format-schema.json"));
+    GPUMEMTRACE_KEYS(v, shared, profiles, name);
+    v("activeProfileIndex", std::uint64_t{0});
+    v("exporter", std::string("gpumemtrace " GPUMEMTRACE_VERSION));
+  }
+};
+
+SpeedscopeProfile profile_of(const BytesByStack& stacks, std::map<NamedFrame, std::size_t>& numbers,
+                             std::vector<SpeedscopeFrame>& frames) {
+  SpeedscopeProfile profile;
   for (const auto& [stack, bytes] : stacks) {
-    Json sample = Json::array();
+    std::vector<std::uint64_t>& sample = profile.samples.emplace_back();
     for (const NamedFrame& frame : stack) {
       const auto [number, added] = numbers.try_emplace(frame, numbers.size());
       if (added) {
-        Json row = {{"name", frame.name}};
-        if (!frame.file.empty()) row["file"] = frame.file;
-        if (frame.line != 0) row["line"] = frame.line;
-        frames.push_back(std::move(row));
+        frames.push_back({frame.name, analyzer::rows::text_or_none(frame.file),
+                          analyzer::rows::number_or_none(frame.line)});
       }
       sample.push_back(number->second);
     }
-    samples.push_back(std::move(sample));
-    weights.push_back(bytes);
-    total += bytes;
+    profile.weights.push_back(bytes);
+    profile.bytes += bytes;
   }
-  return {{"type", "sampled"},
-          {"name", name},
-          {"unit", "bytes"},
-          {"startValue", 0},
-          {"endValue", total},
-          {"samples", std::move(samples)},
-          {"weights", std::move(weights)}};
+  return profile;
 }
 
 std::string xml(const std::string& text) {
@@ -145,21 +181,16 @@ std::string collapsed_stacks(const Report& report, const StackExport& what) {
 }
 
 std::string speedscope_profile(const Report& report, const StackExport& what) {
-  Json frames = Json::array();
-  Json profiles = Json::array();
+  SpeedscopeFile file;
   std::map<NamedFrame, std::size_t> numbers;
   for (const analyzer::rows::Process& process : report.processes) {
-    profiles.push_back(
-        profile_of(format_text("{} bytes, {}", what.measure.name, process_title(process)),
-                   bytes_by_stack(report, what, process.id), numbers, frames));
+    SpeedscopeProfile profile =
+        profile_of(bytes_by_stack(report, what, process.id), numbers, file.shared.frames);
+    profile.name = format_text("{} bytes, {}", what.measure.name, process_title(process));
+    file.profiles.push_back(std::move(profile));
   }
-  const Json file = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},
-                     {"shared", {{"frames", std::move(frames)}}},
-                     {"profiles", std::move(profiles)},
-                     {"name", title_of(report, what)},
-                     {"activeProfileIndex", 0},
-                     {"exporter", "gpumemtrace " GPUMEMTRACE_VERSION}};
-  return file.dump(1) + "\n";
+  file.name = title_of(report, what);
+  return analyzer::json_text(file, analyzer::JsonLayout::kNarrow) + "\n";
 }
 
 std::string flame_graph_svg(const Report& report, const StackExport& what) {

@@ -50,6 +50,14 @@ struct LiveRow {
   // Rows of losses[]: how often each was counted, and those of them by which events are missing.
   std::map<std::string, std::uint64_t> losses;
   std::vector<std::string> missing;
+
+  // The part that --json prints.
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, time_ns, pid, rank, device, step, reserved_bytes, live_bytes);
+    v("categories", self.has_framework ? std::optional(self.categories) : std::nullopt);
+    GPUMEMTRACE_KEYS(v, job_peak_bytes, card_peak_bytes, growth_bytes_per_step, full_in_ns, losses);
+    v("exact", self.is_exact);
+  }
 };
 
 struct LiveState {

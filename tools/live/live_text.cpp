@@ -6,7 +6,7 @@
 #include <set>
 #include <string_view>
 
-#include "analyzer/base/json.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "analyzer/base/words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -14,8 +14,6 @@
 
 namespace gpumemtrace::tools {
 namespace {
-
-using analyzer::Json;
 
 constexpr std::size_t kMostLiveRows = 8;
 constexpr std::size_t kMostHolders = 6;
@@ -204,16 +202,6 @@ std::vector<NamedBytes> categories_of(const LiveRow& row) {
   return holders;
 }
 
-Json json_of(const std::map<std::string, std::uint64_t>& numbers) {
-  Json object = Json::object();
-  for (const auto& [name, number] : numbers) object[name] = number;
-  return object;
-}
-
-}  // namespace
-
-namespace {
-
 // Those of the rows that fit, the chosen one marked where there are several.
 void add_table(const LiveState& state, std::size_t width, std::size_t chosen_row, Lines& lines) {
   const bool has_choice = state.rows.size() > 1;
@@ -269,24 +257,7 @@ Lines live_lines(const LiveState& state, std::size_t width, std::size_t height,
 
 std::string live_json(const LiveState& state) {
   std::string text;
-  for (const LiveRow& row : state.rows) {
-    const Json object = {
-        {"time_ns", row.time_ns},
-        {"pid", row.pid},
-        {"rank", json_or_null(row.rank)},
-        {"device", json_or_null(row.device)},
-        {"step", json_or_null(row.step)},
-        {"reserved_bytes", json_or_null(row.reserved_bytes)},
-        {"live_bytes", row.live_bytes},
-        {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},
-        {"job_peak_bytes", json_or_null(row.job_peak_bytes)},
-        {"card_peak_bytes", json_or_null(row.card_peak_bytes)},
-        {"growth_bytes_per_step", json_or_null(row.growth_bytes_per_step)},
-        {"full_in_ns", json_or_null(row.full_in_ns)},
-        {"losses", json_of(row.losses)},
-        {"exact", row.is_exact}};
-    text += object.dump() + '\n';
-  }
+  for (const LiveRow& row : state.rows) text += analyzer::json_text(row) + '\n';
   return text;
 }
 

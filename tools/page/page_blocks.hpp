@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "tools/report_view/report_row.hpp"
+#include "tools/page/page_rows.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -12,6 +12,6 @@ namespace gpumemtrace::tools {
 // requested time, summed by stack and category; if there are more than `most`, the smaller ones are
 // one row with the owner "other" for each process, device and level. `segments`: all, which are
 // few.
-[[nodiscard]] Json blocks_for_page(const Json& report, std::size_t most);
+[[nodiscard]] PageBlocks blocks_for_page(const rows::Report& report, std::size_t most);
 
 }  // namespace gpumemtrace::tools

@@ -2,15 +2,14 @@
 #include "tools/page/page_data.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
-#include <map>
 #include <numeric>
-#include <string>
-#include <string_view>
+#include <type_traits>
 
+#include "analyzer/json/row_values.hpp"
 #include "tools/base/deflate.hpp"
 #include "tools/page/page_blocks.hpp"
+#include "tools/page/page_rows.hpp"
 #include "tools/page/page_stacks.hpp"
 #include "tools/page/page_timeline.hpp"
 #include "tools/report_view/job_text.hpp"
@@ -18,6 +17,9 @@
 
 namespace gpumemtrace::tools {
 namespace {
+
+using analyzer::json_text;
+using rows::Report;
 
 // Shares of the file; together with the code they stay below 10 MB (docs/page.md).
 constexpr std::size_t kHeadBytes = 256 * 1024;
@@ -32,153 +34,136 @@ constexpr std::size_t kMostCosts = 15'000;
 constexpr std::size_t kMostBlocks = 8192;
 constexpr std::size_t kMostHeadBuckets = 512;
 
-// The measure of a row when rows have to be left out: the first of these that it has.
-constexpr auto kWeights =
-    std::to_array<const char*>({"bytes", "peak_bytes", "bytes_at_peak", "reserved_bytes",
-                                "live_bytes", "migrated_bytes", "count"});
 // Their order is that of the report: worst first, or that of the processes.
 constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces", "processes"});
-// These are in chunks of their own.
-constexpr auto kSeparate = std::to_array<std::string_view>(
-    {"stacks", "frames", "costs", "timeline", "largest_blocks", "blocks", "segments"});
-// The keys that the first view needs.
-constexpr auto kHeadKeys = std::to_array<std::string_view>(
-    {"format", "version", "tool", "redacted", "traces", "processes", "devices", "usage", "peak",
-     "composition", "card_peaks", "leaks", "fragmentation", "oom", "findings", "ranks", "losses",
-     "coverage", "window"});
+// The first view has their rows of all processes.
+constexpr auto kOfAllProcesses =
+    std::to_array<std::string_view>({"findings", "ranks", "devices", "losses", "coverage"});
 
-template <class List>
-bool is_among(const List& list, std::string_view key) {
-  return std::ranges::find(list, key) != list.end();
+template <class Value>
+constexpr bool kIsList = false;
+template <class Row>
+constexpr bool kIsList<std::vector<Row>> = std::is_class_v<Row>;
+
+// Calls see(key, list) for every list of rows: "usage", "leaks.exit".
+template <class See>
+void for_each_list(Report& report, See&& see) {
+  rows::for_each_section(report, [&](const std::string& key, auto& value) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    if constexpr (kIsList<Value>) {
+      see(key, value);
+    } else if constexpr (std::is_class_v<Value> && !std::is_same_v<Value, std::string>) {
+      rows::for_each_section(value, [&](const std::string& name, auto& list) {
+        if constexpr (kIsList<std::remove_reference_t<decltype(list)>>) see(key + '.' + name, list);
+      });
+    }
+  });
 }
 
-std::uint64_t weight_of(const Json& row) {
-  for (const char* const key : kWeights) {
-    if (const auto number = number_in(row, key)) return *number;
-  }
-  return 0;
+// The measure of a row when rows have to be left out: the first of these that it has.
+template <class Row>
+std::uint64_t weight_of(const Row& row) {
+  rows::OptionalNumber weight;
+  const auto use = [&](const auto& number) {
+    if (!weight) weight = number;
+  };
+  if constexpr (requires { row.bytes; }) use(row.bytes);
+  if constexpr (requires { row.peak_bytes; }) use(row.peak_bytes);
+  if constexpr (requires { row.bytes_at_peak; }) use(row.bytes_at_peak);
+  if constexpr (requires { row.reserved_bytes; }) use(row.reserved_bytes);
+  if constexpr (requires { row.live_bytes; }) use(row.live_bytes);
+  if constexpr (requires { row.migrated_bytes; }) use(row.migrated_bytes);
+  if constexpr (requires { row.count; }) use(row.count);
+  return weight.value_or(0);
 }
 
-// The `most` rows with the largest weight, or the first ones, in their order. Counts the others.
-Json limited_rows(const std::string& key, const Json& rows, std::size_t most, Json& left_out) {
-  if (rows.size() <= most) return rows;
-  std::vector<std::size_t> kept(rows.size());
+// Keeps the `most` rows with the largest weight, or the first ones, in their order.
+template <class Row>
+void limit(const std::string& key, std::vector<Row>& list, std::size_t most) {
+  if (list.size() <= most) return;
+  std::vector<std::size_t> kept(list.size());
   std::iota(kept.begin(), kept.end(), 0);
   if (!is_among(kOrdered, key)) {
     std::ranges::stable_sort(kept, std::ranges::greater(),
-                             [&](std::size_t i) { return weight_of(rows[i]); });
+                             [&](std::size_t i) { return weight_of(list[i]); });
   }
   kept.resize(most);
-  std::sort(kept.begin(), kept.end());
-  Json limited = Json::array();
-  for (const std::size_t index : kept) limited.push_back(rows[index]);
-  left_out.push_back({{"key", key}, {"rows", rows.size() - most}, {"of", rows.size()}});
-  return limited;
+  std::ranges::sort(kept);
+  std::vector<Row> limited;
+  for (const std::size_t index : kept) limited.push_back(std::move(list[index]));
+  list = std::move(limited);
 }
 
-Json limited_value(const std::string& key, const Json& value, std::size_t most, Json& left_out) {
-  if (value.is_array()) return limited_rows(key, value, most, left_out);
-  if (!value.is_object()) return value;
-  Json limited = Json::object();
-  for (const auto& [name, part] : value.items()) {
-    limited[name] = part.is_array() ? limited_rows(key + '.' + name, part, most, left_out) : part;
-  }
-  return limited;
+// The rows that were left out.
+std::vector<LeftOut> limit_all(Report& report, std::size_t most) {
+  std::vector<LeftOut> left_out;
+  for_each_list(report, [&](const std::string& key, auto& list) {
+    if (list.size() > most) left_out.push_back({key, list.size() - most, list.size()});
+    limit(key, list, most);
+  });
+  return left_out;
 }
 
-// The rows about `process`, and those about none.
-Json rows_of(const Json& rows, const Json& process, const char* key) {
-  Json found = Json::array();
-  for (const Json& row : rows) {
-    const auto value = row.find(key);
-    if (value == row.end() || value->is_null() || *value == process) found.push_back(row);
-  }
-  return found;
+// Empties the sections that are not kept: lists that need not be copied again.
+template <class IsKept>
+Report part_of(Report report, IsKept&& is_kept) {
+  rows::for_each_section(report, [&](const char* key, auto& value) {
+    if (!is_kept(key)) value = {};
+  });
+  return report;
 }
 
-// The part of a report's value that concerns `process`.
-Json value_of(const std::string& key, const Json& value, const Json& process) {
-  if (key == "findings" || key == "ranks" || key == "devices" || key == "losses") return value;
-  if (value.is_array()) return rows_of(value, process, key == "processes" ? "id" : "process");
-  if (key != "leaks") return value;
-  Json found = Json::object();
-  for (const auto& [name, part] : value.items()) {
-    found[name] = part.is_array() ? rows_of(part, process, "process") : part;
-  }
-  return found;
+// Keeps the rows about `process`, and those about none.
+void keep_process(Report& report, const rows::OptionalText& process) {
+  for_each_list(report, [&]<class Row>(const std::string& key, std::vector<Row>& list) {
+    if (is_among(kOfAllProcesses, key.substr(0, key.find('.')))) return;
+    std::erase_if(list, [&](const Row& row) {
+      if constexpr (std::is_same_v<Row, rows::Process>) {
+        return row.id != process;
+      } else if constexpr (requires { row.process; }) {
+        const rows::OptionalText of = row.process;
+        return of && of != process;
+      } else {
+        return false;
+      }
+    });
+  });
 }
 
 // Facts about all processes together.
-Json job_of(const Json& report, const analyzer::rows::Report& rows) {
-  std::uint64_t events = 0;
-  std::uint64_t dropped = 0;
-  std::size_t incomplete = 0;
-  Json ends = Json::object();
-  for (const Json& trace : report.at("traces")) {
-    events += number_or_zero(trace, "events");
-    dropped += number_or_zero(trace, "dropped");
-    incomplete += trace.at("complete").get<bool>() ? 0 : 1;
-    const std::string end = text_or(trace, "end", "unknown");
-    ends[end] = number_or_zero(ends, end.c_str()) + 1;
+PageJob job_of(const Report& report) {
+  PageJob job;
+  job.processes = report.processes.size();
+  job.traces = report.traces.size();
+  job.duration_ns = job_length_ns(report);
+  for (const rows::Trace& trace : report.traces) {
+    job.events += trace.events;
+    job.dropped += trace.dropped;
+    job.incomplete += trace.complete ? 0 : 1;
+    const std::string end(name_of(trace.end));
+    const auto known = std::ranges::find(job.ends, end, &rows::NamedNumbers::value_type::first);
+    ++(known == job.ends.end() ? job.ends.emplace_back(end, 0) : *known).second;
   }
-  const StepCount steps = count_steps(rows.steps);
-  return {{"processes", report.at("processes").size()},
-          {"traces", report.at("traces").size()},
-          {"incomplete", incomplete},
-          {"events", events},
-          {"dropped", dropped},
-          {"duration_ns", job_length_ns(rows)},
-          {"steps", steps.count},
-          {"steps_are_repetitions", steps.are_repetitions},
-          {"ends", std::move(ends)}};
+  const StepCount steps = count_steps(report.steps);
+  job.steps = steps.count;
+  job.steps_are_repetitions = steps.are_repetitions;
+  return job;
 }
 
-const Json* row_that_ran_out(const Json& report) {
-  for (const Json& row : report.at("oom")) {
-    if (row.at("outcome") == "raised" && text_in(row, "device")) return &row;
-  }
-  return nullptr;
-}
-
-const Json* row_with_largest_peak(const Json& report) {
-  const Json* largest = nullptr;
-  for (const Json& row : report.at("peak")) {
-    if (!text_in(row, "device")) continue;
-    if (largest == nullptr || number_or_zero(row, "bytes") > number_or_zero(*largest, "bytes")) {
-      largest = &row;
+// The process that ran out of memory, else the one that held most of a device.
+PageFocus focus_of(const Report& report) {
+  for (const rows::Oom& row : report.oom) {
+    if (row.outcome == analyzer::OomOutcome::kRaised && row.device) {
+      return {row.process, row.device};
     }
   }
-  return largest;
-}
-
-Json head_with(const Json& report, const analyzer::rows::Report& all_rows, std::size_t most_rows,
-               std::size_t most_buckets) {
-  const PageFocus focus = page_focus(report);
-  Json left_out = Json::array();
-  Json head = Json::object();
-  for (const std::string_view name : kHeadKeys) {
-    const std::string key(name);
-    const auto found = report.find(key);
-    if (found == report.end()) continue;
-    head[key] = limited_value(key, value_of(key, *found, focus.process), most_rows, left_out);
+  const rows::Peak* largest = nullptr;
+  for (const rows::Peak& row : report.peak) {
+    if (row.device && (largest == nullptr || row.bytes > largest->bytes)) largest = &row;
   }
-  if (report.contains("timeline")) {
-    const Json rows = rows_of(report.at("timeline"), focus.process, "process");
-    head["timeline"] = thinned_timeline(rows, most_buckets);
-  }
-  head["page"] = {
-      {"process", focus.process}, {"device", focus.device}, {"job", job_of(report, all_rows)}};
-  return head;
-}
-
-Json rows_with(const Json& report, std::size_t most_rows) {
-  Json left_out = Json::array();
-  Json rows = Json::object();
-  for (const auto& [key, value] : report.items()) {
-    if (!is_among(kSeparate, key)) rows[key] = limited_value(key, value, most_rows, left_out);
-  }
-  rows["left_out"] = std::move(left_out);
-  return rows;
+  if (largest != nullptr) return {largest->process, largest->device};
+  if (report.processes.empty()) return {};
+  return {report.processes.front().id, {}};
 }
 
 std::string base64(std::string_view data) {
@@ -208,7 +193,7 @@ std::string encoded_chunk(std::string_view data) { return base64(deflated(data))
 template <class Make>
 std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& make) {
   for (;; most /= 2) {
-    std::string text = encoded_chunk(make(most).dump());
+    std::string text = encoded_chunk(json_text(make(most)));
     if (text.size() <= budget_bytes) return text;
     if (most <= 1) return encoded_chunk("null");
   }
@@ -216,27 +201,31 @@ std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& mak
 
 }  // namespace
 
-PageFocus page_focus(const Json& report) {
-  const Json* row = row_that_ran_out(report);
-  if (row == nullptr) row = row_with_largest_peak(report);
-  if (row != nullptr) return {row->at("process"), row->at("device")};
-  const Json& processes = report.at("processes");
-  return {processes.empty() ? Json() : processes.front().at("id"), Json()};
-}
-
-Json page_head(const Json& report, const analyzer::rows::Report& all_rows) {
-  std::size_t rows = kMostHeadRows;
-  std::size_t buckets = kMostHeadBuckets;
-  for (;; rows = std::max<std::size_t>(rows / 2, 1), buckets /= 2) {
-    Json head = head_with(report, all_rows, rows, std::max<std::size_t>(buckets, 1));
-    if (head.dump().size() <= kHeadBytes || (rows == 1 && buckets <= 1)) return head;
+std::string page_head(const Report& report) {
+  const PageFacts page = {focus_of(report), job_of(report)};
+  Report all = part_of(report, [](const char* key) { return is_among(kHeadSections, key); });
+  keep_process(all, page.process);
+  std::size_t most_rows = kMostHeadRows;
+  std::size_t most_buckets = kMostHeadBuckets;
+  for (;; most_rows = std::max<std::size_t>(most_rows / 2, 1), most_buckets /= 2) {
+    PageHead head = {all, page};
+    thin(head.report.timeline, most_buckets);
+    std::vector<rows::Timeline> timeline = std::move(head.report.timeline);
+    (void)limit_all(head.report, most_rows);
+    head.report.timeline = std::move(timeline);
+    std::string text = json_text(head);
+    if (text.size() <= kHeadBytes || (most_rows == 1 && most_buckets <= 1)) return text;
   }
 }
 
-std::vector<PageChunk> page_chunks(const Json& report) {
+std::vector<PageChunk> page_chunks(const Report& report) {
+  const Report tables =
+      part_of(report, [](const char* key) { return !is_among(kSeparateSections, key); });
   std::vector<PageChunk> chunks;
   chunks.push_back({"report", fitting_chunk(kMostRows, kReportBytes, [&](std::size_t most) {
-                      return rows_with(report, most);
+                      PageTables page = {tables, {}};
+                      page.left_out = limit_all(page.report, most);
+                      return page;
                     })});
   chunks.push_back({"costs", fitting_chunk(kMostCosts, kCostBytes, [&](std::size_t most) {
                       return costs_with_stacks(report, most);
@@ -244,13 +233,12 @@ std::vector<PageChunk> page_chunks(const Json& report) {
   chunks.push_back({"blocks", fitting_chunk(kMostBlocks, kBlockBytes, [&](std::size_t most) {
                       return blocks_for_page(report, most);
                     })});
-  if (report.contains("timeline")) {
-    const std::size_t most = most_buckets_of(report.at("timeline"));
-    const Json focus = page_focus(report).process;
-    chunks.push_back({"timeline", fitting_chunk(most, kTimelineBytes, [&](std::size_t buckets) {
-                        return thinned_timelines(report.at("timeline"), focus, buckets);
-                      })});
-  }
+  const rows::OptionalText process = focus_of(report).process;
+  chunks.push_back({"timeline", fitting_chunk(most_buckets_of(report.timeline.size()),
+                                              kTimelineBytes, [&](std::size_t buckets) {
+                                                return thinned_timelines(report.timeline, process,
+                                                                         buckets);
+                                              })});
   return chunks;
 }
 

@@ -4,14 +4,13 @@
 
 #include <cstddef>
 
-#include "tools/report_view/report_row.hpp"
+#include "tools/page/page_rows.hpp"
 
 namespace gpumemtrace::tools {
 
 // `costs`: the `most` rows of the report's costs that are largest by any measure, the others summed
 // into one row with the owner "other" for each process and level. `frames`: each frame once.
-// `stacks`: for each id the indexes of its frames, outermost first; those of `costs` and of the
-// report's findings, peaks, blocks and failures.
-[[nodiscard]] Json costs_with_stacks(const Json& report, std::size_t most);
+// `stacks`: those of `costs` and of the report's findings, peaks, blocks and failures.
+[[nodiscard]] PageCosts costs_with_stacks(const rows::Report& report, std::size_t most);
 
 }  // namespace gpumemtrace::tools

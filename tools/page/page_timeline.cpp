@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace gpumemtrace::tools {
 namespace {
+
+using analyzer::rows::OptionalNumber;
+using analyzer::rows::Timeline;
+using analyzer::rows::TimelineBucket;
 
 constexpr std::size_t kMostTimelines = 128;
 constexpr std::size_t kMostBucketsTogether = 40'000;
@@ -14,81 +17,61 @@ constexpr std::size_t kLeastBuckets = 256;
 constexpr std::size_t kMostBucketsOfRow = 8192;
 constexpr std::size_t kFirstHasTimes = 4;
 
-std::uint64_t largest_maximum(const Json& row) {
+std::uint64_t largest_maximum(const Timeline& row) {
   std::uint64_t largest = 0;
-  for (const Json& bucket : row.at("buckets")) {
-    largest = std::max(largest, number_or_zero(bucket, "max_bytes"));
-  }
+  for (const TimelineBucket& bucket : row.buckets) largest = std::max(largest, bucket.max_bytes);
   return largest;
 }
 
-// Not known if either is not known.
-Json smaller_minimum(const Json& a, const Json& b) {
-  const auto first = number_in(a, "min_bytes");
-  const auto second = number_in(b, "min_bytes");
-  return first && second ? Json(std::min(*first, *second)) : Json();
-}
-
-// The larger of two reservations, either of which may be unknown.
-Json larger_reservation(const Json& a, const Json& b) {
-  const auto first = number_in(a, "reserved_bytes");
-  const auto second = number_in(b, "reserved_bytes");
-  if (!first) return second ? Json(*second) : Json();
-  return Json(std::max(*first, second.value_or(0)));
-}
-
-Json merged(const Json& first, const Json& second) {
-  const bool is_first = number_or_zero(first, "max_bytes") >= number_or_zero(second, "max_bytes");
-  Json bucket = is_first ? first : second;  // its maximum, the instant of it and the parts
-  bucket["start_ns"] = first.at("start_ns");
-  bucket["end_ns"] = second.at("end_ns");
-  bucket["min_bytes"] = smaller_minimum(first, second);
-  bucket["last_bytes"] = second.at("last_bytes");
-  bucket["reserved_bytes"] = larger_reservation(first, second);
+TimelineBucket merged(const TimelineBucket& first, const TimelineBucket& second) {
+  TimelineBucket bucket = first.max_bytes >= second.max_bytes ? first : second;
+  bucket.start_ns = first.start_ns;
+  bucket.end_ns = second.end_ns;
+  const bool has_minimum = first.min_bytes && second.min_bytes;
+  bucket.min_bytes = has_minimum ? std::min(first.min_bytes, second.min_bytes) : OptionalNumber();
+  bucket.last_bytes = second.last_bytes;
+  bucket.reserved_bytes = std::max(first.reserved_bytes, second.reserved_bytes);
   return bucket;
 }
 
-Json thinned_row(const Json& row, std::size_t most) {
-  const Json& all = row.at("buckets");
-  std::vector<Json> buckets(all.begin(), all.end());
+void thin_row(Timeline& row, std::size_t most) {
+  std::vector<TimelineBucket>& buckets = row.buckets;
   while (buckets.size() > std::max<std::size_t>(most, 1)) {
-    std::vector<Json> fewer;
+    std::vector<TimelineBucket> fewer;
     for (std::size_t i = 0; i < buckets.size(); i += 2) {
       fewer.push_back(i + 1 < buckets.size() ? merged(buckets[i], buckets[i + 1])
                                              : std::move(buckets[i]));
     }
     buckets = std::move(fewer);
   }
-  Json thinned = row;
-  thinned["buckets"] = Json(std::move(buckets));
-  return thinned;
 }
 
 }  // namespace
 
-std::size_t most_buckets_of(const Json& timeline) {
-  const std::size_t rows = std::clamp<std::size_t>(timeline.size(), 1, kMostTimelines);
-  return std::clamp(kMostBucketsTogether / rows, kLeastBuckets, kMostBucketsOfRow);
+std::size_t most_buckets_of(std::size_t rows) {
+  const std::size_t shown = std::clamp<std::size_t>(rows, 1, kMostTimelines);
+  return std::clamp(kMostBucketsTogether / shown, kLeastBuckets, kMostBucketsOfRow);
 }
 
-Json thinned_timeline(const Json& timeline, std::size_t most) {
-  Json thinned = Json::array();
-  for (const Json& row : timeline) thinned.push_back(thinned_row(row, most));
-  return thinned;
+void thin(std::vector<Timeline>& timeline, std::size_t most) {
+  for (Timeline& row : timeline) thin_row(row, most);
 }
 
-Json thinned_timelines(const Json& timeline, const Json& process, std::size_t most) {
-  const auto is_first = [&](const Json& row) { return row.at("process") == process; };
-  std::vector<std::pair<std::uint64_t, const Json*>> rows;
-  for (const Json& row : timeline) {
+std::vector<Timeline> thinned_timelines(const std::vector<Timeline>& timeline,
+                                        const analyzer::rows::OptionalText& process,
+                                        std::size_t most) {
+  const auto is_first = [&](const Timeline& row) { return row.process == process; };
+  std::vector<std::pair<std::uint64_t, const Timeline*>> rows;
+  for (const Timeline& row : timeline) {
     rows.emplace_back(is_first(row) ? UINT64_MAX : largest_maximum(row), &row);
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   rows.resize(std::min(rows.size(), kMostTimelines));
-  Json thinned = Json::array();
+  std::vector<Timeline> thinned;
   for (const auto& [maximum, row] : rows) {
-    thinned.push_back(thinned_row(*row, is_first(*row) ? most * kFirstHasTimes : most));
+    thinned.push_back(*row);
+    thin_row(thinned.back(), is_first(*row) ? most * kFirstHasTimes : most);
   }
   return thinned;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/page/report_page.hpp"
 
-#include "analyzer/json/report_json.hpp"
 #include "tools/base/text.hpp"
 #include "tools/page/page_assets.hpp"
 #include "tools/page/page_data.hpp"
@@ -12,6 +11,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
+using analyzer::rows::Report;
+
 constexpr std::size_t kMostPlainBytes = 1 << 15;
 
 // As text between tags and as a quoted attribute.
@@ -19,36 +20,29 @@ std::string escaped(std::string_view text) {
   return replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
 }
 
-// Nothing in it can end the element that it stands in.
-std::string json_in_page(const Json& value) { return replaced(value.dump(), {{'<', "\\u003c"}}); }
-
-std::string title_of(const Json& report) {
+std::string title_of(const Report& report) {
   std::string command;
-  const Json& processes = report.at("processes");
-  if (!processes.empty()) {
-    for (const Json& word : processes.front().at("command")) {
-      const std::string whole = word.get<std::string>();
-      command += (command.empty() ? "" : " ") + whole.substr(whole.rfind('/') + 1);
+  if (!report.processes.empty()) {
+    for (const std::string& word : report.processes.front().command) {
+      command += (command.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
     }
   }
   return command.empty() ? "GPU memory" : "GPU memory of " + command;
 }
 
 // The fix of each finding, for which the summary has no room.
-std::string plain_findings(const Json& report) {
+std::string plain_findings(const Report& report) {
   std::string html;
-  for (const Json& finding : report.at("findings")) {
+  for (const analyzer::rows::Finding& finding : report.findings) {
     if (html.size() > kMostPlainBytes) break;
-    html += format_text("<li><b>{}</b> {}</li>\n", escaped(text_or(finding, "title", "")),
-                        escaped(text_or(finding, "fix", "")));
+    html += format_text("<li><b>{}</b> {}</li>\n", escaped(finding.title), escaped(finding.fix));
   }
   return html.empty() ? html : "<h2>Findings</h2>\n<ol>\n" + html + "</ol>\n";
 }
 
 }  // namespace
 
-std::string report_page(const Json& report) {
-  const analyzer::rows::Report rows = analyzer::report_of_json(report);
+std::string report_page(const Report& report) {
   const PageAssets assets = page_assets();
   const std::string title = valid_utf8(escaped(title_of(report)));
   std::string page = format_text(
@@ -61,10 +55,11 @@ std::string report_page(const Json& report) {
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // The text for readers without script, previews and other programs.
   page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                      valid_utf8(escaped(summary_text(printable(rows)).letters())),
+                      valid_utf8(escaped(summary_text(printable(report)).letters())),
                       valid_utf8(plain_findings(report)));
-  page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report, rows)) +
-          "</script>\n";
+  // Nothing in the data can end the element that it is in.
+  page += "<script type=\"application/json\" id=\"head\">" +
+          replaced(page_head(report), {{'<', "\\u003c"}}) + "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");
   // Behind the code, so that the first view is drawn before they have arrived.
   for (const PageChunk& chunk : page_chunks(report)) {

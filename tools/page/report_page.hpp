@@ -4,12 +4,11 @@
 
 #include <string>
 
-#include "tools/report_view/report_row.hpp"
+#include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
-// A pure function of the report. Throws analyzer::JsonError or
-// analyzer::InputError for a report that lacks required keys.
-[[nodiscard]] std::string report_page(const Json& report);
+// A pure function of the report.
+[[nodiscard]] std::string report_page(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "analyzer/analyze.hpp"
 #include "analyzer/base/words.hpp"
 #include "analyzer/json/report_json.hpp"
+#include "analyzer/json/row_values.hpp"
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
@@ -24,9 +26,8 @@ namespace gpumemtrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using analyzer::rows::Report;
 
-constexpr const char* kReportFormat = "gpumemtrace-report";
-constexpr int kReportVersion = 1;
 // Rows of losses[].
 constexpr const char* kPaused = "paused";
 constexpr const char* kLeftOut = "left_out_traces";
@@ -75,31 +76,43 @@ const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptio
   return &*report;
 }
 
-Json read_report(const fs::path& path, const NamingOptions& naming) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
+struct ReportMark : analyzer::FileMark {
+  std::optional<bool> is_redacted;
+
+  static void fields(auto& self, auto& v) {
+    FileMark::fields(self, v);
+    v.added("redacted", self.is_redacted);
   }
-  Json report;
+};
+
+[[noreturn]] void refuse_format(const fs::path& path) {
+  throw Failure(
+      format_text("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a report of "
+                  "`gpumemtrace analyze`",
+                  path.string()));
+}
+
+ReportMark mark_of(const fs::path& path, const std::string& text) {
   try {
-    report = Json::parse(file);
+    return analyzer::row_of_text<ReportMark>(text, "report");
   } catch (const analyzer::JsonError&) {
     throw Failure(
-        format_text("{} is no complete JSON; make the report again with "
-                    "`gpumemtrace analyze TRACE -o {}`",
+        format_text("{} is no complete JSON; make the report again with `gpumemtrace analyze "
+                    "TRACE -o {}`",
                     path.string(), path.filename().string()));
+  } catch (const analyzer::InputError&) {
+    refuse_format(path);
   }
-  if (text_or(report, "format", "") != kReportFormat) {
+}
+
+// Refuses another format, and options that a saved report cannot follow.
+void require_readable(const fs::path& path, const ReportMark& mark, const NamingOptions& naming) {
+  if (mark.format != Report::kFormat) refuse_format(path);
+  if (mark.version != Report::kVersion) {
     throw Failure(
-        format_text("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a "
-                    "report of `gpumemtrace analyze`",
-                    path.string()));
-  }
-  if (number_in(report, "version") != kReportVersion) {
-    throw Failure(
-        format_text("{} is a report of another version than {}; read it with the "
-                    "gpumemtrace that made it, or analyze the trace again",
-                    path.string(), kReportVersion));
+        format_text("{} is a report of another version than {}; read it with the gpumemtrace that "
+                    "made it, or analyze the trace again",
+                    path.string(), Report::kVersion));
   }
   if (naming.timeline_points) {
     refuse(path, ", whose timelines are as they are; give the traces with --timeline-points");
@@ -107,29 +120,31 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
   if (naming.from_ns || naming.to_ns) {
     refuse(path, ", which has the times that it has; give the traces");
   }
-  const bool lacks_blocks = naming.at_ns || naming.blocks_at_peak;
-  if (lacks_blocks) {
+  if (naming.at_ns || naming.blocks_at_peak) {
     refuse(path, ", whose blocks are as they are; give the traces with --at or --blocks");
   }
-  if (naming.redact && !report.contains("redacted")) {
+  if (naming.redact && !mark.is_redacted) {
     refuse(path, ", which was made with all names; give the traces with --redact");
   }
-  return report;
 }
 
-analyzer::rows::Report read_rows(const fs::path& path, const NamingOptions& naming) {
+Report read_report(const fs::path& path, const NamingOptions& naming) {
+  std::ifstream file(path);
+  if (!file) {
+    throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
+  }
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  require_readable(path, mark_of(path, text), naming);
   try {
-    return analyzer::report_of_json(read_report(path, naming));
+    return analyzer::report_of_text(text);
   } catch (const analyzer::InputError& error) {
     throw Failure(
-        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
-                    "analyze`",
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
                     path.string(), error.what()));
   }
 }
 
-analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
-                                      const LoadOptions& load) {
+Report analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load) {
   try {
     ProgressLine line(load.tell_progress);
     const NamingOptions& naming = load.naming;
@@ -156,36 +171,16 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
 }
 
 // The report of the traces without those in folders that a later run replaced, with a message.
-analyzer::rows::Report analyze_newest(const std::vector<fs::path>& inputs,
-                                      const LoadOptions& options) {
-  analyzer::rows::Report all = analyze_traces(inputs, options);
+Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  Report all = analyze_traces(inputs, options);
   if (options.all_runs) return all;
   const TracesOfInputs traces = split_by_run(inputs, all);
   if (traces.stale.empty()) return all;
   if (options.tell_left_out) say("left out " + traces.left_out);
-  analyzer::rows::Report report = analyze_traces(traces.current, options);
+  Report report = analyze_traces(traces.current, options);
   report.losses.push_back({std::string(kLeftOut), traces.stale.size(), analyzer::Severity::kWarning,
                            traces.left_out + "."});
   return report;
-}
-
-// Rows with texts of the trace.
-analyzer::rows::Report load_as_it_is(const std::vector<fs::path>& inputs,
-                                     const LoadOptions& options) {
-  const fs::path* const file = find_report(inputs, options);
-  analyzer::rows::Report report =
-      file == nullptr ? analyze_newest(inputs, options) : read_rows(*file, options.naming);
-  narrow(report, options.scope);
-  return report;
-}
-
-// The reasons under the report's key; older reports do not have it.
-std::vector<std::string> reasons_of(const Json& trace) {
-  std::vector<std::string> names;
-  const auto reasons = trace.find("incomplete_because");
-  if (reasons == trace.end()) return names;
-  for (const Json& name : *reasons) names.push_back(name.get<std::string>());
-  return names;
 }
 
 bool is_only_paused(const std::vector<std::string>& reasons) {
@@ -200,7 +195,7 @@ std::string loss_text(const analyzer::rows::Trace& trace, const std::string& nam
   return analyzer::in_words(name);
 }
 
-std::string remedy_of(const analyzer::rows::Report& report, const std::string& name) {
+std::string remedy_of(const Report& report, const std::string& name) {
   for (const analyzer::rows::Loss& loss : report.losses) {
     if (loss.name == name) return loss.remedy;
   }
@@ -239,18 +234,19 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
   return options;
 }
 
-Json load_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  if (!options.scope.is_whole()) return analyzer::to_json(load_as_it_is(inputs, options));
-  const fs::path* const report = find_report(inputs, options);
-  if (report != nullptr) return read_report(*report, options.naming);
-  return analyzer::to_json(analyze_newest(inputs, options));
+Report load_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  const fs::path* const file = find_report(inputs, options);
+  Report report =
+      file == nullptr ? analyze_newest(inputs, options) : read_report(*file, options.naming);
+  narrow(report, options.scope);
+  return report;
 }
 
-analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  return printable(load_as_it_is(inputs, options));
+Report load_printable_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  return printable(load_report(inputs, options));
 }
 
-std::vector<std::string> missing_events(const analyzer::rows::Report& report) {
+std::vector<std::string> missing_events(const Report& report) {
   std::vector<std::string> sentences;
   for (const analyzer::rows::Trace& trace : report.traces) {
     if (trace.complete || is_only_paused(trace.incomplete_because)) continue;
@@ -270,8 +266,7 @@ std::vector<std::string> missing_events(const analyzer::rows::Report& report) {
   return sentences;
 }
 
-std::string missing_in_short(const analyzer::rows::Report& report,
-                             const std::optional<std::string>& process) {
+std::string missing_in_short(const Report& report, const std::optional<std::string>& process) {
   std::set<std::string> told;
   for (const analyzer::rows::Trace& trace : report.traces) {
     if (process && trace.process != *process) continue;
@@ -283,34 +278,23 @@ std::string missing_in_short(const analyzer::rows::Report& report,
   return joined(told);
 }
 
-bool is_complete(const Json& report) {
-  const Json& traces = report.at("traces");
-  const auto unreadable = report.at("coverage").find("unreadable_traces");
-  if (unreadable != report.at("coverage").end() && !unreadable->empty()) return false;
-  return std::all_of(traces.begin(), traces.end(), [](const Json& trace) {
-    return trace.at("complete").get<bool>() || is_only_paused(reasons_of(trace));
-  });
-}
-
-bool is_complete(const analyzer::rows::Report& report) {
+bool is_complete(const Report& report) {
   return report.coverage.unreadable_traces.empty() &&
          std::ranges::all_of(report.traces, [](const analyzer::rows::Trace& trace) {
            return trace.complete || is_only_paused(trace.incomplete_because);
          });
 }
 
-std::string left_out_traces(const analyzer::rows::Report& report) {
-  return remedy_of(report, kLeftOut);
-}
+std::string left_out_traces(const Report& report) { return remedy_of(report, kLeftOut); }
 
-bool was_paused(const analyzer::rows::Report& report) {
+bool was_paused(const Report& report) {
   return std::ranges::any_of(report.traces, [](const analyzer::rows::Trace& trace) {
     const auto& reasons = trace.incomplete_because;
     return std::ranges::find(reasons, kPaused) != reasons.end();
   });
 }
 
-std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report) {
+std::optional<std::uint64_t> only_sums_until_ns(const Report& report) {
   std::optional<std::uint64_t> until_ns;
   for (const analyzer::rows::PartialRules& row : report.coverage.partial_rules) {
     until_ns = std::max(until_ns.value_or(0), row.from_ns);

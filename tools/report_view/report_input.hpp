@@ -48,15 +48,14 @@ struct LoadOptions {
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
 // which is read. Traces in a folder whose command was recorded again later are left out, and
-// are a row of losses[]. Throws Failure for anything else, and for options that a report cannot
-// follow: its thresholds and names are its own.
-[[nodiscard]] Json load_report(const std::vector<std::filesystem::path>& inputs,
-                               const LoadOptions& options);
+// are a row of losses[]. Throws Failure for anything else, also for a report that lacks required
+// keys, and for options that a report cannot follow: its thresholds and names are its own.
+[[nodiscard]] analyzer::rows::Report load_report(const std::vector<std::filesystem::path>& inputs,
+                                                 const LoadOptions& options);
 
-// The same as rows, whose texts may be shown (printable_report.hpp). Throws Failure also for a
-// report that lacks required keys.
-[[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
-                                               const LoadOptions& options);
+// The same with texts that may be shown (printable_report.hpp).
+[[nodiscard]] analyzer::rows::Report load_printable_report(
+    const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
 
 // True if all inputs are folders that can be read and hold no trace; also if there is no
 // input.
@@ -71,7 +70,6 @@ struct LoadOptions {
                                            const std::optional<std::string>& process = {});
 
 // True if no trace of the report misses an event.
-[[nodiscard]] bool is_complete(const Json& report);
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
 // A sentence about traces in its folders that the report left out; empty if there are none.
 [[nodiscard]] std::string left_out_traces(const analyzer::rows::Report& report);

@@ -3,35 +3,14 @@
 
 #include <algorithm>
 
+#include "analyzer/base/row_reader.hpp"
+#include "analyzer/base/row_text.hpp"
 #include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
-std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
-  const auto value = row.find(key);
-  if (value == row.end() || !value->is_number()) return std::nullopt;
-  if (value->is_number_unsigned()) return value->get<std::uint64_t>();
-  // A number written by hand or with a sign, unless it does not fit.
-  const auto number = value->get<double>();
-  if (!(number >= 0 && number < 0x1p64)) return std::nullopt;
-  return static_cast<std::uint64_t>(number);
-}
-
-std::optional<std::string> text_in(const Json& row, const char* key) {
-  const auto value = row.find(key);
-  if (value == row.end() || !value->is_string()) return std::nullopt;
-  return value->get<std::string>();
-}
-
-std::uint64_t number_or_zero(const Json& row, const char* key) {
-  return number_in(row, key).value_or(0);
-}
-
-std::string text_or(const Json& row, const char* key, std::string_view otherwise) {
-  return text_in(row, key).value_or(std::string(otherwise));
-}
 
 std::string valid_utf8(const std::string& text) {
-  return Json::parse(std::string_view(Json(text).dump())).text();
+  return analyzer::row_of_text<std::string>(analyzer::json_text(text), "text");
 }
 
 std::string program_name(const analyzer::rows::Process& process) {

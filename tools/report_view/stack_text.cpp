@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "analyzer/json/report_json.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "tools/base/text.hpp"
 

@@ -73,7 +73,7 @@ StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, Load
   options.naming.from_ns = step.start_ns;
   // At its end the next one begins.
   if (step.end_ns) options.naming.to_ns = std::max(*step.end_ns, *step.start_ns + 1) - 1;
-  const rows::Report window = load_rows(traces, options);
+  const rows::Report window = load_printable_report(traces, options);
   Highest highest;
   for (const rows::Timeline& timeline : window.timeline) {
     if (timeline.process != step.process || !timeline.device) continue;
@@ -121,7 +121,7 @@ StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOpt
   options.tell_left_out = false;  // printed when the step was searched for
   StepMoment moment = highest_moment(traces, options, step);
   options.naming.at_ns = moment.time_ns;
-  rows::Report at_peak = load_rows(traces, options);
+  rows::Report at_peak = load_printable_report(traces, options);
   for (rows::BlockAt& block : at_peak.blocks.value()) {
     const bool is_of_it = block.process == step.process && block.device == moment.device &&
                           block.level == moment.level;
@@ -137,7 +137,7 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
       throw Failure("--step is a part of the run, as --from and --until name one; give either",
                     ExitCode::kUsage);
     }
-    const rows::Report report = load_rows(traces, options);
+    const rows::Report report = load_printable_report(traces, options);
     std::uint64_t begin_ns = UINT64_MAX;
     std::uint64_t end_ns = 0;
     for (const rows::Step& row : find_step(report, parse_number(step).value_or(0))) {
@@ -150,9 +150,9 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
     throw Failure("--until must be later than --from", ExitCode::kUsage);
   }
   if (at == kPeakWord) {
-    at = std::to_string(time_of_peak(load_rows(traces, options)));
+    at = std::to_string(time_of_peak(load_printable_report(traces, options)));
   } else if (const std::optional<std::uint64_t> index = step_named(at)) {
-    const rows::Step row = find_step(load_rows(traces, options), *index).front();
+    const rows::Step row = find_step(load_printable_report(traces, options), *index).front();
     at = std::to_string(highest_moment(traces, options, row).time_ns);
   }
 }

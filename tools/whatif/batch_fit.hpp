@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/base/json.hpp"
 #include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
@@ -76,6 +75,8 @@ struct FitCard {
   std::uint64_t capacity_bytes = 0;
   std::optional<std::uint64_t> batch;  // 0: not even one fits
   std::optional<std::uint64_t> margin_bytes;
+
+  GPUMEMTRACE_FIELDS(capacity_bytes, batch, margin_bytes)
 };
 
 // The first two runs make the lines; all others check them. Bytes are rounded up. A site that is no
@@ -129,6 +130,6 @@ struct FitQuestion {
 };
 
 [[nodiscard]] std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question);
-[[nodiscard]] analyzer::Json batch_fit_json(const BatchFit& fit, const FitQuestion& question);
+[[nodiscard]] std::string batch_fit_json(const BatchFit& fit, const FitQuestion& question);
 
 }  // namespace gpumemtrace::tools

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "analyzer/base/row_text.hpp"
 #include "analyzer/base/words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -13,7 +14,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-using analyzer::Json;
+namespace rows = analyzer::rows;
 
 constexpr std::size_t kMaxLinesShown = 10;
 constexpr std::size_t kSiteWidth = 41;
@@ -119,30 +120,87 @@ std::string far_text(const BatchFit& fit, const FitQuestion& question) {
       format_count(seen));
 }
 
-Json line_json(const BatchFit& fit, const FitLine& line) {
-  Json bytes = Json::array();
-  Json counts = Json::array();
-  for (const SiteBytes& run : line.runs) {
-    bytes.push_back(run.bytes);
-    counts.push_back(run.count);
-  }
-  return {{"site", line.site},
-          {"category", line.category.empty() ? Json(nullptr) : Json(line.category)},
-          {"bytes", std::move(bytes)},
-          {"counts", std::move(counts)},
-          {"constant_bytes", fit.constant_bytes(line)},
-          {"bytes_per_item", fit.bytes_per_item(line)},
-          {"shape", word_of(line.shape)}};
+struct FitRunRow {
+  std::uint64_t batch = 0;
+  std::string process;
+  std::string device;
+  std::uint64_t allocated_peak_bytes = 0;
+  rows::OptionalNumber reserved_peak_bytes;
+  rows::OptionalNumber other_bytes;
+
+  GPUMEMTRACE_FIELDS(batch, process, device, allocated_peak_bytes, reserved_peak_bytes, other_bytes)
+};
+
+struct FitLineRow {
+  std::string site;
+  rows::OptionalText category;
+  std::vector<std::uint64_t> bytes;  // of each run
+  std::vector<std::uint64_t> counts;
+  std::int64_t constant_bytes = 0;
+  std::int64_t bytes_per_item = 0;
+  std::string shape;
+
+  GPUMEMTRACE_FIELDS(site, category, bytes, counts, constant_bytes, bytes_per_item, shape)
+};
+
+struct FitCheckRow {
+  std::uint64_t batch = 0;
+  std::uint64_t predicted_bytes = 0;
+  std::uint64_t recorded_bytes = 0;
+  std::int64_t deviation_bytes = 0;
+  double deviation_percent = 0;
+
+  GPUMEMTRACE_FIELDS(batch, predicted_bytes, recorded_bytes, deviation_bytes, deviation_percent)
+};
+
+struct FitPredictionRow {
+  std::uint64_t batch = 0;
+  rows::OptionalNumber allocated_peak_bytes;
+  rows::OptionalNumber reserved_low_bytes;
+  rows::OptionalNumber reserved_high_bytes;
+
+  GPUMEMTRACE_FIELDS(batch, allocated_peak_bytes, reserved_low_bytes, reserved_high_bytes)
+};
+
+struct FitRow {
+  std::string basis;
+  rows::OptionalText reason;
+  std::vector<FitRunRow> runs;
+  std::vector<FitLineRow> lines;
+  std::vector<FitCheckRow> checks;
+  std::vector<FitPredictionRow> predictions;
+  std::vector<FitCard> cards;
+  rows::OptionalText cards_reason;
+
+  GPUMEMTRACE_FIELDS(basis, reason, runs, lines, checks, predictions, cards, cards_reason)
+};
+
+struct FitFile {
+  FitRow fit;
+
+  GPUMEMTRACE_FIELDS(fit)
+};
+
+FitPredictionRow row_of(const BatchFit& fit, std::uint64_t batch) {
+  if (!fit.reason().empty()) return {batch, {}, {}, {}};
+  const FitPrediction prediction = fit.predict(batch);
+  return {batch, prediction.allocated_bytes, prediction.reserved_low_bytes,
+          prediction.reserved_high_bytes};
 }
 
-Json prediction_json(const BatchFit& fit, std::uint64_t batch) {
-  const FitPrediction prediction = fit.predict(batch);
-  const bool is_known = fit.reason().empty();
-  return {
-      {"batch", batch},
-      {"allocated_peak_bytes", is_known ? Json(prediction.allocated_bytes) : Json(nullptr)},
-      {"reserved_low_bytes", is_known ? json_or_null(prediction.reserved_low_bytes) : Json()},
-      {"reserved_high_bytes", is_known ? json_or_null(prediction.reserved_high_bytes) : Json()}};
+FitLineRow row_of(const BatchFit& fit, const FitLine& line) {
+  FitLineRow row{line.site,
+                 rows::text_or_none(line.category),
+                 {},
+                 {},
+                 fit.constant_bytes(line),
+                 fit.bytes_per_item(line),
+                 std::string(word_of(line.shape))};
+  for (const SiteBytes& run : line.runs) {
+    row.bytes.push_back(run.bytes);
+    row.counts.push_back(run.count);
+  }
+  return row;
 }
 
 }  // namespace
@@ -168,47 +226,28 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
          "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";
 }
 
-Json batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
-  Json out = {{"basis", basis_of(fit)},
-              {"reason", fit.reason().empty() ? Json(nullptr) : Json(fit.reason())}};
-  Json runs = Json::array();
+std::string batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
+  FitFile file;
+  FitRow& row = file.fit;
+  row.basis = basis_of(fit);
+  row.reason = rows::text_or_none(fit.reason());
   for (const FitRun& run : fit.runs()) {
-    runs.push_back({{"batch", run.batch},
-                    {"process", run.process},
-                    {"device", run.device},
-                    {"allocated_peak_bytes", run.allocated_bytes},
-                    {"reserved_peak_bytes", json_or_null(run.reserved_bytes)},
-                    {"other_bytes", json_or_null(run.other_bytes)}});
+    row.runs.push_back({run.batch, run.process, run.device, run.allocated_bytes, run.reserved_bytes,
+                        run.other_bytes});
   }
-  Json lines = Json::array();
-  for (const FitLine& line : fit.lines()) lines.push_back(line_json(fit, line));
-  Json checks = Json::array();
+  for (const FitLine& line : fit.lines()) row.lines.push_back(row_of(fit, line));
   for (const FitCheck& check : fit.checks()) {
-    checks.push_back({{"batch", check.batch},
-                      {"predicted_bytes", check.predicted_bytes},
-                      {"recorded_bytes", check.recorded_bytes},
-                      {"deviation_bytes", check.deviation_bytes()},
-                      {"deviation_percent", check.deviation_percent()}});
+    row.checks.push_back({check.batch, check.predicted_bytes, check.recorded_bytes,
+                          check.deviation_bytes(), check.deviation_percent()});
   }
-  Json predictions = Json::array();
   for (const std::uint64_t batch : question.batches) {
-    predictions.push_back(prediction_json(fit, batch));
+    row.predictions.push_back(row_of(fit, batch));
   }
-  Json cards = Json::array();
   for (const std::uint64_t capacity : question.capacities) {
-    const FitCard card = fit.card(capacity);
-    cards.push_back({{"capacity_bytes", card.capacity_bytes},
-                     {"batch", json_or_null(card.batch)},
-                     {"margin_bytes", json_or_null(card.margin_bytes)}});
+    row.cards.push_back(fit.card(capacity));
   }
-  const std::string reason = fit.reason_of_cards();
-  out["runs"] = std::move(runs);
-  out["lines"] = std::move(lines);
-  out["checks"] = std::move(checks);
-  out["predictions"] = std::move(predictions);
-  out["cards"] = std::move(cards);
-  out["cards_reason"] = reason.empty() ? Json(nullptr) : Json(reason);
-  return {{"fit", std::move(out)}};
+  row.cards_reason = rows::text_or_none(fit.reason_of_cards());
+  return analyzer::json_text(file, analyzer::JsonLayout::kIndented) + "\n";
 }
 
 }  // namespace gpumemtrace::tools

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes JSON, value after value. The text steers no terminal and no build server that prints it:
+// with_json_escapes() in printable.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+// The spaces of a level. If there are any, only lists of numbers and objects of nothing but numbers
+// are on one line.
+enum class JsonLayout : std::uint8_t { kCompact = 0, kNarrow = 1, kIndented = 2 };
+
+// - In an object, key() comes before each value.
+// - Bytes that are no UTF-8 become U+FFFD. A number that is none becomes null.
+class JsonText {
+ public:
+  explicit JsonText(JsonLayout layout) : spaces_(static_cast<std::size_t>(layout)) {}
+
+  void key(std::string_view name);
+  void null();
+  void boolean(bool value);
+  void number(std::uint64_t value);
+  void number(std::int64_t value);
+  void number(double value);
+  void text(std::string_view value);
+  void open_object() { open('{', '}'); }
+  void open_list() { open('[', ']'); }
+  void close();
+
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  // An object or a list that is not closed.
+  struct Open {
+    char end = '}';
+    bool is_on_one_line = false;  // so far
+    bool is_empty = true;
+    std::size_t first_start = 0;  // of those in starts_
+  };
+
+  void open(char begin, char end);
+  void add_text(std::string_view value);
+  void add_number(std::string_view value);
+  void begin_element();
+  // The value that comes next is no number.
+  void break_lines();
+  void break_line_of(std::size_t level);
+  void start_line(std::size_t level);
+
+  std::size_t spaces_;
+  std::string text_;
+  std::vector<Open> open_;           // outermost first
+  std::vector<std::size_t> starts_;  // of elements on one line, in the text
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills structs with a table of fields (analyzer/rows/fields.hpp) from text of JSON, value after
+// value.
+// - Keys of no table are skipped. If a key comes twice the last value counts.
+// - A table of fields has up to 64 keys.
+#pragma once
+
+#include <bitset>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/base/json_parser.hpp"
+
+namespace gpumemtrace::analyzer {
+
+[[noreturn]] inline void refuse_value(const std::string& key, const std::string& why) {
+  throw InputError("'" + key + "' " + why);
+}
+
+// An object or a list of the text that is not closed, and the row or the list that it fills.
+struct OpenValue;
+
+// The place of a value.
+struct ValueSlot {
+  void* place = nullptr;
+  void (*set)(void* place, const std::string& key, JsonScalar&& value) = nullptr;
+  OpenValue (*open)(void* place, const std::string& key, bool is_list) = nullptr;
+};
+
+struct OpenValue {
+  void* place = nullptr;
+  std::string key;
+  // The place of the member `name`, or of the next element of a list.
+  ValueSlot (*next)(OpenValue& open, const std::string& name) = nullptr;
+  void (*close)(OpenValue& open) = nullptr;
+  bool is_list = false;
+  std::shared_ptr<void> content{};  // of a value that is put together at its end
+  std::bitset<64> seen{};           // keys of a row, by their position in its table
+};
+
+template <class Value>
+ValueSlot slot_of(Value& value);
+
+// Fills a value of the type.
+template <class Value>
+struct Filler;
+
+template <class Value>
+void set_place(void* place, const std::string& key, JsonScalar&& value) {
+  Filler<Value>::set(*static_cast<Value*>(place), key, std::move(value));
+}
+template <class Value>
+OpenValue open_place(void* place, const std::string& key, bool is_list) {
+  return Filler<Value>::open(*static_cast<Value*>(place), key, is_list);
+}
+template <class Value>
+ValueSlot slot_of(Value& value) {
+  return {&value, &set_place<Value>, &open_place<Value>};
+}
+
+// The place of what no table has.
+struct Skipped {};
+template <>
+struct Filler<Skipped> {
+  static void set(Skipped&, const std::string&, JsonScalar&&) {}
+  static OpenValue open(Skipped& skipped, const std::string& key, bool) {
+    const auto next = [](OpenValue& open, const std::string&) {
+      return slot_of(*static_cast<Skipped*>(open.place));
+    };
+    return {&skipped, key, next, [](OpenValue&) {}};
+  }
+};
+inline ValueSlot skipped_slot() {
+  static Skipped skipped;
+  return slot_of(skipped);
+}
+
+// Values that are no object and no list.
+template <class Value>
+struct ScalarFiller {
+  static OpenValue open(Value&, const std::string& key, bool) {
+    refuse_value(key, Filler<Value>::kRefusal);
+  }
+};
+
+template <>
+struct Filler<bool> : ScalarFiller<bool> {
+  static constexpr const char* kRefusal = "is neither true nor false";
+  static void set(bool& value, const std::string& key, JsonScalar&& read) {
+    if (!std::holds_alternative<bool>(read)) refuse_value(key, kRefusal);
+    value = std::get<bool>(read);
+  }
+};
+
+// Nothing if the value is no number.
+inline std::optional<double> number_of(const JsonScalar& value) {
+  if (const auto* whole = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return static_cast<double>(*number);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  return std::nullopt;
+}
+
+template <>
+struct Filler<double> : ScalarFiller<double> {
+  static constexpr const char* kRefusal = "is no number";
+  static void set(double& value, const std::string& key, JsonScalar&& read) {
+    const std::optional<double> number = number_of(read);
+    if (!number) refuse_value(key, kRefusal);
+    value = *number;
+  }
+};
+
+template <class Number>
+requires(std::same_as<Number, std::uint64_t> ||
+         std::same_as<Number, std::int64_t>) struct Filler<Number> : ScalarFiller<Number> {
+  static constexpr const char* kRefusal = "is no number of that size";
+  static void set(Number& value, const std::string& key, JsonScalar&& read) {
+    constexpr double kLeast = std::same_as<Number, std::uint64_t> ? 0 : -0x1p63;
+    constexpr double kEnd = std::same_as<Number, std::uint64_t> ? 0x1p64 : 0x1p63;
+    // A number written by hand may have a sign or a point.
+    const std::optional<double> number = number_of(read);
+    if (std::same_as<Number, std::uint64_t> && std::holds_alternative<std::uint64_t>(read)) {
+      value = static_cast<Number>(std::get<std::uint64_t>(read));
+    } else if (!number || !(*number >= kLeast && *number < kEnd)) {
+      refuse_value(key, kRefusal);
+    } else if (const auto* const whole = std::get_if<std::uint64_t>(&read)) {
+      value = static_cast<Number>(*whole);
+    } else if (const auto* const negative = std::get_if<std::int64_t>(&read)) {
+      value = static_cast<Number>(*negative);
+    } else {
+      value = static_cast<Number>(*number);
+    }
+  }
+};
+
+template <>
+struct Filler<std::string> : ScalarFiller<std::string> {
+  static constexpr const char* kRefusal = "is no text";
+  static void set(std::string& value, const std::string& key, JsonScalar&& read) {
+    if (!std::holds_alternative<std::string>(read)) refuse_value(key, kRefusal);
+    value = std::move(std::get<std::string>(read));
+  }
+};
+
+template <class Word>
+requires std::is_enum_v<Word>
+struct Filler<Word> : ScalarFiller<Word> {
+  static constexpr const char* kRefusal = "is no text";
+  static void set(Word& word, const std::string& key, JsonScalar&& read) {
+    std::string name;
+    if (!std::holds_alternative<std::monostate>(read)) {
+      Filler<std::string>::set(name, key, std::move(read));
+    }
+    for (std::size_t i = 0; i < word_count(Word{}); ++i) {
+      word = static_cast<Word>(i);
+      if (name_of(word) == name) return;
+    }
+    refuse_value(key, "has the unknown value '" + name + "'");
+  }
+};
+
+template <>
+struct Filler<JsonScalar> : ScalarFiller<JsonScalar> {
+  static constexpr const char* kRefusal = "is an object or a list";
+  static void set(JsonScalar& value, const std::string&, JsonScalar&& read) {
+    value = std::move(read);
+  }
+};
+
+template <class Value>
+struct Filler<std::optional<Value>> {
+  static void set(std::optional<Value>& value, const std::string& key, JsonScalar&& read) {
+    value.reset();
+    if (std::holds_alternative<std::monostate>(read)) return;
+    Filler<Value>::set(value.emplace(), key, std::move(read));
+  }
+  static OpenValue open(std::optional<Value>& value, const std::string& key, bool is_list) {
+    return Filler<Value>::open(value.emplace(), key, is_list);
+  }
+};
+
+template <class Value>
+struct Filler<std::vector<Value>> {
+  static void set(std::vector<Value>&, const std::string& key, JsonScalar&&) {
+    refuse_value(key, "is no list");
+  }
+  static OpenValue open(std::vector<Value>& list, const std::string& key, bool is_list) {
+    if (!is_list) refuse_value(key, "is no list");
+    list.clear();
+    const auto next = [](OpenValue& open, const std::string&) {
+      return slot_of(static_cast<std::vector<Value>*>(open.place)->emplace_back());
+    };
+    return {&list, key, next, [](OpenValue&) {}};
+  }
+};
+
+template <class Value>
+struct Filler<std::map<std::string, Value>> {
+  using Values = std::map<std::string, Value>;
+
+  static void set(Values&, const std::string& key, JsonScalar&&) {
+    refuse_value(key, "is no object");
+  }
+  static OpenValue open(Values& values, const std::string& key, bool is_list) {
+    if (is_list) refuse_value(key, "is no object");
+    values.clear();
+    const auto next = [](OpenValue& open, const std::string& name) {
+      return slot_of((*static_cast<Values*>(open.place))[name] = Value());
+    };
+    return {&values, key, next, [](OpenValue&) {}};
+  }
+};
+
+// Values by name. If a name comes twice the last value is at the first one's place.
+template <class Value>
+struct Filler<std::vector<std::pair<std::string, Value>>> {
+  using Values = std::vector<std::pair<std::string, Value>>;
+
+  static void set(Values&, const std::string& key, JsonScalar&&) {
+    refuse_value(key, "is no object");
+  }
+  static OpenValue open(Values& values, const std::string& key, bool is_list) {
+    if (is_list) refuse_value(key, "is no object");
+    values.clear();
+    const auto next = [](OpenValue& open, const std::string& name) {
+      return slot_of(static_cast<Values*>(open.place)->emplace_back(name, Value()).second);
+    };
+    return {&values, key, next,
+            [](OpenValue& open) { keep_last(*static_cast<Values*>(open.place)); }};
+  }
+
+  static void keep_last(Values& values) {
+    std::map<std::string_view, std::size_t> places;
+    Values kept;
+    kept.reserve(values.size());
+    for (auto& [name, value] : values) {
+      const auto [place, added] = places.try_emplace(name, kept.size());
+      if (added) {
+        kept.emplace_back(name, std::move(value));
+      } else {
+        kept[place->second].second = std::move(value);
+      }
+    }
+    values = std::move(kept);
+  }
+};
+
+// Finds the place of a key in a row. Implements the verbs of a table: analyzer/rows/fields.hpp.
+class KeyFinder {
+ public:
+  KeyFinder(std::string_view key, std::bitset<64>& seen) : key_(key), seen_(seen) {}
+
+  void operator()(const char* key, auto& value) { find(key, value); }
+  void added(const char* key, auto& value) { find(key, value); }
+  void only_if_known(const char* key, auto& value) { find(key, value); }
+  void or_zero(const char* key, std::optional<double>& value) { find(key, value); }
+  void or_null(const char* key, std::string& text) {
+    if (!find(key, text)) return;
+    slot_.set = [](void* place, const std::string& name, JsonScalar&& read) {
+      auto& value = *static_cast<std::string*>(place);
+      value.clear();
+      if (std::holds_alternative<std::monostate>(read)) return;
+      Filler<std::string>::set(value, name, std::move(read));
+    };
+  }
+  template <class Part>
+  void part(const char*, std::optional<Part>& part) {
+    const bool was_found = slot_.place != nullptr;
+    Part other;
+    const std::size_t first = position_;
+    Part::fields(part ? *part : other, *this);
+    if (part || was_found || slot_.place == nullptr) return;
+    slot_ = {};
+    position_ = first;
+    Part::fields(part.emplace(), *this);
+  }
+  void exact(bool& is_exact) { find("exact", is_exact); }
+
+  [[nodiscard]] ValueSlot slot() const { return slot_.place == nullptr ? skipped_slot() : slot_; }
+
+ private:
+  bool find(const char* key, auto& value) {
+    const std::size_t position = position_++;
+    if (slot_.place != nullptr || key_ != key) return false;
+    slot_ = slot_of(value);
+    seen_.set(position);
+    return true;
+  }
+
+  std::string_view key_;
+  std::bitset<64>& seen_;
+  std::size_t position_ = 0;
+  ValueSlot slot_;
+};
+
+// Refuses a row that lacks a key that is always there.
+class KeyChecker {
+ public:
+  explicit KeyChecker(const std::bitset<64>& seen) : seen_(seen) {}
+
+  void operator()(const char* key, const auto&) { require(key); }
+  void added(const char*, const auto&) { ++position_; }
+  void only_if_known(const char*, const auto&) { ++position_; }
+  void or_zero(const char* key, std::optional<double>& value) {
+    require(key);
+    if (value == 0.0) value.reset();
+  }
+  void or_null(const char* key, const auto&) { require(key); }
+  template <class Part>
+  void part(const char*, std::optional<Part>& part) {
+    is_optional_ = !part;
+    Part other;
+    Part::fields(part ? *part : other, *this);
+    is_optional_ = false;
+  }
+  void exact(bool) { ++position_; }
+
+ private:
+  void require(const char* key) {
+    if (!seen_.test(position_++) && !is_optional_) refuse_value(key, "is missing");
+  }
+
+  const std::bitset<64>& seen_;
+  std::size_t position_ = 0;
+  bool is_optional_ = false;
+};
+
+template <class Row>
+requires requires(Row row, KeyChecker checker) { Row::fields(row, checker); }
+struct Filler<Row> {
+  static void set(Row&, const std::string& key, JsonScalar&&) { refuse_value(key, "is no object"); }
+  static OpenValue open(Row& row, const std::string& key, bool is_list) {
+    if (is_list) refuse_value(key, "is no object");
+    row = Row();
+    return {&row, key, &next, &close};
+  }
+  static ValueSlot next(OpenValue& open, const std::string& name) {
+    KeyFinder finder(name, open.seen);
+    Row::fields(*static_cast<Row*>(open.place), finder);
+    return finder.slot();
+  }
+  static void close(OpenValue& open) {
+    KeyChecker checker(open.seen);
+    Row::fields(*static_cast<Row*>(open.place), checker);
+  }
+};
+
+// Fills the row or the list that the whole text is.
+class RowReceiver : public JsonReceiver {
+ public:
+  RowReceiver(ValueSlot root, std::string name) : root_(root), name_(std::move(name)) {}
+
+  void scalar(JsonScalar value) override {
+    const ValueSlot slot = next_slot();
+    slot.set(slot.place, name(), std::move(value));
+  }
+  void open_object() override { open(false); }
+  void open_list() override { open(true); }
+  void key(std::string key) override { key_ = std::move(key); }
+  void close() override {
+    OpenValue closed = std::move(open_.back());
+    open_.pop_back();
+    closed.close(closed);
+  }
+
+ private:
+  void open(bool is_list) {
+    const ValueSlot slot = next_slot();
+    OpenValue opened = slot.open(slot.place, name(), is_list);
+    opened.is_list = is_list;
+    open_.push_back(std::move(opened));
+  }
+  // Elements have the name of their list.
+  [[nodiscard]] const std::string& name() const {
+    if (open_.empty()) return name_;
+    return open_.back().is_list ? open_.back().key : key_;
+  }
+  ValueSlot next_slot() { return open_.empty() ? root_ : open_.back().next(open_.back(), key_); }
+
+  ValueSlot root_;
+  std::string name_;
+  std::string key_;
+  std::vector<OpenValue> open_;  // outermost first
+};
+
+// The first keys of every file of this tool.
+struct FileMark {
+  std::string format;
+  std::uint64_t version = 0;
+
+  static void fields(auto& self, auto& v) {
+    v("format", self.format);
+    v("version", self.version);
+  }
+};
+
+// `name` is that of the whole text in messages. Throws JsonError for text that is no JSON, and
+// another InputError if a key is missing or its value is of another kind.
+template <class Row>
+[[nodiscard]] Row row_of_text(std::string_view text, std::string name) {
+  Row row;
+  RowReceiver receiver(slot_of(row), std::move(name));
+  parse_json(text, receiver);
+  return row;
+}
+
+}  // namespace gpumemtrace::analyzer
