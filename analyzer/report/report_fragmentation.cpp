@@ -152,7 +152,7 @@ namespace {
 constexpr std::size_t kMostPinsOfSegment = 3;
 
 // The framework of one process on one device.
-struct Place {
+struct MappedDevice {
   const ReportProcess* process = nullptr;
   const FrameworkDevice* framework = nullptr;
   const OomSnapshot* failure = nullptr;  // the first one
@@ -167,26 +167,26 @@ const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device)
 
 // The device that ran out of memory first, else the one with the most reserved: a map of each would
 // be more than all the rest of the report.
-Place telling_place(const ReportContext& context) {
-  Place place;
-  const auto rank_of = [](const Place& one) {
+MappedDevice most_telling_device(const ReportContext& context) {
+  MappedDevice mapped;
+  const auto rank_of = [](const MappedDevice& one) {
     return std::pair(one.failure != nullptr, one.framework->reserved_peak_bytes);
   };
   for (const ReportProcess& process : context.processes()) {
     for (const auto& [ordinal, framework] : process.model().memory().framework.devices()) {
-      const Place one{&process, &framework, first_failure(process.model(), ordinal)};
-      if (place.process == nullptr || rank_of(one) > rank_of(place)) place = one;
+      const MappedDevice one{&process, &framework, first_failure(process.model(), ordinal)};
+      if (mapped.process == nullptr || rank_of(one) > rank_of(mapped)) mapped = one;
     }
   }
-  return place;
+  return mapped;
 }
 
 class SegmentRows {
  public:
-  SegmentRows(const ReportContext& context, const Place& place)
+  SegmentRows(const ReportContext& context, const MappedDevice& mapped)
       : context_(context),
-        process_(*place.process),
-        blank_(context.row_on<rows::Segment>(process_, place.framework->device)) {}
+        process_(*mapped.process),
+        blank_(context.row_on<rows::Segment>(process_, mapped.framework->device)) {}
 
   void add(rows::SnapshotAt at, std::uint64_t time, const SegmentMap& map) {
     blank_.at = at;
@@ -223,21 +223,21 @@ class SegmentRows {
 }  // namespace
 
 std::vector<rows::Segment> report_segments(const ReportContext& context) {
-  const Place place = telling_place(context);
-  if (place.process == nullptr) return {};
-  const HolderSums& holders = place.process->model().holders();
-  const std::int32_t device = place.framework->device;
-  SegmentRows list(context, place);
-  const PeakSnapshot& peak = place.framework->blocks->peak;
+  const MappedDevice mapped = most_telling_device(context);
+  if (mapped.process == nullptr) return {};
+  const HolderSums& holders = mapped.process->model().holders();
+  const std::int32_t device = mapped.framework->device;
+  SegmentRows list(context, mapped);
+  const PeakSnapshot& peak = mapped.framework->blocks->peak;
   if (peak.happened() && !peak.is_restored()) {
     list.add(rows::SnapshotAt::kPeak, peak.time(), holders.segments_at(peak, device));
   }
-  const PeakSnapshot& worst = place.framework->worst;
+  const PeakSnapshot& worst = mapped.framework->worst;
   if (worst.bytes() != 0 && worst.time() != peak.time()) {
     list.add(rows::SnapshotAt::kWorst, worst.time(), holders.segments_at(worst, device));
   }
-  if (place.failure != nullptr) {
-    list.add(rows::SnapshotAt::kOom, place.failure->parts.time, *place.failure->segments);
+  if (mapped.failure != nullptr) {
+    list.add(rows::SnapshotAt::kOom, mapped.failure->parts.time, *mapped.failure->segments);
   }
   return list.take();
 }
