@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows as text of JSON. Keys and their order are those of the rows' tables.
+// Structs with a table of fields as text of JSON, in the table's order.
 #pragma once
 
 #include <map>
@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "analyzer/base/json_text.hpp"
-#include "analyzer/rows/finding.hpp"
-#include "analyzer/rows/job_rows.hpp"
 
 namespace gpumemtrace::analyzer {
 
