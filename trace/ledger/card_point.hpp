@@ -35,8 +35,8 @@ struct HeldOnCard {
   Holders holders;                // of driver memory
 };
 
-// A point of the card's curves. It knows which members changed since it was taken, so that taking it
-// again costs as much as changed, not as many members as there are.
+// A point of the card's curves. It knows which members changed since it was taken, so that taking
+// it again costs as much as changed, not as many members as there are.
 template <class Held, template <class> class List>
 class CardPoint {
  public:
@@ -82,8 +82,8 @@ class CardPoint {
       mark_changed(i);
     }
   }
-  // Takes over the time, the process and the bytes of each member, not the rest of the point. Members
-  // that changed since neither point was taken have the same in both.
+  // Takes over the time, the process and the bytes of each member, not the rest of the point.
+  // Members that changed since neither point was taken have the same in both.
   void copy_held(const CardPoint& from) {
     time = from.time;
     process = from.process;
