@@ -267,7 +267,8 @@ std::size_t GroupSums::begin_moment(Physical& device, std::uint32_t& holders) no
     bool is_free = true;
     device.curves.for_each_point([&](OwnCurves::Point& other) noexcept {
       const std::uint32_t& epoch = other.held[0].holders;
-      is_free = is_free && (&epoch == &holders || epoch != device.card_points[point].epoch);
+      is_free =
+          is_free && (&epoch == &holders || epoch == 0 || epoch != device.card_points[point].epoch);
     });
     if (is_free) break;
   }

@@ -117,7 +117,7 @@ class AtMostOne {
   const Element* end() const noexcept { return &element_ + size_; }
 
  private:
-  Element element_;
+  Element element_{};  // all of it: Held has members without a value of their own
   std::size_t size_ = 0;
 };
 
