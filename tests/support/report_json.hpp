@@ -4,7 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analyzer/json/report_json.hpp"
+#include "analyzer/rows/report.hpp"
+
+// Compiled once and optimized (report_json.cpp): the tests themselves are not.
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace gpumemtrace {
 
@@ -15,13 +18,8 @@ namespace tests {
 using gpumemtrace::Json;
 
 // The report as users get it.
-inline Json to_json(const analyzer::rows::Report& report) {
-  return Json::parse(analyzer::to_text(report));
-}
-
-inline analyzer::rows::Report report_of_json(const Json& json) {
-  return analyzer::report_of_text(json.dump());
-}
+Json to_json(const analyzer::rows::Report& report);
+analyzer::rows::Report report_of_json(const Json& json);
 
 }  // namespace tests
 }  // namespace gpumemtrace
