@@ -3,8 +3,6 @@
 
 #include "analyzer/json/report_json.hpp"
 
-template class nlohmann::basic_json<nlohmann::ordered_map>;
-
 namespace gpumemtrace::tests {
 
 Json to_json(const analyzer::rows::Report& report) {

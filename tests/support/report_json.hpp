@@ -6,7 +6,7 @@
 
 #include "analyzer/rows/report.hpp"
 
-// Compiled once and optimized (report_json.cpp): the tests themselves are not.
+// Compiled once and optimized (json_values.cpp): the tests themselves are not.
 extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace gpumemtrace {
