@@ -265,8 +265,6 @@ class Export(SavedJobs):
         live = [block["size"] for row in snapshot["segments"] for block in row["blocks"]
                 if block["state"] == "active_allocated"]
         self.assertEqual(sum(live), peak["bytes"])
-        lives = self.lives(name, "--at", peak["time_ns"])
-        self.assertEqual(sum(row[3] for row in lives), peak["bytes"])
 
     def test_the_peak_as_a_moment_is_that_of_the_job(self):
         name = "case_kept_loss_faulty"
