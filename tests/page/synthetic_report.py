@@ -304,8 +304,7 @@ def add_growth(report, process, device, steps, stack):
          "detail": f"{steps} tensors were made there and none was freed.",
          "evidence": {"bytes_per_step": grown / steps, "steps": steps, "forecast_ns": end * 7 // 4},
          "fix": "Store .cpu() or a number in the list, or clear it: 11.7 GiB (exact).",
-         "bytes": grown, "time_ns": end - 1, "saves": {"bytes": grown, "time_ns": None, "basis": "exact"},
-         "process": process, "device": device,
+         "bytes": grown, "time_ns": end - 1, "process": process, "device": device,
          "level": "framework", "owner": "pytorch", "site": where, "stack": stack,
          "fingerprint": "6f0e5cf1f8a2c7d1"})
 
