@@ -15,7 +15,7 @@ using ledger::Parts;
 
 // A process that may use the card. All is borrowed.
 struct CardMember : ledger::CardMember {
-  const PresentRecord* present = nullptr;
+  PresentRecord* present = nullptr;
   Account* driver = nullptr;
   std::function<Parts(std::int32_t ordinal)> parts_now;
 
@@ -24,6 +24,7 @@ struct CardMember : ledger::CardMember {
     if (driver != nullptr) driver->watchers.push_back(&holders);
   }
   [[nodiscard]] Parts hold(PeakSnapshot& holders) const {
+    present->is_known_to_cards = false;
     const Parts parts = parts_now(ordinal);
     holders.set(present->time, parts.driver);
     return parts;

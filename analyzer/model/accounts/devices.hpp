@@ -56,7 +56,7 @@ struct DeviceState : ledger::DeviceSamples {
 class Devices {
  public:
   // `parts_now(ordinal)` gives the present parts of the process's physical bytes on a device.
-  Devices(Accounts& accounts, const PresentRecord& present, std::uint32_t process,
+  Devices(Accounts& accounts, PresentRecord& present, std::uint32_t process,
           std::function<Parts(std::int32_t)> parts_now)
       : accounts_(accounts),
         present_(present),
@@ -70,6 +70,10 @@ class Devices {
   void describe(const trace::Device& record, std::string_view name);
   // The process allocates managed memory, which can be on any device.
   void add_managed();
+  // A record of the process comes, which may change what it holds on any card.
+  void touch_cards() {
+    for_each([](DeviceState& device) { device.total().curves.touch(device.member); });
+  }
   [[nodiscard]] const std::map<std::int32_t, DeviceState>& devices() const { return devices_; }
   template <class Visit>
   void for_each(Visit&& visit) {
@@ -80,7 +84,7 @@ class Devices {
   void find(std::int32_t ordinal);
 
   Accounts& accounts_;
-  const PresentRecord& present_;
+  PresentRecord& present_;
   std::uint32_t process_;
   std::function<Parts(std::int32_t)> parts_now_;
   std::map<std::int32_t, DeviceState> devices_;

@@ -3,6 +3,7 @@
 
 #include <new>
 #include <set>
+#include <utility>
 
 #include "trace/order.hpp"
 
@@ -16,7 +17,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (statistics_.first_time == 0) statistics_.first_time = present_.time;
   statistics_.last_time = present_.time;
   if (!present_.in_checkpoint) accounts_.advance(present_.time);
-  memory_.devices.for_each([](DeviceState& device) { device.total().curves.touch(device.member); });
+  if (!std::exchange(present_.is_known_to_cards, true)) memory_.devices.touch_cards();
   if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;  // it failed
   if (trace::is_call(record.kind) && !begin_call(record)) return;
   trace::dispatch(record, [this](const auto& typed) { apply(typed); });
