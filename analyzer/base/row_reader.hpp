@@ -104,7 +104,7 @@ struct Filler<bool> : ScalarFiller<bool> {
 };
 
 // Nothing if the value is no number.
-inline std::optional<double> number_of(const JsonScalar& value) {
+[[nodiscard]] inline std::optional<double> number_of(const JsonScalar& value) {
   if (const auto* whole = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return static_cast<double>(*number);
   if (const auto* number = std::get_if<double>(&value)) return *number;
@@ -266,7 +266,9 @@ class KeyFinder {
   void only_if_known(const char* key, auto& value) { find(key, value); }
   void or_zero(const char* key, std::optional<double>& value) { find(key, value); }
   void or_null(const char* key, std::string& text) {
-    if (!find(key, text)) return;
+    const bool was_found = slot_.place != nullptr;
+    find(key, text);
+    if (was_found || slot_.place == nullptr) return;
     slot_.set = [](void* place, const std::string& name, JsonScalar&& read) {
       auto& value = *static_cast<std::string*>(place);
       value.clear();
@@ -290,12 +292,11 @@ class KeyFinder {
   [[nodiscard]] ValueSlot slot() const { return slot_.place == nullptr ? skipped_slot() : slot_; }
 
  private:
-  bool find(const char* key, auto& value) {
+  void find(const char* key, auto& value) {
     const std::size_t position = position_++;
-    if (slot_.place != nullptr || key_ != key) return false;
+    if (slot_.place != nullptr || key_ != key) return;
     slot_ = slot_of(value);
     seen_.set(position);
-    return true;
   }
 
   std::string_view key_;
