@@ -399,6 +399,16 @@ class Summary(CommandLine):
         self.assertEqual(written, json.loads(EXAMPLE_REPORT.read_text()))
         self.assertEqual([path.name for path in self.folder.iterdir()], ["out.json"])
 
+    def test_a_report_of_an_older_version_gets_no_values_that_it_did_not_have(self):
+        older = json.loads(EXAMPLE_REPORT.read_text())
+        del older["card_peaks"]
+        for row in older["findings"]:
+            del row["saves"]
+        path = self.folder / "older.json"
+        path.write_text(json.dumps(older))
+        for words in (("analyze", path), ("summary", path, "--json")):
+            self.assertEqual(json.loads(self.call(*words).stdout), older)
+
     def test_a_full_disk_is_an_error_also_on_stdout(self):
         with open("/dev/full", "wb") as full:
             result = subprocess.run(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "analyzer/json/report_json.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
@@ -46,7 +45,7 @@ int analyze(AnalyzeOptions& options) {
   options.moments.apply(options.input.inputs, load);
   load.what_if = options.replay.question_if_asked();
   const analyzer::rows::Report report = load_report(options.input.inputs, load);
-  write_output(options.output.output, analyzer::to_text(report));
+  write_output(options.output.output, report_json(options.input.inputs, load, report));
   return options.input.exit_code(report);
 }
 

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include "analyzer/json/report_json.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
@@ -61,7 +60,7 @@ int summarize(const SummaryOptions& options) {
   const LoadOptions load = options.input.load_options();
   if (options.json) {
     const analyzer::rows::Report report = load_report(options.input.inputs, load);
-    write_text(stdout, analyzer::to_text(report));
+    write_text(stdout, report_json(options.input.inputs, load, report));
     return options.input.exit_code(report);
   }
   const analyzer::rows::Report report = load_printable_report(options.input.inputs, load);

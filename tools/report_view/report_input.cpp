@@ -128,12 +128,16 @@ void require_readable(const fs::path& path, const ReportMark& mark, const Naming
   }
 }
 
-Report read_report(const fs::path& path, const NamingOptions& naming) {
+std::string text_of_file(const fs::path& path) {
   std::ifstream file(path);
   if (!file) {
     throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
   }
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+Report read_report(const fs::path& path, const NamingOptions& naming) {
+  const std::string text = text_of_file(path);
   require_readable(path, mark_of(path, text), naming);
   try {
     return analyzer::report_of_text(text);
@@ -240,6 +244,13 @@ Report load_report(const std::vector<fs::path>& inputs, const LoadOptions& optio
       file == nullptr ? analyze_newest(inputs, options) : read_report(*file, options.naming);
   narrow(report, options.scope);
   return report;
+}
+
+std::string report_json(const std::vector<fs::path>& inputs, const LoadOptions& options,
+                        const Report& report) {
+  const fs::path* const file = find_report(inputs, options);
+  return file != nullptr && options.scope.is_whole() ? text_of_file(*file)
+                                                     : analyzer::to_text(report);
 }
 
 Report load_printable_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {

@@ -57,6 +57,12 @@ struct LoadOptions {
 [[nodiscard]] analyzer::rows::Report load_printable_report(
     const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
 
+// The report as JSON. A saved report that is shown whole is the text that it was saved as: rows
+// have a value for each key, also for those that the older version which made it did not know.
+[[nodiscard]] std::string report_json(const std::vector<std::filesystem::path>& inputs,
+                                      const LoadOptions& options,
+                                      const analyzer::rows::Report& report);
+
 // True if all inputs are folders that can be read and hold no trace; also if there is no
 // input.
 [[nodiscard]] bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
