@@ -22,7 +22,7 @@ constexpr Text kTried =
 constexpr Text kMetAfterFlush =
     " It was met after {flushed_bytes} had been given back, which took {lost_ns}.";
 constexpr Text kWentOn = " The program went on, allocated again and ended by itself.";
-constexpr Text kOutcomeUnknown = " What the program made of the failure the trace does not show.";
+constexpr Text kOutcomeUnknown = " The trace does not show what the program did after that.";
 constexpr Text kHeldBy = " Held by: {holders}.";
 constexpr Text kOutsidePyTorch = " Outside PyTorch most is held by {other}.";
 constexpr Text kHolder = "{site}, {bytes} in {count|allocation|allocations}";
@@ -303,7 +303,7 @@ constexpr Text kSizeNotShown = "some hundred MiB that no call shows";
 constexpr FindingText kIdleContexts = {
     "{processes|process|processes} {processes?holds|hold} a CUDA context on {device} and almost "
     "nothing else, {bytes}{processes?| together}; made at {site}",
-    "Of {names}{processes? the| each} context takes up to {context_bytes}, and calls asked for no "
+    "{processes?The|Each} context of {names} takes up to {context_bytes}, and calls asked for no "
     "more than {most_allocated_bytes}. The memory is that of the driver and goes when the process "
     "ends.",
     "Keep CUDA out of {processes?this process|these processes}: nothing at {site} should use the "
@@ -311,7 +311,7 @@ constexpr FindingText kIdleContexts = {
     "from them (CUDA_VISIBLE_DEVICES=\"\"). It would free {bytes} on {device} (inferred)."};
 constexpr FindingText kOpaquePool = {
     "{name} holds {bytes} whose use is not visible",
-    "The trace sees what {name} takes from the driver, not what it deals out of it.",
+    "The trace sees what {name} takes from the driver, not what it hands out of that.",
     "Record again with {setting}, which opens the pool to the trace."};
 
 // Ranks.
