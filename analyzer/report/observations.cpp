@@ -62,7 +62,8 @@ std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
     if (!goes_to_the_driver(group.key.kind)) continue;
     ChurnKey key{group.key.device, group.key.kind,
                  context.identity_of(process, {i, group.segments != 0})};
-    // A communicator's buffers are told by communicators[]: the program asks for none of them.
+    // NCCL allocates the buffers of a communicator, not the program; communicators[] has their
+    // sums.
     if (key.identity.owner == "nccl") continue;
     const std::string stack = take_stack(key.identity);
     ChurnSums& sums = sites[key];
