@@ -368,8 +368,8 @@ constexpr Text kSavesCopies =
 constexpr Text kBothWays =
     " The calls back took {up_ns}, those of both ways {returned_host_ns} (exact).";
 constexpr Text kIdleNotShown =
-    " The calls took {time_lost_ns} (exact); how long the GPU then stood idle the trace does not "
-    "show.";
+    " The calls took {time_lost_ns} (exact); the trace does not show how long the GPU then "
+    "stood idle.";
 constexpr Text kAtStake = " At stake: {time_lost_ns} (exact).";
 constexpr Text kCallsTook = " The calls took {time_lost_ns} (exact).";
 constexpr Text kShareOfLoop =
