@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { after, before, test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { analyzed, folder, launch, makePage, moduleOfPage, open, readReport, recordedTraces, syntheticReport } from "./page_support.mjs";
 
 const kSeparate = ["stacks", "costs", "timeline", "largest_blocks", "blocks", "segments"];
@@ -56,7 +57,7 @@ ofEachJob("all rows of the report are in the page as they are", ({ report, chunk
   assert.deepEqual(chunks.blocks.segments, report.segments);
   for (const [key, value] of Object.entries(head)) {
     if (key === "page" || key === "timeline" || !Array.isArray(value)) continue;
-    for (const row of value) assert.ok(report[key].some((one) => JSON.stringify(one) === JSON.stringify(row)), key);
+    for (const row of value) assert.ok(report[key].some((one) => isDeepStrictEqual(one, row)), key);
   }
 });
 

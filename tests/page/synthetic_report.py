@@ -119,8 +119,8 @@ def shares_of(parts, stacks):
 
 def holder(bytes_, total, category, owner, where, stack):
     return {"bytes": bytes_, "count": 3, "share": bytes_ / total, "category": category,
-            "category_confidence": "inferred" if category else None, "phase": None, "owner": owner,
-            "site": where, "stack": stack}
+            "category_confidence": "inferred" if category else None, "phase": None, "module": None,
+            "owner": owner, "site": where, "stack": stack}
 
 
 def usage_row(process, device, level, peak, reserved):
@@ -143,7 +143,7 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
     grows = rank == 2
     report["traces"].append(
         {"file": f"train.rank{rank}.gmt", "process": process, "recorder_version": "0.1.0",
-         "complete": True, "end": "exit", "events": 388_110, "dropped": 0, "bytes": 3 * MIB,
+         "complete": True, "incomplete_because": [], "end": "exit", "events": 388_110, "dropped": 0, "bytes": 3 * MIB,
          "duration_ns": steps * STEP_NS, "overhead": {"events": 388_110, "ns_per_event": None,
                                                       "cpu_ns": 90_000_000}, "notes": []})
     report["processes"].append(
@@ -173,10 +173,10 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
             frame(f"layer_{(i * 7 + d * 3) % 97}.call", 10 + d)
             for d in range(frames)] + [frame("main", 90), frame("<module>", 120)]})
         report["costs"].append({"process": process, "level": "framework", "owner": "pytorch",
-                                "site": where, "stack": name, "peak_bytes": share, "leaked_bytes": 0,
+                                "site": where, "stack": name, "module": None, "peak_bytes": share, "leaked_bytes": 0,
                                 "allocated_bytes": share * 40, "copied_bytes": 0})
     report["costs"].append({"process": process, "level": "driver", "owner": "pytorch", "site": None,
-                            "stack": None, "peak_bytes": most["max_bytes"], "leaked_bytes": 0,
+                            "stack": None, "module": None, "peak_bytes": most["max_bytes"], "leaked_bytes": 0,
                             "allocated_bytes": most["max_bytes"], "copied_bytes": 0})
     holders = [holder(share, total, kind, "pytorch", where, name)
                for name, (share, kind, where) in list(zip(names, held))[:10]]
@@ -297,14 +297,16 @@ def add_growth(report, process, device, steps, stack):
          "owner": "pytorch", "site": where, "stack": stack, "bytes": grown, "rises": 64,
          "allocations": steps, "begin_ns": 0, "end_ns": end, "blocks": steps, "frees_before": 0,
          "frees": 0, "frees_after": 0, "other_places": 40, "other_places_growing": 0,
-         "freed_count": 0, "freed_at": None, "freed_elsewhere": None})
+         "freed_count": 0, "freed_at": None, "freed_elsewhere": None, "kept_at": None, "keeps_graph": False,
+         "only_fills": False, "by_repetition": False, "has_backward": False})
     report["findings"].append(
         {"rule": "growth", "severity": "warning", "confidence": "inferred",
          "title": f"Memory from train.py:88 (evaluate) grew by 11.7 GiB over {steps} steps",
          "detail": f"{steps} tensors were made there and none was freed.",
          "evidence": {"bytes_per_step": grown / steps, "steps": steps, "forecast_ns": end * 7 // 4},
          "fix": "Store .cpu() or a number in the list, or clear it: 11.7 GiB (exact).",
-         "bytes": grown, "time_ns": end - 1, "process": process, "device": device,
+         "bytes": grown, "time_ns": end - 1,
+         "saves": {"bytes": None, "time_ns": None, "basis": "inferred"}, "process": process, "device": device,
          "level": "framework", "owner": "pytorch", "site": where, "stack": stack,
          "fingerprint": "6f0e5cf1f8a2c7d1"})
 
@@ -317,12 +319,12 @@ def empty_report():
                       "suppressed_bytes": 0, "exit": [], "growth": [], "handles": [],
                       "invalid_frees": []},
             "fragmentation": [],
-            "transfers": {"by_kind": [], "hotspots": [], "sets": [], "unjoined": None, "streams": []},
+            "transfers": {"by_kind": [], "hotspots": [], "sets": [], "sites": [], "unjoined": None, "streams": []},
             "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
             "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
             "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
-                         "pools": []},
+                         "unreadable_traces": [], "pools": []},
             "losses": []}
 
 
