@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The typed rows of a memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/snapshot/sequence_table.hpp"
+
+namespace gpumemtrace::analyzer::snapshot {
+
+// Numbers of what a Snapshot holds once. 0: the file says nothing, or an empty text or list.
+struct TextId {
+  std::uint32_t value = 0;
+  friend bool operator==(TextId, TextId) = default;
+};
+struct FrameId {
+  std::uint32_t value = 0;
+  friend bool operator==(FrameId, FrameId) = default;
+};
+struct StackId {
+  std::uint32_t value = 0;
+  friend bool operator==(StackId, StackId) = default;
+};
+struct PoolId {
+  std::uint32_t value = 0;
+  friend bool operator==(PoolId, PoolId) = default;
+};
+
+// PyTorch's own name of a pool. (0, 0) is the pool of all allocations that are made in no other.
+struct Pool {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  friend bool operator==(Pool, Pool) = default;
+};
+
+struct Frame {
+  TextId function;
+  TextId file;
+  std::uint32_t line = 0;
+  TextId fx_node;   // fx_node_name: the node of compiled code
+  TextId fx_trace;  // fx_original_trace: the lines of the model that became this node, as text
+};
+
+enum class BlockState : std::uint8_t { allocated, pending_free, free };
+
+struct Block {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // as given, rounded up
+  std::optional<std::uint64_t> requested_bytes;
+  BlockState state = BlockState::free;
+  StackId stack;  // of the allocation; PyTorch keeps it for some free blocks
+};
+
+struct Segment {
+  std::int32_t device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t stream = 0;
+  bool is_large = false;
+  bool is_expandable = false;
+  PoolId pool;
+  StackId stack;
+  std::uint32_t first_block = 0;  // see Snapshot::blocks_of()
+  std::uint32_t blocks = 0;
+};
+
+enum class Action : std::uint8_t {
+  alloc,
+  free_requested,
+  free_completed,
+  segment_alloc,
+  segment_free,
+  segment_map,
+  segment_unmap,
+  snapshot,
+  oom,
+  annotate,
+  unknown,  // see Snapshot::unknown_actions
+};
+
+// One entry of PyTorch's history.
+struct Event {
+  std::uint64_t address = 0;  // for oom: device_free, what the driver said was free
+  std::uint64_t bytes = 0;    // as asked for; for segments as the driver gave it
+  std::uint64_t stream = 0;
+  std::uint64_t time_us = 0;  // 0: the file has no times
+  StackId stack;              // of this call: for a free, where it was freed
+  TextId user_metadata;
+  TextId compile_context;
+  PoolId pool;
+  Action action = Action::unknown;
+};
+static_assert(sizeof(Event) <= 64, "a million events must fit well below 128 MiB");
+
+// An entry of external_annotations.
+struct Annotation {
+  TextId stage;  // "START" or "END"
+  TextId name;
+  std::int32_t device = 0;
+  std::uint64_t time_us = 0;
+};
+
+// A setting of the allocator as text: whole numbers in decimals, True and False as Python has them.
+// The settings inside a setting are NAME.KEY.
+struct Setting {
+  TextId name;
+  TextId value;
+};
+
+// A part of a vector of the snapshot.
+struct Range {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+struct Snapshot {
+  SequenceTable<char> texts;
+  SequenceTable<Frame> frames;  // one frame a sequence
+  SequenceTable<std::uint32_t>
+      stacks;                 // of FrameId: the innermost frame first, as PyTorch gives them
+  SequenceTable<Pool> pools;  // one pool a sequence
+
+  std::vector<Segment> segments;  // host_segments too
+  std::vector<Block> blocks;      // of all segments, those of a segment by address as in the file
+  std::vector<Event> events;      // of all devices, those of a device in the order of the file
+
+  Range device_segments;             // segments, of all devices
+  std::vector<Range> device_traces;  // events, by device ordinal
+  Range host_segments;               // segments of pinned memory
+  std::vector<Range> host_traces;    // events of pinned memory
+  bool has_host_memory = false;      // the file has host_segments or host_traces
+  std::vector<Annotation> annotations;
+  std::vector<Setting> settings;  // allocator_settings
+
+  // PyTorch dropped events because its ring was full; the events that the ring holds.
+  std::optional<bool> ring_overflowed;
+  std::optional<std::uint64_t> ring_entries;
+
+  // Skipped keys and actions by name: "event.NAME", "frame.NAME" and the like; at most
+  // kUnknownNames names, further ones are counted as "...".
+  std::map<std::string, std::uint64_t> unknown_keys;
+  std::map<std::string, std::uint64_t> unknown_actions;
+  static constexpr std::size_t kUnknownNames = 100;
+
+  [[nodiscard]] std::string_view text(TextId id) const {
+    const std::span<const char> characters = texts[id.value];
+    return {characters.data(), characters.size()};
+  }
+  [[nodiscard]] const Frame& frame(FrameId id) const { return frames[id.value].front(); }
+  [[nodiscard]] std::span<const std::uint32_t> stack(StackId id) const { return stacks[id.value]; }
+  [[nodiscard]] std::optional<Pool> pool(PoolId id) const {
+    if (id.value == 0) return std::nullopt;
+    return pools[id.value].front();
+  }
+  [[nodiscard]] std::span<const Segment> segments_of(Range range) const {
+    return std::span(segments).subspan(range.first, range.count);
+  }
+  [[nodiscard]] std::span<const Event> events_of(Range range) const {
+    return std::span(events).subspan(range.first, range.count);
+  }
+  [[nodiscard]] std::span<const Block> blocks_of(const Segment& segment) const {
+    return std::span(blocks).subspan(segment.first_block, segment.blocks);
+  }
+};
+
+// Reads a snapshot that Python's pickler (protocols 2 to 5) or PyTorch's C++ wrote, also packed by
+// gzip or zstd. Nothing in the file is executed. Memory is proportional to the file: far below it
+// for a file with a history. Throws InputError for a file that cannot be opened or is no such
+// snapshot; the message names the first opcode that does not fit and its offset.
+[[nodiscard]] Snapshot read_snapshot(const std::filesystem::path& path);
+
+}  // namespace gpumemtrace::analyzer::snapshot
