@@ -426,6 +426,63 @@ void CachingAllocator::unmap(BlockId id) {
   }
 }
 
+BlockId CachingAllocator::adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId of,
+                                        bool small) {
+  (void)class_of(of);
+  counts_.segments_peak = std::max(counts_.segments_peak, ++counts_.segments);
+  grow_reserved(bytes);
+  const BlockId id = new_block({bytes, of, small}, address, bytes);
+  insert(id);
+  return id;
+}
+
+BlockId CachingAllocator::adopt_space(std::uint64_t address, std::uint64_t bytes, ClassId of,
+                                      bool small) {
+  (void)class_of(of);
+  const BlockId id = new_block({bytes, of, small}, address, bytes);
+  blocks_[id].mapped = false;
+  blocks_[id].expandable = true;
+  insert(id);
+  return id;
+}
+
+CachingAllocator::Parts CachingAllocator::carve(BlockId id, std::uint64_t address,
+                                                std::uint64_t bytes) {
+  const Block& whole = blocks_[id];
+  const std::uint64_t offset = address - whole.address;
+  const bool is_inside = bytes != 0 && address >= whole.address && offset < whole.bytes &&
+                         bytes <= whole.bytes - offset;
+  if (!is_inside) return {};
+  erase(id);
+  Parts parts{0, id, 0};
+  if (offset != 0) {
+    parts = {id, split(id, offset), 0};
+    insert(parts.before);
+  }
+  if (blocks_[parts.piece].bytes > bytes) {
+    parts.behind = split(parts.piece, bytes);
+    insert(parts.behind);
+  }
+  return parts;
+}
+
+CachingAllocator::Parts CachingAllocator::adopt_pages(BlockId unmapped, std::uint64_t address,
+                                                      std::uint64_t bytes) {
+  const Parts parts = carve(unmapped, address, bytes);
+  if (parts.piece == 0) return parts;
+  blocks_[parts.piece].mapped = true;
+  insert(parts.piece);
+  grow_reserved(bytes);
+  return parts;
+}
+
+CachingAllocator::Parts CachingAllocator::adopt_block(BlockId free, std::uint64_t address,
+                                                      std::uint64_t bytes) {
+  const Parts parts = carve(free, address, bytes);
+  if (parts.piece != 0) (void)take(parts.piece);
+  return parts;
+}
+
 void CachingAllocator::move_segments(const std::map<std::uint64_t, std::uint64_t>& moves) {
   for (Block& block : blocks_) {
     const auto move = moves.find(block.segment);

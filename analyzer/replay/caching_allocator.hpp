@@ -210,6 +210,22 @@ class CachingAllocator {
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
 
+  // --- The state in which the allocator was before the first request, with free memory first.
+  // A segment; returns its free block.
+  BlockId adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
+  // An expandable segment; returns its unmapped block.
+  BlockId adopt_space(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
+  // A piece of a block that is not in use, and the rest on both sides; 0 = none.
+  struct Parts {
+    BlockId before = 0;
+    BlockId piece = 0;
+    BlockId behind = 0;
+  };
+  // Maps a piece of an unmapped block, or takes one of a free block. The piece is 0, with nothing
+  // changed, unless the block has all of those bytes.
+  [[nodiscard]] Parts adopt_pages(BlockId unmapped, std::uint64_t address, std::uint64_t bytes);
+  [[nodiscard]] Parts adopt_block(BlockId free, std::uint64_t address, std::uint64_t bytes);
+
   // The block that a request would get now; 0 if the driver would be asked.
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
   // The size of the block that a request would get now.
@@ -302,6 +318,8 @@ class CachingAllocator {
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
   void make_available(BlockId block);
   [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);
+  // The piece is in no list.
+  [[nodiscard]] Parts carve(BlockId block, std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] bool can_join(BlockId block, BlockId neighbour) const;
   void join(BlockId block, BlockId neighbour);
   void absorb(BlockId block, BlockId neighbour);

@@ -101,6 +101,11 @@ void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call
   if (is_mapped || around->is_segment) threads_[writer].calls.push_back(call);
 }
 
+void RecordedAllocator::begin_event() {
+  earlier_free_.clear();
+  peak_.begin_event(++proof_.events);
+}
+
 void RecordedAllocator::mark_segment(std::uint64_t address) {
   if (address - marked_.begin < marked_.bytes) return;
   Reservation* const around = reservations_.containing(address);
@@ -215,11 +220,18 @@ bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
     }
     done += call->bytes;
   }
-  const std::uint64_t page = allocator_.settings().page_bytes(pool_.small);
-  for (std::uint64_t at = 0; at < bytes; at += page) {
-    peak_.add_page(address + at, std::min(page, bytes - at), pool_);
-  }
+  add_pages(address, bytes, pool_);
   return true;
+}
+
+void RecordedAllocator::add_pages(std::uint64_t address, std::uint64_t bytes,
+                                  PeakMemory::Pool pool) {
+  constexpr std::uint64_t kMostPages = 1 << 20;  // a terabyte and more
+  const std::uint64_t page = allocator_.settings().page_bytes(pool.small);
+  if (bytes / page > kMostPages) return report_mismatch("no device has " + bytes_text(bytes));
+  for (std::uint64_t at = 0; at < bytes; at += page) {
+    peak_.add_page(address + at, std::min(page, bytes - at), pool);
+  }
 }
 
 void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
@@ -422,7 +434,7 @@ RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, 
 
 void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block) {
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
-  peak_.begin_event(++proof_.events);
+  begin_event();
   const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
   switch_stream(threads_[writer], has_stream ? Stream(block.stream) : std::nullopt);
   const AllocatorSettings& settings = allocator_.settings();
@@ -495,7 +507,7 @@ void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
 }
 
 void RecordedAllocator::take_back(const trace::Block& block) {
-  peak_.begin_event(++proof_.events);
+  begin_event();
   // A request that frees segments ends with its block, or with none: this is neither.
   settle({});
   const auto found = live_.find(block.address);
@@ -559,7 +571,7 @@ void RecordedAllocator::finish_all_waits() {
 }
 
 void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& oom) {
-  peak_.begin_event(++proof_.events);
+  begin_event();
   settle({writer, oom.stack, oom.requested});
   Thread& thread = threads_[writer];
   const bool driver_refused = std::ranges::any_of(thread.calls, is_refused);

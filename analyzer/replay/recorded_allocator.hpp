@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -39,6 +40,7 @@ struct Proof {
   std::uint32_t inferred_classes = 0;  // of these, told apart by placements alone
   std::uint64_t moved_segments = 0;    // that had to change their class to fit
   std::uint64_t waits = 0;             // blocks that other streams still used when they were freed
+  bool has_earlier_state = false;      // the allocator had memory before the first event
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
   // Blocks of one stream share its free memory, unless pools keep them apart: if each stream is
   // recorded and one class is enough for its blocks, nothing is a guess.
@@ -75,6 +77,17 @@ class RecordedAllocator final : private SegmentSource {
   }
   void add_free(std::uint32_t writer, const DriverCall& call);
   void add_mapping(std::uint32_t writer, const DriverCall& call);
+
+  // The state in which recording began, before the first event: its segments, then its blocks. The
+  // driver's mappings of expandable segments come with add_mapping() before their blocks.
+  struct EarlierSegment {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::int64_t stream = 0;  // as in trace::Block
+    std::uint64_t pool = 0;   // number of a private pool; 0 = none
+  };
+  void adopt(const EarlierSegment& segment);
+  void adopt(std::uint32_t writer, const trace::Block& block);
 
   // A block is about to be handed out there: the driver memory around it is a segment.
   void mark_segment(std::uint64_t address);
@@ -139,6 +152,14 @@ class RecordedAllocator final : private SegmentSource {
     std::map<Stream, ClassId> last_of_stream;
     std::set<ClassId> classes;
   };
+  using FreeParts = std::map<std::uint64_t, BlockId>;  // by address
+  // The part that begins at or before the address; 0 = none.
+  [[nodiscard]] static BlockId part_around(const FreeParts& parts, std::uint64_t address);
+  void add_parts(FreeParts& parts, std::initializer_list<BlockId> blocks) const;
+  void add_pages(std::uint64_t address, std::uint64_t bytes, PeakMemory::Pool pool);
+  void adopt_expandable(Thread& thread, const trace::Block& block);
+  // The next event: what was there before it is complete.
+  void begin_event();
   struct Sizes {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
@@ -228,6 +249,8 @@ class RecordedAllocator final : private SegmentSource {
   bool has_unknown_sizes_ = false;
   std::vector<Stream> stream_of_class_;
   std::map<Stream, ClassId> first_of_stream_;
+  std::map<std::uint64_t, std::map<Stream, ClassId>> classes_of_earlier_pools_;
+  FreeParts earlier_free_;  // while the state in which recording began is adopted
   bool captured_ = false;
   bool streams_do_not_tell_ = false;  // the class: a block lies elsewhere, or a pool is beside them
 

@@ -134,10 +134,20 @@ void TraceEvents::apply(const trace::Allocation& call) {
   }
   if (call.call.record.result != 0 || call.address == 0) return;
   usage_[device].driver_bytes += call.bytes;
-  const Piece piece{call.address, call.bytes, writer_, device};
+  Piece piece{call.address, call.bytes, writer_, device, {}};
   if (is_physical) return virtual_memory_.create(piece, MappingOwner{*this});
   Piece* const known = allocations_.find(call.address);
+  if ((call.call.record.flags & trace::kFlagEarlier) != 0) {
+    piece.earlier = {call.address, call.bytes, static_cast<std::int64_t>(call.stream), call.pool};
+  }
   *(known != nullptr ? known : allocations_.add(call.address)) = piece;
+  if (piece.earlier) {
+    const auto found = devices_.find(device);
+    if (found != devices_.end() && found->second.recorded) {
+      found->second.recorded->adopt(*piece.earlier);
+    }
+    return;
+  }
   tell(&RecordedAllocator::add_allocation, writer_,
        DriverCall{DriverCall::Kind::kAllocated, call.address, call.bytes, call.call.stack});
 }
@@ -177,7 +187,7 @@ void TraceEvents::apply(const trace::Mapping& call) {
     case trace::MappingOperation::kMap:
       if (auto* const memory = virtual_memory_.find(call.handle)) {
         (void)virtual_memory_.map(*memory,
-                                  {call.address, call.bytes, writer_, memory->entry.device},
+                                  {call.address, call.bytes, writer_, memory->entry.device, {}},
                                   MappingOwner{*this});
       }
       return tell(&RecordedAllocator::add_mapping, writer_,
@@ -277,17 +287,21 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
     const std::uint64_t allowed = events.settings.allowed_bytes(usage_[device].total_bytes);
     if (allowed != 0) events.recorded->set_allowed_bytes(allowed);
     if (!events.settings_error.empty()) events.recorded->report_mismatch(events.settings_error);
-    give_earlier_calls(*events.recorded);
+    give_earlier_calls(device, *events.recorded);
     allow(device);
   }
   return events;
 }
 
-void TraceEvents::give_earlier_calls(RecordedAllocator& recorded) {
+void TraceEvents::give_earlier_calls(std::int32_t device, RecordedAllocator& recorded) {
   for (const auto& reservation : virtual_memory_.reservations().ranges()) {
     recorded.add_reservation(reservation.address, reservation.size_bytes);
   }
   allocations_.for_each([&](const Piece& piece) {
+    if (piece.earlier) {
+      if (piece.device == device) recorded.adopt(*piece.earlier);
+      return;
+    }
     recorded.add_allocation(piece.writer,
                             {DriverCall::Kind::kAllocated, piece.address, piece.bytes, {}});
   });
@@ -300,7 +314,10 @@ void TraceEvents::apply(const trace::Block& block) {
   if (block.device_type != trace::kCudaDeviceType || block.address == 0) return;
   DeviceEvents& device = device_of_block(block.device, block.address);
   if (!device.recorded) return;
-  if (block.bytes > 0) {
+  if ((block.record.flags & trace::kFlagEarlier) != 0) {
+    device.recorded->adopt(writer_, block);
+    update(block.device);
+  } else if (block.bytes > 0) {
     ++device.requests;
     device.recorded->mark_segment(block.address);
     update(block.device);

@@ -107,6 +107,7 @@ class TraceEvents {
     std::uint64_t bytes = 0;
     std::uint32_t writer = 0;
     std::int32_t device = ledger::kUnknownDevice;
+    std::optional<RecordedAllocator::EarlierSegment> earlier;  // a segment when recording began
   };
   // The recorded allocator finds out which of them are segments.
   struct NoSegment {
@@ -159,7 +160,7 @@ class TraceEvents {
   void set_options(const std::string& text);
   void allow(std::int32_t device);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
-  void give_earlier_calls(RecordedAllocator& recorded);
+  void give_earlier_calls(std::int32_t device, RecordedAllocator& recorded);
   void choose_settings(DeviceEvents& device, std::uint64_t address);
   void add_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);

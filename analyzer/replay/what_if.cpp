@@ -290,6 +290,10 @@ class DeviceRows {
       return "the rules of PyTorch 2." + std::to_string(rules_.minor) +
              " were never compared with a run";
     }
+    if (answer_.proof.has_earlier_state) {
+      return "the program had allocated before the recorded part began: what was live then is laid "
+             "out anew for other settings";
+    }
     if (answer_.proof.waits != 0) {
       return "blocks waited for other streams (record_stream), and when these are done differs "
              "from run to run";
