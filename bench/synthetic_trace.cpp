@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/synthetic_trace.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <map>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "analyzer/replay/caching_allocator.hpp"
-#include "bench/trace_output.hpp"
+#include "trace/file_writer.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::bench {
@@ -116,7 +120,7 @@ class GrowingMemory final : public analyzer::replay::SegmentSource {
 // The course of one job. Times grow from event to event over all threads.
 class Job {
  public:
-  Job(TraceOutput& output, Pattern pattern) : pattern_(pattern), background_(output, 0) {
+  Job(trace::FileWriter& output, Pattern pattern) : pattern_(pattern), background_(output, 0) {
     const std::size_t threads = pattern == Pattern::kManyThreads ? 64 : 1;
     for (std::size_t i = 0; i < threads; ++i) {
       writers_.emplace_back(output, static_cast<std::uint32_t>(i + 1));
@@ -217,7 +221,8 @@ class Job {
   }
 
   template <class Record>
-  void add_call(WriterOutput& writer, Record record, std::uint16_t api, std::uint16_t flags) {
+  void add_call(trace::StreamWriter& writer, Record record, std::uint16_t api,
+                std::uint16_t flags) {
     pass_time();
     record.call.record.time = now_;
     record.call.record.api = api;
@@ -229,7 +234,7 @@ class Job {
     ++events_;
   }
 
-  void add_allocation(WriterOutput& writer, std::uint64_t address, std::uint64_t bytes,
+  void add_allocation(trace::StreamWriter& writer, std::uint64_t address, std::uint64_t bytes,
                       bool stream_ordered) {
     trace::Allocation record;
     record.address = address;
@@ -240,7 +245,7 @@ class Job {
              stream_ordered ? trace::kFlagAsynchronous : 0);
   }
 
-  void add_free(WriterOutput& writer, std::uint64_t address, bool stream_ordered) {
+  void add_free(trace::StreamWriter& writer, std::uint64_t address, bool stream_ordered) {
     trace::Free record;
     record.address = address;
     record.stream = stream_ordered ? 0x5600'1000 : 0;
@@ -445,7 +450,7 @@ class Job {
     mark.mark = trace::MarkKind::kExit;
     writers_.front().add(mark);
     write_clock();
-    for (WriterOutput& writer : writers_) writer.finish();
+    for (trace::StreamWriter& writer : writers_) writer.finish();
     background_.finish();
   }
 
@@ -462,9 +467,18 @@ class Job {
   GrowingMemory memory_;
   analyzer::replay::CachingAllocator allocator_{
       {}, analyzer::replay::rules_of_version(kTorchVersion), memory_};
-  WriterOutput background_;
-  std::vector<WriterOutput> writers_;
+  trace::StreamWriter background_;
+  std::vector<trace::StreamWriter> writers_;
 };
+
+trace::OwnDescriptor create_file(const std::filesystem::path& path) {
+  trace::OwnDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file.is_open()) {
+    throw std::runtime_error("cannot write " + path.string() +
+                             ": choose another place with --folder.");
+  }
+  return file;
+}
 
 }  // namespace
 
@@ -473,7 +487,12 @@ SyntheticTrace write_synthetic_trace(const std::filesystem::path& path, Pattern 
   SyntheticTrace result;
   result.path = path;
   {
-    TraceOutput output(path, kTicksPerSecond);
+    trace::FileHeader header;
+    header.id = {1, static_cast<std::uint64_t>(std::hash<std::string>{}(path.string()))};
+    header.start_realtime_ns = 1'700'000'000'000'000'000;
+    header.ticks_per_second = kTicksPerSecond;
+    header.process_id = 1;
+    trace::FileWriter output(create_file(path), header, trace::Codec::kZstd);
     result.events = Job(output, pattern).run(events);
   }
   result.file_bytes = std::filesystem::file_size(path);

@@ -81,6 +81,17 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
   }
   if (!unpacked.is_whole) ++losses_.truncated_tail;
   file_ = std::move(unpacked.file);
+  read(ring);
+}
+
+TraceFile::TraceFile(OwnDescriptor file, const std::filesystem::path& path)
+    : path_(path), file_(std::move(file)) {
+  RingHeader no_ring;
+  no_ring.magic = 0;
+  read(no_ring);
+}
+
+void TraceFile::read(const RingHeader& ring) {
   Writers writers;
   read_header();
   read_blocks(writers);

@@ -95,6 +95,9 @@ class TraceFile {
  public:
   // Opens `path` (the .gmt file) and its ring if there is one. Throws TraceError.
   explicit TraceFile(const std::filesystem::path& path);
+  // Reads a trace without a ring from an open file, as one in memory is; `path` is its name for
+  // people. Throws TraceError.
+  TraceFile(OwnDescriptor file, const std::filesystem::path& path);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
@@ -123,6 +126,7 @@ class TraceFile {
   friend class WriterCursor;
   using Writers = std::map<std::uint32_t, WriterStream>;
   void open_ring(RingHeader& header);
+  void read(const RingHeader& ring);
   void read_header();
   void read_blocks(Writers& writers);
   void read_block(const BlockHeader& block, std::uint64_t payload, Writers& writers);

@@ -16,6 +16,7 @@
 
 #include "trace/checksum.hpp"
 #include "trace/file_layout.hpp"
+#include "trace/file_writer.hpp"
 #include "trace/pack.hpp"
 #include "trace/ring_layout.hpp"
 #include "trace/schema.hpp"
@@ -28,13 +29,7 @@ class RecordImage {
   // Fills in kind and length.
   template <class Record>
   void add(const Record& record, std::string_view tail = {}) {
-    const std::size_t begin = words_.size();
-    words_.resize(begin + sizeof(Record) / 8 + (tail.size() + 7) / 8, 0);
-    auto* out = reinterpret_cast<std::byte*>(words_.data() + begin);
-    std::memcpy(out, &record, sizeof record);
-    if (!tail.empty()) std::memcpy(out + sizeof record, tail.data(), tail.size());
-    out[0] = static_cast<std::byte>(trace::kind_of<Record>());
-    out[1] = static_cast<std::byte>(words_.size() - begin);
+    trace::append_record(words_, record, tail);
   }
   void add_raw(std::span<const std::byte> record) {
     const std::size_t begin = words_.size();

@@ -3,24 +3,23 @@
 // said in a line a call. One tick of these traces is one nanosecond.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tests/support/temporary_folder.hpp"
-#include "trace/checksum.hpp"
 #include "trace/file_layout.hpp"
-#include "trace/pack.hpp"
+#include "trace/file_writer.hpp"
 #include "trace/records.hpp"
 #include "trace/ring_layout.hpp"
-#include "trace/schema.hpp"
 
 namespace gpumemtrace::tests {
 
@@ -55,17 +54,8 @@ class TraceBuilder {
   template <class Record>
   void add(Record record, std::uint32_t writer = 1, std::string_view tail = {}) {
     trace::RecordHeader& header = header_of(record);
-    header.kind = trace::kind_of<Record>();
     if (header.time == 0) header.time = now_ += 10;
-    const std::size_t padded = (tail.size() + 7) / 8;
-    header.words = static_cast<std::uint8_t>(sizeof(Record) / 8 + padded);
-    std::vector<std::uint64_t>& words = writers_[writer];
-    const std::size_t begin = words.size();
-    words.resize(begin + sizeof(Record) / 8 + padded, 0);
-    std::memcpy(words.data() + begin, &record, sizeof record);
-    if (!tail.empty()) {
-      std::memcpy(words.data() + begin + sizeof(Record) / 8, tail.data(), tail.size());
-    }
+    trace::append_record(writers_[writer], record, tail);
   }
 
   // A call record with its header filled in from `call`.
@@ -238,17 +228,13 @@ class TraceBuilder {
     if (ending == Ending::kExit) mark(trace::MarkKind::kExit);
     clock(now_ + 1000);
     const std::filesystem::path path = folder / ("trace." + std::to_string(process_id_) + ".gmt");
-    std::ofstream file(path, std::ios::binary);
     trace::FileHeader header;
     header.id = {process_id_, 1};
     header.process_id = process_id_;
     header.start_realtime_ns = kStartRealtimeNs + kFirstTick;
     header.ticks_per_second = 1'000'000'000;
-    header.checksum = trace::crc32c(&header, offsetof(trace::FileHeader, checksum));
-    put(file, &header, sizeof header);
-    std::vector<std::byte> schema(1 << 16);
-    schema.resize(trace::write_schema(schema));
-    put_block(file, {}, trace::BlockType::kSchema, schema);
+    trace::OwnDescriptor output(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666));
+    trace::FileWriter file(std::move(output), header, trace::Codec::kNone);
     for (const auto& [writer, words] : writers_) put_writer(file, writer, words);
     if (ending == Ending::kKilled) put_ring(path, header.id);
     return path;
@@ -272,44 +258,17 @@ class TraceBuilder {
     file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
   }
 
-  static void put_block(std::ofstream& file, trace::BlockHeader header, trace::BlockType type,
-                        const std::vector<std::byte>& columns) {
-    header.type = type;
-    header.header_bytes = sizeof header;
-    header.column_bytes = static_cast<std::uint32_t>(columns.size());
-    header.stored_bytes = header.column_bytes;
-    header.payload_checksum = trace::crc32c(columns.data(), columns.size());
-    header.header_checksum = trace::crc32c(&header, offsetof(trace::BlockHeader, header_checksum));
-    put(file, &header, sizeof header);
-    put(file, columns.data(), columns.size());
-  }
-
   // As many chunks as the records need.
-  static void put_writer(std::ofstream& file, std::uint32_t writer,
-                         const std::vector<std::uint64_t>& words) {
-    const auto scratch = std::make_unique<trace::PackScratch>();
-    std::uint32_t sequence = 0;
-    for (std::size_t begin = 0; begin < words.size();) {
-      std::size_t end = begin;
-      while (end < words.size()) {
-        const std::size_t length = reinterpret_cast<const std::uint8_t*>(&words[end])[1];
-        if ((end + length - begin) * 8 > 64 * 1024) break;
-        end += length;
-      }
-      std::vector<std::byte> columns(trace::kMaxColumnBytes);
-      const auto image = std::as_bytes(std::span(words).subspan(begin, end - begin));
-      const trace::PackResult packed = trace::pack(image, columns, *scratch);
-      columns.resize(packed.column_bytes);
-      trace::BlockHeader header;
-      header.writer = writer;
-      header.sequence = sequence++;
-      header.end_offset = static_cast<std::uint32_t>(image.size());
-      header.records = packed.records;
-      header.first_time = packed.first_time;
-      header.last_time = packed.last_time;
-      put_block(file, header, trace::BlockType::kRecords, columns);
-      begin = end;
+  static void put_writer(trace::FileWriter& file, std::uint32_t writer,
+                         std::span<const std::uint64_t> words) {
+    constexpr std::size_t kImageBytes = 64 * 1024;
+    trace::StreamWriter stream(file, writer, kImageBytes);
+    while (!words.empty()) {
+      const std::size_t length = reinterpret_cast<const std::uint8_t*>(words.data())[1];
+      stream.add_words(words.first(length));
+      words = words.subspan(length);
     }
+    stream.finish();
   }
 
   static void put_ring(const std::filesystem::path& trace_path, const trace::TraceId& id) {
