@@ -62,7 +62,7 @@ inline constexpr std::uint16_t kFlagEstimated = 4;
 inline constexpr std::uint16_t kFlagAsynchronous = 8;
 // Stream 0 means the thread's own stream.
 inline constexpr std::uint16_t kFlagPerThreadStream = 16;
-// Set by checkpoints: this memory held the framework's blocks.
+// Set by checkpoints, and in traces made from a snapshot: this memory held the framework's blocks.
 inline constexpr std::uint16_t kFlagSegment = 32;
 // Stacks: there were more frames, at the outer end.
 inline constexpr std::uint16_t kFlagCut = 64;
@@ -214,6 +214,9 @@ enum class ImportOperation : std::uint32_t {
 enum class Framework : std::uint32_t { kUnknown = 0, kPytorch = 1 };
 
 inline constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
+
+// The files of other tools that a trace can be made from.
+enum class SourceKind : std::uint32_t { kUnknown = 0, kPytorchSnapshot = 1 };
 
 enum class SampleSource : std::uint32_t {
   kNone = 0,

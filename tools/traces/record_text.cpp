@@ -97,6 +97,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kCopy, "source_type", name_in<trace::EndType>},
     {RecordKind::kNone, "framework", name_in<trace::Framework>},
     {RecordKind::kMemorySample, "source", word_in<kSampleSources>},
+    {RecordKind::kSource, "source", name_in<trace::SourceKind>},
     {RecordKind::kProcessSample, "relation", name_in<trace::ProcessRelation>},
     {RecordKind::kText, "key", name_of_text_key},
     {RecordKind::kAllocatorSetting, "option", name_in<trace::AllocatorOption>},
