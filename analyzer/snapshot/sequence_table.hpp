@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <span>
 #include <stdexcept>

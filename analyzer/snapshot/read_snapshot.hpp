@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a file to the rows of a snapshot.
+#pragma once
+
+#include <filesystem>
+
+#include "analyzer/snapshot/snapshot.hpp"
+
+namespace gpumemtrace::analyzer::snapshot {
+
+// Reads a snapshot that Python's pickler (protocols 2 to 5) or PyTorch's C++ wrote, also packed by
+// gzip or zstd. Nothing in the file is executed. Memory is proportional to the file: far below it
+// for a file with a history. Throws InputError for a file that cannot be opened or is no such
+// snapshot; the message names the first opcode that does not fit and its offset.
+[[nodiscard]] Snapshot read_snapshot(const std::filesystem::path& path);
+
+}  // namespace gpumemtrace::analyzer::snapshot

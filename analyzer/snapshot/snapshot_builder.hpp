@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the dictionaries and lists of a pickle into a Snapshot's rows, each as soon as it is
+// complete.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/snapshot/pickle.hpp"
+#include "analyzer/snapshot/snapshot.hpp"
+
+namespace gpumemtrace::analyzer::snapshot {
+
+// The values of a dictionary by known key; see snapshot_builder.cpp.
+struct Row;
+enum class Key : std::uint8_t;
+
+// - A dictionary's keys say which kind of row it is, wherever it stands: PyTorch shares frames and
+//   lists of frames between rows, and a row that an unknown key holds can be shared with known
+//   ones.
+// - Rows of a kind are numbered in the order of their completion, so a list of rows is a range.
+// - A value that does not fit is dropped and becomes Kind::other, which is an error only where
+//   finish() or a row needs it. The first such value is named in the error.
+class SnapshotBuilder : public PickleBuilder {
+ public:
+  // `pickle_bytes` bounds what lists cost that grow in many small pieces.
+  explicit SnapshotBuilder(std::uint64_t pickle_bytes);
+
+  Value text(std::string_view text) override;
+  Value tuple(std::span<const Value> items) override;
+  Value extend_dict(Value dict, std::span<const Value> keys_and_values) override;
+  Value extend_list(Value list, std::span<const Value> items) override;
+
+  // Takes the pickle's value. Throws PickleError if it is no snapshot.
+  [[nodiscard]] Snapshot finish(const Value& pickled);
+
+ private:
+  // A list of rows: its items are numbered from rows.first on. A list of lists: so in sublists_.
+  struct List {
+    Kind items = Kind::unset;
+    Range rows;
+  };
+  struct Entry {
+    TextId key;
+    Value value;
+  };
+
+  Value add_event(Row& row);
+  Value add_frame(Row& row);
+  Value add_block(Row& row);
+  Value add_segment(Row& row);
+  Value add_annotation(Row& row);
+  Value drop(const Row& row, const std::string& row_name);
+  void count_unknown_keys(const Row& row, const char* row_name, std::uint64_t known);
+
+  Value add_entries(Value dict, std::span<const Value> keys_and_values);
+  [[nodiscard]] std::span<const Entry> entries_of(const Value& dict) const;
+
+  Value start_list(const Value& first);
+  Value extend_stack(Value list, std::span<const Value> items);
+  [[nodiscard]] bool append(List& list, const Value& item);
+  [[nodiscard]] std::optional<Range> rows_of(const Value& list, Kind items) const;
+
+  [[nodiscard]] Range top_rows(const Row& row, Key key, Kind items) const;
+  [[nodiscard]] std::vector<Range> top_traces(const Row& row, Key key) const;
+  [[noreturn]] void misfit_at_top(Key key) const;
+  void read_settings(const Value& dict, const std::string& prefix);
+  void name_unknown();
+
+  Snapshot snapshot_;
+  std::uint64_t copies_left_;  // frames that may still be copied because a list of them grew
+  std::vector<List> lists_;
+  std::vector<List> sublists_;
+  std::vector<Range> dicts_;  // dictionaries that are no rows: parts of entries_
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> frames_;  // of the list that grows
+  // By the name of the row and the text.
+  std::map<std::pair<std::string_view, std::uint32_t>, std::uint64_t> unknown_keys_;
+  std::map<std::uint32_t, std::uint64_t> unknown_actions_;  // by text
+  std::string problem_;                                     // the first row that was dropped
+};
+
+}  // namespace gpumemtrace::analyzer::snapshot
