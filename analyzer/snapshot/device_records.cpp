@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/snapshot/device_records.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace gpumemtrace::analyzer::snapshot {
+namespace {
+
+using replay::kMib;
+
+// A free that is completed later waits for an event of the driver. The file does not have its
+// number, so one that no other block has stands for it.
+std::uint64_t event_of(std::uint64_t block_address) { return block_address + 1; }
+
+// More pages than any device has: further ranges stay one piece.
+constexpr std::uint64_t kMostPages = std::uint64_t{1} << 20;
+
+}  // namespace
+
+void DeviceRecords::write(const UndoneHistory& history, std::span<const Event> events) {
+  events = events.subspan(history.first_event);
+  trace::Thread thread;
+  thread.record.time = ++now_;
+  out_.add(thread);
+  reserve_spaces(history.before, events);
+  write_earlier(history.before);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    now_ = std::max(now_, context_.scale.tick_of(events[i].time_us));
+    write_event(events[i], i + 1 < events.size() ? &events[i + 1] : nullptr);
+  }
+  out_.finish();
+}
+
+// Pages that ever lay side by side are of one address space. A page is as large as all ranges that
+// were mapped allow: PyTorch maps 2 MiB for small blocks, 20 MiB for others.
+void DeviceRecords::reserve_spaces(const HeldMemory& before, std::span<const Event> events) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  for (const auto& [address, segment] : before.segments) {
+    if (segment.is_expandable) ranges.emplace_back(address, segment.bytes);
+  }
+  for (const Event& event : events) {
+    if (event.action == Action::segment_map) ranges.emplace_back(event.address, event.bytes);
+  }
+  std::ranges::sort(ranges);
+  for (const auto& [address, bytes] : ranges) {
+    const auto last = spaces_.empty() ? spaces_.end() : std::prev(spaces_.end());
+    const bool is_joined = last != spaces_.end() && address - last->first <= last->second.bytes;
+    auto& [begin, space] = is_joined ? *last : *spaces_.emplace(address, Space{0, 20 * kMib}).first;
+    space.bytes = std::max(space.bytes, address - begin + bytes);
+    if ((address - begin) % space.page_bytes != 0 || bytes % space.page_bytes != 0) {
+      space.page_bytes = 2 * kMib;
+    }
+  }
+  for (const auto& [address, space] : spaces_) {
+    trace::Mapping record;
+    record.call = call({});
+    record.call.record.flags = trace::kFlagSegment;
+    record.operation = trace::MappingOperation::kReserve;
+    record.address = address;
+    record.bytes = space.bytes;
+    record.location = device_;
+    out_.add(record);
+  }
+}
+
+void DeviceRecords::write_earlier(const HeldMemory& before) {
+  held_.blocks = before.blocks;  // so that sizes of one are bounded by the next
+  for (const auto& [address, segment] : before.segments) {
+    if (segment.is_expandable) {
+      map_pages(address, segment);
+    } else {
+      add_segment(address, segment, trace::kFlagSegment | trace::kFlagEarlier);
+    }
+    earlier_.reserved_bytes += segment.bytes;
+  }
+  for (const auto& [address, earlier] : before.blocks) {
+    HeldBlock& block = held_.blocks[address];
+    if (block.bytes == 0) block.bytes = bytes_given(address, block.requested_bytes);
+    if (block.waits) continue;
+    const auto segment = held_.segment_around(address);
+    const std::uint64_t stream = segment == held_.segments.end() ? 0 : segment->second.stream;
+    const trace::StackId stack = block.stack.value != 0
+                                     ? stack_of(block.stack)
+                                     : context_.stacks.stack_of_earlier(now_, out_);
+    add_block(address, block, stream, stack, trace::kFlagEarlier);
+    ++earlier_.blocks;
+    earlier_.bytes += block.bytes;
+  }
+}
+
+void DeviceRecords::write_event(const Event& event, const Event* next) {
+  switch (event.action) {
+    case Action::alloc:
+      return write_alloc(event);
+    case Action::free_requested:
+      return write_free_requested(event, next);
+    case Action::free_completed:
+      return write_free_completed(event);
+    case Action::segment_alloc:
+      return add_segment(event.address, segment_of(event, false), trace::kFlagSegment);
+    case Action::segment_free:
+      return remove_segment(event);
+    case Action::segment_map:
+      return map_pages(event.address, segment_of(event, true));
+    case Action::segment_unmap:
+      return unmap_pages(event);
+    case Action::oom:
+      return write_oom(event);
+    default:
+      return;  // no memory changes
+  }
+}
+
+// In the large pool a rest of at most 1 MiB stays with its block; elsewhere none does. The free
+// memory at the place reaches up to the next block that is in use, because free neighbours are one.
+std::uint64_t DeviceRecords::bytes_given(std::uint64_t address, std::uint64_t requested) const {
+  const std::uint64_t rounded = context_.settings.round_request(requested);
+  const auto segment = held_.segment_around(address);
+  if (segment == held_.segments.end() || segment->second.is_expandable ||
+      !segment->second.is_large) {
+    return rounded;
+  }
+  std::uint64_t end = segment->first + segment->second.bytes;
+  if (const auto next = held_.blocks.upper_bound(address); next != held_.blocks.end()) {
+    end = std::min(end, next->first);
+  }
+  const std::uint64_t there = end - address;
+  if (there < rounded) return rounded;
+  const bool is_split =
+      rounded < context_.settings.max_split_bytes && there - rounded > replay::kLargestSmallBytes;
+  return is_split ? rounded : there;
+}
+
+void DeviceRecords::write_alloc(const Event& event) {
+  const HeldBlock block{event.bytes, bytes_given(event.address, event.bytes), false, event.stack};
+  held_.blocks[event.address] = block;
+  add_block(event.address, block, event.stream, stack_of(event.stack), 0);
+}
+
+void DeviceRecords::add_block(std::uint64_t address, const HeldBlock& block, std::uint64_t stream,
+                              trace::StackId stack, std::uint16_t flags) {
+  allocated_bytes_ += block.bytes;
+  trace::Block record = block_record(address);
+  record.record.flags = flags | trace::kFlagStream;
+  record.bytes = static_cast<std::int64_t>(block.bytes);
+  record.requested = block.requested_bytes;
+  record.stream = static_cast<std::int64_t>(stream);
+  record.stack = stack;
+  out_.add(record);
+}
+
+void DeviceRecords::write_free_requested(const Event& event, const Event* next) {
+  HeldBlock& block = held_.blocks[event.address];
+  block.waits = true;
+  allocated_bytes_ -= block.bytes;
+  const bool is_completed =
+      next != nullptr && next->action == Action::free_completed && next->address == event.address;
+  if (!is_completed) {
+    trace::BlockWait wait;
+    wait.record.time = ++now_;
+    wait.address = event.address;
+    wait.event = event_of(event.address);
+    out_.add(wait);
+  }
+  trace::Block record = block_record(event.address);
+  record.bytes = -static_cast<std::int64_t>(block.bytes);
+  if (is_completed) block.waits = false;
+  out_.add(record);
+}
+
+void DeviceRecords::write_free_completed(const Event& event) {
+  const auto block = held_.blocks.find(event.address);
+  if (block == held_.blocks.end()) return;
+  const bool has_waited = block->second.waits;
+  held_.blocks.erase(block);
+  if (!has_waited) return;
+  trace::BlockWait over;
+  over.record.time = ++now_;
+  over.event = event_of(event.address);
+  out_.add(over);
+}
+
+void DeviceRecords::write_oom(const Event& event) {
+  trace::FrameworkOom record;
+  record.stack = stack_of(event.stack);
+  record.record.time = ++now_;
+  record.requested = event.bytes;
+  record.allocated = allocated_bytes_;
+  record.reserved_bytes = reserved_bytes_;
+  record.device_type = trace::kCudaDeviceType;
+  record.device = static_cast<std::int8_t>(device_);
+  record.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
+  out_.add(record);
+}
+
+void DeviceRecords::add_segment(std::uint64_t address, const HeldSegment& segment,
+                                std::uint16_t flags) {
+  trace::Allocation record;
+  record.call = call(segment.stack);
+  record.call.record.flags = flags;
+  record.address = address;
+  record.bytes = segment.bytes;
+  record.memory = trace::MemoryKind::kDevice;
+  record.location = device_;
+  if ((flags & trace::kFlagEarlier) != 0) {
+    record.stream = segment.stream;
+    record.pool = private_pool(segment.pool);
+  }
+  out_.add(record);
+  held_.segments[address] = segment;
+  reserved_bytes_ += segment.bytes;
+}
+
+void DeviceRecords::remove_segment(const Event& event) {
+  held_.segments.erase(event.address);
+  reserved_bytes_ -= event.bytes;
+  trace::Free record;
+  record.call = call(event.stack);
+  record.address = event.address;
+  record.memory = trace::MemoryKind::kDevice;
+  out_.add(record);
+}
+
+void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages) {
+  const auto space = std::prev(spaces_.upper_bound(address));
+  std::uint64_t page_bytes = space->second.page_bytes;
+  if (pages_.size() + pages.bytes / page_bytes > kMostPages) page_bytes = pages.bytes;
+  for (std::uint64_t done = 0; done < pages.bytes; done += page_bytes) {
+    const std::uint64_t bytes = std::min(page_bytes, pages.bytes - done);
+    trace::Allocation memory;
+    memory.call = call(pages.stack);
+    memory.address = address + done;  // the handle
+    memory.bytes = bytes;
+    memory.memory = trace::MemoryKind::kPhysical;
+    memory.location = device_;
+    out_.add(memory);
+    trace::Mapping mapping;
+    mapping.call = call(pages.stack);
+    mapping.operation = trace::MappingOperation::kMap;
+    mapping.address = address + done;
+    mapping.bytes = bytes;
+    mapping.handle = address + done;
+    mapping.location = device_;
+    out_.add(mapping);
+    pages_[address + done] = bytes;
+  }
+  reserved_bytes_ += pages.bytes;
+  held_.map(address, pages);
+}
+
+void DeviceRecords::unmap_pages(const Event& event) {
+  (void)held_.unmap(event.address, event.bytes);
+  reserved_bytes_ -= event.bytes;
+  auto page = pages_.lower_bound(event.address);
+  while (page != pages_.end() && page->first - event.address < event.bytes) {
+    trace::Mapping mapping;
+    mapping.call = call(event.stack);
+    mapping.operation = trace::MappingOperation::kUnmap;
+    mapping.address = page->first;
+    mapping.bytes = page->second;
+    out_.add(mapping);
+    trace::Free release;
+    release.call = call(event.stack);
+    release.address = page->first;
+    release.memory = trace::MemoryKind::kPhysical;
+    out_.add(release);
+    page = pages_.erase(page);
+  }
+}
+
+std::uint64_t DeviceRecords::private_pool(PoolId id) const {
+  const std::optional<Pool> pool = context_.snapshot.pool(id);
+  return pool && *pool != Pool{} ? id.value : 0;
+}
+
+trace::CallHeader DeviceRecords::call(StackId stack) {
+  trace::CallHeader header;
+  header.stack = stack_of(stack);
+  header.record.time = ++now_;
+  header.end = header.record.time;
+  header.context = trace::ContextId{static_cast<std::uint32_t>(device_) + 1};
+  return header;
+}
+
+trace::Block DeviceRecords::block_record(std::uint64_t address) {
+  trace::Block record;
+  record.record.time = ++now_;
+  record.address = address;
+  record.allocated = allocated_bytes_;
+  record.reserved_bytes = reserved_bytes_;
+  record.device_type = trace::kCudaDeviceType;
+  record.device = static_cast<std::int8_t>(device_);
+  record.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
+  return record;
+}
+
+}  // namespace gpumemtrace::analyzer::snapshot
