@@ -240,6 +240,29 @@ TEST_CASE("events of Python's batches of a thousand are in one trace", "[unit]")
   CHECK(snapshot.events_of(snapshot.device_traces[1]).front().address == 7);
 }
 
+TEST_CASE("frames that an unknown key shares with known ones are understood", "[unit]") {
+  const Pickles pickles;
+  const Snapshot snapshot =
+      pickles.read(kProtocol + "}(" + text("from_the_future") + "](" + kFrame + "\x94" + "e" +
+                   text("segments") + "]" + text("device_traces") + "](](" +
+                   event("alloc", text("frames") + "](h\x00"s + "e") + "eeu.");
+  const auto stack = snapshot.stack(snapshot.events.front().stack);
+  REQUIRE(stack.size() == 1);
+  CHECK(snapshot.text(snapshot.frame({stack[0]}).file) == "a.py");
+  CHECK(snapshot.unknown_keys.at("snapshot.from_the_future") == 1);
+}
+
+TEST_CASE("a block without address begins where the one before it ends", "[unit]") {
+  const Pickles pickles;
+  const std::string block = "}(" + text("size") + "K\x08" + text("state") + text("inactive") + "u";
+  const Snapshot snapshot =
+      pickles.read(kProtocol + "](}(" + text("address") + "K\x10" + text("total_size") + "K\x10" +
+                   text("blocks") + "](" + block + block + "eue.");
+  CHECK(snapshot.blocks.at(0).address == 16);
+  CHECK(snapshot.blocks.at(1).address == 24);
+  CHECK_FALSE(snapshot.blocks.at(0).requested_bytes);
+}
+
 TEST_CASE("names of unknown keys are counted up to a bound", "[unit]") {
   const Pickles pickles;
   std::string unknown;
