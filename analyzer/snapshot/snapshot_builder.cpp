@@ -291,6 +291,9 @@ void SnapshotBuilder::count_unknown_keys(const Row& row, const char* row_name,
 
 Value SnapshotBuilder::extend_list(Value list, std::span<const Value> items) {
   if (list.kind == Kind::other || items.empty()) return list;
+  // A snapshot that went through JSON has lists for tuples.
+  if (list.kind == Kind::empty_list && items[0].kind == Kind::whole) return tuple(items);
+  if (list.kind == Kind::pair) return kOther;
   if (list.kind == Kind::empty_list) list = start_list(items[0]);
   if (list.kind == Kind::stack) return extend_stack(list, items);
   if (list.kind == Kind::other) return list;

@@ -263,6 +263,13 @@ TEST_CASE("a block without address begins where the one before it ends", "[unit]
   CHECK_FALSE(snapshot.blocks.at(0).requested_bytes);
 }
 
+TEST_CASE("a snapshot that went through JSON has a list for the pair that names a pool", "[unit]") {
+  const Pickles pickles;
+  const Snapshot snapshot = pickles.read(with_key(
+      "device_traces", "](](" + event("alloc", text("pool_id") + "](K\x03K\x01" + "e") + "ee"));
+  CHECK(snapshot.pool(snapshot.events.front().pool) == analyzer::snapshot::Pool{3, 1});
+}
+
 TEST_CASE("names of unknown keys are counted up to a bound", "[unit]") {
   const Pickles pickles;
   std::string unknown;
