@@ -138,6 +138,23 @@ TEST_CASE("a snapshot has every key, whoever wrote it", "[unit]") {
   CHECK(snapshot.frames.size() == 1 + 4);
 }
 
+TEST_CASE("what an older PyTorch did not write is unknown", "[unit]") {
+  // As before the pull request of this number; see make_snapshots.py.
+  const int pull_request = GENERATE(130964, 152707, 165490, 177717, 179276, 182407);
+  const Snapshot snapshot =
+      read_snapshot(kFolder + "before_" + std::to_string(pull_request) + ".pickle");
+  REQUIRE(snapshot.device_traces.size() == 2);
+  REQUIRE(snapshot.events_of(snapshot.device_traces[0]).size() == 12);
+  const Event& weights = snapshot.events[1];
+  CHECK_FALSE(snapshot.has_host_memory);
+  CHECK(snapshot.ring_overflowed.has_value() == (pull_request > 179276));
+  CHECK(snapshot.pool(weights.pool).has_value() == (pull_request > 177717));
+  CHECK((snapshot.text(weights.user_metadata) == "weights") == (pull_request > 165490));
+  CHECK((snapshot.text(weights.compile_context) == "N/A") == (pull_request > 152707));
+  CHECK(snapshot.annotations.empty() == (pull_request <= 130964));
+  CHECK(stack_text(snapshot, weights.stack) == "at::empty_cuda:0 < forward:40 < main:12");
+}
+
 TEST_CASE("a snapshot may be packed", "[unit]") {
   std::ifstream file(kFolder + "python4.pickle", std::ios::binary);
   const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

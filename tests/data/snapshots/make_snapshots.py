@@ -140,6 +140,24 @@ def every_key():
     }
 
 
+# The keys that pull requests of pytorch/pytorch added, the newest first, each with what has it.
+ADDED_KEYS = (
+    (182407, "host_segments", "snapshot"), (182407, "host_traces", "snapshot"),
+    (179276, "trace_alloc_overflowed", "settings"), (179276, "trace_alloc_max_entries", "settings"),
+    (177717, "pool_id", "event"), (165490, "user_metadata", "event"), (152707, "compile_context", "event"),
+    (130964, "external_annotations", "snapshot"))
+
+
+def before(pull_request):
+    """A snapshot as PyTorch wrote it before that pull request."""
+    snapshot = every_key()
+    for number, key, owner in ADDED_KEYS:
+        for row in {"snapshot": [snapshot], "settings": [snapshot["allocator_settings"]],
+                    "event": snapshot["device_traces"][0]}[owner] if number >= pull_request else []:
+            del row[key]
+    return snapshot
+
+
 def long_history(events):
     """Frames are shared by all lists of frames, but each event has a list of its own."""
     chosen = random.Random(1)
@@ -163,6 +181,8 @@ def main(folder, events=None):
     snapshot = long_history(int(events)) if events else every_key()
     for protocol in (4,) if events else (2, 3, 4, 5):
         (folder / f"python{protocol}.pickle").write_bytes(pickle.dumps(snapshot, protocol))
+    for pull_request in () if events else sorted({number for number, _, _ in ADDED_KEYS}):
+        (folder / f"before_{pull_request}.pickle").write_bytes(pickle.dumps(before(pull_request), 4))
     (folder / "cpp.pickle").write_bytes(CppPickler().dumps(snapshot))
 
 
