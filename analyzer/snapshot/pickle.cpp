@@ -42,15 +42,11 @@ enum Opcode : std::uint8_t {
 };
 
 std::string name_of(std::uint8_t opcode) {
-  switch (opcode) {
 #define GPUMEMTRACE_OPCODE(name, code) \
-  case name:                           \
-    return #name;
-    GPUMEMTRACE_PICKLE_OPCODES(GPUMEMTRACE_OPCODE)
+  if (opcode == name) return #name;
+  GPUMEMTRACE_PICKLE_OPCODES(GPUMEMTRACE_OPCODE)
 #undef GPUMEMTRACE_OPCODE
-    default:
-      return "Unknown opcode " + std::to_string(opcode);
-  }
+  return "Unknown opcode " + std::to_string(opcode);
 }
 
 // A file, read from its beginning in pieces.
@@ -230,66 +226,38 @@ void Machine::begin() {
   }
 }
 
+// clang-format off
 void Machine::step() {
   switch (opcode_) {
-    case STOP:
-      return stop();
-    case MARK:
-      return push_mark();
-    case NONE:
-      return push(Kind::none);
-    case NEWTRUE:
-      return push(Kind::boolean, 1);
-    case NEWFALSE:
-      return push(Kind::boolean, 0);
-    case BININT:
-      return push_signed(input_.number<std::int32_t>());
-    case BININT1:
-      return push(Kind::whole, input_.number<std::uint8_t>());
-    case BININT2:
-      return push(Kind::whole, input_.number<std::uint16_t>());
-    case LONG1:
-      return push_long(input_.number<std::uint8_t>());
-    case BINFLOAT:
-      return push(Kind::real, __builtin_bswap64(input_.number<std::uint64_t>()));
-    case SHORT_BINUNICODE:
-      return push_text(input_.number<std::uint8_t>());
-    case BINUNICODE:
-      return push_text(input_.number<std::uint32_t>());
-    case BINUNICODE8:
-      return push_text(input_.number<std::uint64_t>());
-    case EMPTY_DICT:
-      return push(Kind::empty_dict);
-    case EMPTY_LIST:
-      return push(Kind::empty_list);
-    case EMPTY_TUPLE:
-      return push(builder_.tuple({}));
-    case TUPLE:
-      return make_tuple(pop_mark());
-    case TUPLE1:
-      return make_tuple(last(1));
-    case TUPLE2:
-      return make_tuple(last(2));
-    case TUPLE3:
-      return make_tuple(last(3));
-    case APPEND:
-      return extend(last(1), &PickleBuilder::extend_list);
-    case APPENDS:
-      return extend(pop_mark(), &PickleBuilder::extend_list);
-    case SETITEM:
-      return extend(last(2), &PickleBuilder::extend_dict);
-    case SETITEMS:
-      return extend(pop_mark(), &PickleBuilder::extend_dict);
-    case MEMOIZE:
-      return memoize(memo_.size());
-    case BINPUT:
-      return memoize(input_.number<std::uint8_t>());
-    case LONG_BINPUT:
-      return memoize(input_.number<std::uint32_t>());
-    case BINGET:
-      return push(memo_.use(input_.number<std::uint8_t>()));
-    case LONG_BINGET:
-      return push(memo_.use(input_.number<std::uint32_t>()));
+    case STOP:             return stop();
+    case MARK:             return push_mark();
+    case NONE:             return push(Kind::none);
+    case NEWTRUE:          return push(Kind::boolean, 1);
+    case NEWFALSE:         return push(Kind::boolean, 0);
+    case BININT:           return push_signed(input_.number<std::int32_t>());
+    case BININT1:          return push(Kind::whole, input_.number<std::uint8_t>());
+    case BININT2:          return push(Kind::whole, input_.number<std::uint16_t>());
+    case LONG1:            return push_long(input_.number<std::uint8_t>());
+    case BINFLOAT:         return push(Kind::real, __builtin_bswap64(input_.number<std::uint64_t>()));
+    case SHORT_BINUNICODE: return push_text(input_.number<std::uint8_t>());
+    case BINUNICODE:       return push_text(input_.number<std::uint32_t>());
+    case BINUNICODE8:      return push_text(input_.number<std::uint64_t>());
+    case EMPTY_DICT:       return push(Kind::empty_dict);
+    case EMPTY_LIST:       return push(Kind::empty_list);
+    case EMPTY_TUPLE:      return push(builder_.tuple({}));
+    case TUPLE:            return make_tuple(pop_mark());
+    case TUPLE1:           return make_tuple(last(1));
+    case TUPLE2:           return make_tuple(last(2));
+    case TUPLE3:           return make_tuple(last(3));
+    case APPEND:           return extend(last(1), &PickleBuilder::extend_list);
+    case APPENDS:          return extend(pop_mark(), &PickleBuilder::extend_list);
+    case SETITEM:          return extend(last(2), &PickleBuilder::extend_dict);
+    case SETITEMS:         return extend(pop_mark(), &PickleBuilder::extend_dict);
+    case MEMOIZE:          return memoize(memo_.size());
+    case BINPUT:           return memoize(input_.number<std::uint8_t>());
+    case LONG_BINPUT:      return memoize(input_.number<std::uint32_t>());
+    case BINGET:           return push(memo_.use(input_.number<std::uint8_t>()));
+    case LONG_BINGET:      return push(memo_.use(input_.number<std::uint32_t>()));
     case FRAME:
       if (input_.number<std::uint64_t>() > input_.left()) {
         throw PickleError("the file ends before that");
@@ -299,10 +267,10 @@ void Machine::step() {
       throw PickleError("this opcode is refused, because plain data has none");
   }
 }
+// clang-format on
 
 void Machine::stop() const {
-  if (!marks_.empty() || stack_.size() != 1)
-    throw PickleError("the values before it are not whole");
+  if (!marks_.empty() || stack_.size() != 1) throw PickleError("values before it are left over");
   if (input_.left() != 0) throw PickleError("there is more after it");
 }
 

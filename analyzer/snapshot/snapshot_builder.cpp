@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/snapshot/snapshot_builder.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
@@ -10,6 +9,7 @@
 #include <utility>
 
 namespace gpumemtrace::analyzer::snapshot {
+
 // The keys that are understood, as torch/csrc/cuda/Module.cpp, torch/csrc/cuda/memory_snapshot.cpp
 // and torch/cuda/memory.py of PyTorch 2.0 to 2.12 write them.
 // clang-format off
@@ -30,6 +30,7 @@ enum class Key : std::uint8_t {
   GPUMEMTRACE_SNAPSHOT_KEYS(GPUMEMTRACE_KEY)
 #undef GPUMEMTRACE_KEY
 };
+
 namespace {
 
 constexpr std::array kKeyNames = {
@@ -155,7 +156,14 @@ Value SnapshotBuilder::extend_dict(Value dict, std::span<const Value> keys_and_v
 
 Value SnapshotBuilder::add_entries(Value dict, std::span<const Value> keys_and_values) {
   Range& range = dicts_[dict.number];
-  if (range.first + range.count != entries_.size()) return kOther;  // it grew around another one
+  if (range.first + range.count != entries_.size()) {  // another one grew meanwhile
+    spend(range.count);
+    const std::uint32_t first = count32(entries_.size());
+    for (std::uint32_t i = 0; i < range.count; ++i) {
+      entries_.push_back(Entry(entries_[range.first + i]));
+    }
+    range.first = first;
+  }
   for (std::size_t i = 0; i < keys_and_values.size(); i += 2) {
     if (keys_and_values[i].kind != Kind::text) continue;
     entries_.push_back({{count32(keys_and_values[i].number)}, keys_and_values[i + 1]});
@@ -304,6 +312,11 @@ Value SnapshotBuilder::extend_list(Value list, std::span<const Value> items) {
   return list;
 }
 
+void SnapshotBuilder::spend(std::size_t copies) {
+  if (copies > copies_left_) throw PickleError("a value grows in too many pieces");
+  copies_left_ -= copies;
+}
+
 Value SnapshotBuilder::start_list(const Value& first) {
   switch (first.kind) {
     case Kind::frame:
@@ -326,8 +339,7 @@ Value SnapshotBuilder::start_list(const Value& first) {
 
 Value SnapshotBuilder::extend_stack(Value list, std::span<const Value> items) {
   const std::span<const std::uint32_t> begin = snapshot_.stacks[count32(list.number)];
-  if (begin.size() > copies_left_) throw PickleError("a list of frames grows in too many pieces");
-  copies_left_ -= begin.size();
+  spend(begin.size());
   frames_.assign(begin.begin(), begin.end());
   for (const Value& item : items) {
     if (item.kind != Kind::frame) return kOther;

@@ -29,7 +29,7 @@ enum class Key : std::uint8_t;
 //   finish() or a row needs it. The first such value is named in the error.
 class SnapshotBuilder : public PickleBuilder {
  public:
-  // `pickle_bytes` bounds what lists cost that grow in many small pieces.
+  // `pickle_bytes` bounds what values cost that grow in many small pieces.
   explicit SnapshotBuilder(std::uint64_t pickle_bytes);
 
   Value text(std::string_view text) override;
@@ -62,6 +62,8 @@ class SnapshotBuilder : public PickleBuilder {
   Value add_entries(Value dict, std::span<const Value> keys_and_values);
   [[nodiscard]] std::span<const Entry> entries_of(const Value& dict) const;
 
+  void spend(std::size_t copies);
+
   Value start_list(const Value& first);
   Value extend_stack(Value list, std::span<const Value> items);
   [[nodiscard]] bool append(List& list, const Value& item);
@@ -74,7 +76,7 @@ class SnapshotBuilder : public PickleBuilder {
   void name_unknown();
 
   Snapshot snapshot_;
-  std::uint64_t copies_left_;  // frames that may still be copied because a list of them grew
+  std::uint64_t copies_left_;  // items that may still be copied because what holds them grew
   std::vector<List> lists_;
   std::vector<List> sublists_;
   std::vector<Range> dicts_;  // dictionaries that are no rows: parts of entries_

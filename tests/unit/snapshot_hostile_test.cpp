@@ -161,7 +161,7 @@ TEST_CASE("opcodes without their values are refused", "[unit]") {
   CHECK(
       contains(pickles.error(kProtocol + "(K\x01u."), "SETITEMS at offset 5: values are missing"));
   CHECK(contains(pickles.error(kProtocol + "}(Nu."), "SETITEMS at offset 5: a key has no value"));
-  CHECK(contains(pickles.error(kProtocol + "](N."), "STOP at offset 5: the values before it"));
+  CHECK(contains(pickles.error(kProtocol + "](N."), "STOP at offset 5: values before it are left"));
   CHECK(contains(pickles.error(kProtocol + "\x94."), "MEMOIZE at offset 2: values are missing"));
   CHECK(contains(pickles.error(kProtocol + "h\x00."s), "BINGET at offset 2: nothing was stored"));
   CHECK(contains(pickles.error(kProtocol + "]Ns."), "values are missing"));
@@ -195,7 +195,7 @@ TEST_CASE("a list of frames that grows one by one costs no more than the file", 
   const Snapshot snapshot = pickles.read(with_key("device_traces", trace(stack(200))));
   CHECK(snapshot.stack(snapshot.events.front().stack).size() == 201);
   CHECK(contains(pickles.error(with_key("device_traces", trace(stack(20000)))),
-                 "a list of frames grows in too many pieces"));
+                 "a value grows in too many pieces"));
 }
 
 TEST_CASE("a row that lacks what it must have is refused by its key", "[unit]") {
@@ -268,6 +268,17 @@ TEST_CASE("a snapshot that went through JSON has a list for the pair that names 
   const Snapshot snapshot = pickles.read(with_key(
       "device_traces", "](](" + event("alloc", text("pool_id") + "](K\x03K\x01" + "e") + "ee"));
   CHECK(snapshot.pool(snapshot.events.front().pool) == analyzer::snapshot::Pool{3, 1});
+}
+
+TEST_CASE("a dictionary may grow key by key", "[unit]") {
+  const Pickles pickles;
+  const Snapshot snapshot =
+      pickles.read(kProtocol + "}" + text("segments") + "]s" + text("allocator_settings") + "}" +
+                   text("a") + "K\x01s" + text("b") + "}" + text("c") + "K\x02" + "ss" + "s" +
+                   text("device_traces") + "](]es.");
+  CHECK(snapshot.device_traces.size() == 1);
+  REQUIRE(snapshot.settings.size() == 2);
+  CHECK(snapshot.text(snapshot.settings[1].name) == "b.c");
 }
 
 TEST_CASE("names of unknown keys are counted up to a bound", "[unit]") {
