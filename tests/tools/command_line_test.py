@@ -41,7 +41,7 @@ SETTINGS = {
     "TORCH_NAMES": (["--torch-names"], "1"),
     "START_PAUSED": (["--start-paused"], "1"),
 }
-COMMANDS = ("run", "env", "analyze", "summary", "report", "check", "whatif", "live", "diff", "export",
+COMMANDS = ("run", "env", "analyze", "summary", "report", "check", "whatif", "explain", "live", "diff", "export",
             "symbolize", "dump", "ctl", "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.
@@ -123,8 +123,8 @@ class Help(CommandLine):
             "--to": ("report", "analyze", "export"),
             "--step": ("summary", "report", "analyze", "export"),
             "--at": ("report", "analyze", "export"),
-            "--json": ("summary", "check", "whatif", "live", "diff", "doctor", "ctl", "run"),
-            "--color": ("summary", "check", "whatif", "live", "diff", "doctor", "run"),
+            "--json": ("summary", "check", "whatif", "explain", "live", "diff", "doctor", "ctl", "run"),
+            "--color": ("summary", "check", "whatif", "explain", "live", "diff", "doctor", "run"),
             "--what-if": ("analyze", "report"),
             "--format": ("export",),
         }
@@ -154,6 +154,41 @@ class Help(CommandLine):
     def test_run_names_the_variable_of_every_option(self):
         text = self.call("run", "--help").stdout
         self.assertCountEqual(re.findall(r"\[GPUMEMTRACE_(\w+)\]", text), SETTINGS)
+
+
+class Explain(CommandLine):
+    MESSAGE = (
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.65 GiB. GPU 3 has a total capacity "
+        "of 79.19 GiB of which 6.87 GiB is free. Including non-PyTorch memory, this process has 72.31 GiB memory in "
+        "use. Of the allocated memory 70.63 GiB is allocated by PyTorch, and 134.28 MiB is reserved by PyTorch but "
+        "unallocated.\n")
+
+    def test_a_log_is_read_from_a_file_and_from_standard_input(self):
+        log = self.write("train.log", "step 12\n" + self.MESSAGE)
+        for result in (self.call("explain", log), self.call("explain", stdin="step 12\n" + self.MESSAGE)):
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("Exhausted: The request for 7.65 GiB was ", result.stdout)
+            self.assertIn("rank 3, line 2 of the log", result.stdout)
+            self.assertIn("gpumemtrace run -o traces/ -- python train.py", result.stdout)
+
+    def test_json_has_sizes_and_sentences(self):
+        result = self.call("explain", "--json", "-", stdin=self.MESSAGE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        explained = json.loads(result.stdout)
+        self.assertEqual((explained["format"], explained["version"]), ("gpumemtrace-explain", 1))
+        (message,) = explained["messages"]
+        self.assertEqual((message["verdict"], message["ranks"], message["gpus"]), ("exhausted", [3], [3]))
+        self.assertEqual(message["requested"]["text"], "7.65 GiB")
+        # 7.65 GiB - 6.87 GiB - 134.28 MiB is 664 MiB; PyTorch may have rounded the request up by 2 MiB.
+        self.assertLess(message["missing"]["low_bytes"], 664 << 20)
+        self.assertGreater(message["missing"]["high_bytes"], 664 << 20)
+        self.assertLess(message["missing"]["high_bytes"] - message["missing"]["low_bytes"], 24 << 20)
+
+    def test_a_log_without_a_message_is_said(self):
+        self.assert_refused(1, "2 lines of input have no out-of-memory message",
+                            "explain", self.write("clean.log", "step 1\nstep 2\n"))
+        self.assert_refused(1, "cannot read ", "explain", "no.log")
+        self.assert_refused(1, "cannot read ", "explain", self.folder)
 
 
 class BadInput(CommandLine):

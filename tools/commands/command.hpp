@@ -23,6 +23,7 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>& words_a
 Action define_summary(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_check(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_whatif(CommandLine& line, const std::vector<std::string>& words_after_dashes);
+Action define_explain(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_live(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_diff(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_export(CommandLine& line, const std::vector<std::string>& words_after_dashes);

@@ -89,6 +89,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"report", "Write the report as one page for a browser.", define_report},
     {"check", "Judge a job by a policy, for build servers.", define_check},
     {"whatif", "Replay PyTorch's allocator under other settings.", define_whatif},
+    {"explain", "Explain the out-of-memory error in a log.", define_explain},
     {"live", "Show what a running job holds.", define_live},
     {"diff", "Say what changed between two jobs or two steps.", define_diff},
     {"export", "Write the job in a format of other viewers.", define_export},

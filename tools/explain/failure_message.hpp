@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One out-of-memory message: what its text says, and what follows from its numbers.
+//
+// The wordings are facts of PyTorch's source (c10/cuda/CUDACachingAllocator.cpp since 1.0,
+// CUDAMallocAsyncAllocator.cpp, c10/xpu/XPUCachingAllocator.cpp); docs/commands.md lists them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/base/words.hpp"
+#include "analyzer/rows/fields.hpp"
+
+namespace gpumemtrace::tools {
+
+// A number of bytes that is known up to the rounding of a text.
+struct ByteRange {
+  std::uint64_t low_bytes = 0;
+  std::uint64_t high_bytes = 0;
+
+  bool operator==(const ByteRange&) const = default;
+  GPUMEMTRACE_FIELDS(low_bytes, high_bytes)
+};
+
+// A size as a text has it: "7.65 GiB" is anything from 7.645 to 7.655 GiB.
+struct TextSize : ByteRange {
+  std::string text;
+
+  bool operator==(const TextSize&) const = default;
+  GPUMEMTRACE_FIELDS(text, low_bytes, high_bytes)
+};
+
+enum class MessageKind : std::uint8_t { kPyTorch, kCudaMallocAsync, kJax, kCudaError };
+constexpr auto names(MessageKind) {
+  return std::to_array<std::string_view>({"pytorch", "cuda_malloc_async", "jax", "cuda_error"});
+}
+
+// Sizes that the text does not have, or has as "unknown", are empty.
+struct FailureMessage {
+  MessageKind kind = MessageKind::kPyTorch;
+  std::optional<std::uint64_t> gpu;
+  std::optional<TextSize> requested;  // from the driver: PyTorch rounds small requests up
+  std::optional<TextSize> capacity;
+  std::optional<TextSize> free;           // on the GPU
+  std::optional<TextSize> allocated;      // with private_pools
+  std::optional<TextSize> reserved;       // allocated and unallocated; of wordings up to 2.0
+  std::optional<TextSize> unallocated;    // in PyTorch's cache
+  std::optional<TextSize> private_pools;  // unallocated, for requests of these pools alone
+  std::optional<TextSize> allowed;        // by a limit that the program set
+  std::optional<TextSize> this_process;   // with what is not PyTorch's
+  std::vector<TextSize> processes;        // those that the text does not call this process
+  std::string settings_variable;          // as the text names it; empty: it does not
+  std::string setting;                    // against fragmentation, of this version; may be empty
+
+  // Without `gpu`: the ranks of a job fail alike on different GPUs.
+  GPUMEMTRACE_FIELDS(kind, requested, capacity, free, allocated, reserved, unallocated,
+                     private_pools, allowed, this_process, processes)
+};
+
+// `text` is the message in one line, with single spaces.
+[[nodiscard]] FailureMessage parse_failure_message(std::string_view text, MessageKind kind);
+
+enum class FailureVerdict : std::uint8_t {
+  kExhausted,     // all free and unallocated bytes are too few
+  kFragmented,    // they are enough, in pieces
+  kLimited,       // they are enough without the program's own limit
+  kOtherProcess,  // they are enough without the other processes
+  kUnexplained,   // the GPU alone has enough free
+  kTooClose,      // the rounding of the text hides the answer
+  kNotSaid,       // the text lacks a number that is needed
+};
+constexpr auto names(FailureVerdict) {
+  return std::to_array<std::string_view>({"exhausted", "fragmented", "limited", "other_process",
+                                          "unexplained", "too_close", "not_said"});
+}
+
+// Follows from the numbers. A range is empty if it is not known, or could be 0.
+struct FailureCause {
+  FailureVerdict verdict = FailureVerdict::kNotSaid;
+  std::optional<ByteRange> missing;          // for the request
+  std::optional<ByteRange> left;             // after it, if all pieces were usable
+  std::optional<ByteRange> non_pytorch;      // of this process: context, NCCL, cuBLAS
+  std::optional<ByteRange> other_processes;  // at least
+  std::optional<ByteRange> elsewhere;  // not PyTorch's; the text does not say which process has it
+
+  GPUMEMTRACE_FIELDS(verdict, missing, left, non_pytorch, other_processes, elsewhere)
+};
+
+[[nodiscard]] FailureCause cause_of(const FailureMessage& message);
+
+}  // namespace gpumemtrace::tools
