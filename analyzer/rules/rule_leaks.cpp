@@ -77,7 +77,7 @@ SiteOutcome outcome_of(const rows::OpenHandles& row, const FreeFunction& functio
           row.last_opened_ns, row.closed, "released",        name_of(function, row.origin.site)};
 }
 
-// "the last one, made at 2.6 ms,": the allocations of the site that the row is about.
+// Names the allocations that the row counts: "the last one, made at 2.6 ms,", "1,440".
 std::string remaining_text(const SiteOutcome& outcome, const std::string& made) {
   const bool is_last = outcome.last_made_ns && outcome.first_time_ns == outcome.last_made_ns;
   const std::string one = is_last ? "the last one" : "one";

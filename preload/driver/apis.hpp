@@ -31,9 +31,9 @@ struct ApiInfo {
 
 inline constexpr std::size_t kGetProcAddressVersions = 2;
 
-// The two tables of wrappers. They are all of this room that a higher one defines
-// (preload/hooks/entry_points.cpp, which has the wrappers): constant data, which the linker joins,
-// so that this room can look up a function's wrapper.
+// The two tables of wrappers: constant data, by which this room looks up a function's wrapper. A
+// higher room defines them (preload/hooks/entry_points.cpp, where the wrappers are), and nothing
+// else that this room declares; the linker joins the two.
 
 // Index by ApiId; entry 0 is empty.
 const std::array<ApiInfo, kApiCount>& apis() noexcept;

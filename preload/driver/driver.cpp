@@ -94,7 +94,7 @@ bool resolve() noexcept {
     }
     return resolution.load() == kReady;
   }
-  static_cast<void>(find_library(kFilePrefix, "cuInit", library));  // else it stays empty
+  static_cast<void>(find_library(kFilePrefix, "cuInit", library));  // `library` may stay empty
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
     resolve_function(functions[i], handle, api.symbol, api.exported, api.pointer);

@@ -369,7 +369,7 @@ Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
       positive(difference(round.other_bytes, members_bytes) - believable(untraced_bytes_));
   beyond.low += believable(untraced_bytes_);
   beyond.high += believable(untraced_bytes_);
-  // other_bytes_ contains what the driver took for a process that has not asked yet.
+  // A process of the job that has not asked the driver yet is counted in other_bytes_.
   if (taken_.not_told != 0) beyond.high += believable(other_bytes_);
   return beyond;
 }

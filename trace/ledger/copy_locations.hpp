@@ -49,7 +49,7 @@ constexpr MemoryClass class_of(trace::Place place) {
   return MemoryClass::kUnknown;
 }
 
-// The class of driver memory in a copy.
+// The class that a copy gives to memory of this level, if the driver allocated it.
 constexpr MemoryClass class_of(Level level) {
   if (level == Level::kManaged) return MemoryClass::kManaged;
   return level == Level::kHost ? MemoryClass::kPinned : MemoryClass::kDevice;

@@ -37,7 +37,7 @@ struct Target {
   }
   return target;
 }
-// The target of the allocations or blocks that a checkpoint sums up.
+// The target of Totals: the sums by which a checkpoint replaces allocations or blocks.
 [[nodiscard]] inline Target target_of(const trace::Totals& totals, const Contexts& contexts,
                                       Pools& pools) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);

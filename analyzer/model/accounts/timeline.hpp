@@ -62,10 +62,10 @@ class PartTimeline {
   std::vector<std::unique_ptr<Page>> pages_;  // none for buckets where nothing changes
 };
 
-// - Changes come in the order of time, and the caller has moved the grid there before.
-// - The part of a piece of memory becomes known when it is freed, or at the end. Its life then
-//   counts in every bucket whose maximum lies in it: in the closed ones for good, in the open one
-//   until that has a higher maximum.
+// - Changes come in the order of time. The caller first moves the grid to the time of a change.
+// - The part (a category, an owner) of a piece of memory becomes known when it is freed, or at the
+//   end. The piece is then added to that part in every bucket whose maximum came while it was
+//   live. A bucket that is still open loses this when it gets a higher maximum.
 // - An event costs two comparisons; freeing memory that was live at a maximum three additions.
 //   Memory: 64 bytes for each bucket with a change, and 512 for each part and 64 buckets that it
 //   changes in.
