@@ -121,7 +121,7 @@ void add_fragmented_help(const FailureGroup& group, std::vector<std::string>& he
   } else if (!message.setting.empty()) {
     helps.push_back(format_text(
         "Set {}={}. The message does not say whether it was set; if it was, the unused pieces "
-        "belong to other streams or to small requests.",
+        "belong to other streams, to private pools or to small requests.",
         variable_of(message), message.setting));
   }
   const ByteRange& left = *group.cause.left;
