@@ -9,7 +9,7 @@ import support
 from victim_counters import Counters, dropped_calls, reported_calls
 
 BOUND = 256 * 1024
-STEPS = 4000
+STEPS = 2000
 
 
 def what_runs_share(value):
@@ -64,7 +64,7 @@ class BoundedTrace(support.EndToEnd):
 class KilledDuringACheckpoint(support.EndToEnd):
     """SIGKILL at any moment, also while a checkpoint is written, loses no returned call."""
 
-    KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "100")) // 12
+    KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "25")) // 8
     THREADS = 4
 
     def test_nothing_is_lost_where_the_program_waits(self):

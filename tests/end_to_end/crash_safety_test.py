@@ -13,7 +13,7 @@ import unittest
 import support
 from victim_counters import Counters, dropped_calls, reported_calls
 
-KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "100"))
+KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "25"))
 SEED = int(os.environ.get("GPUMEMTRACE_TEST_SEED", "0")) or random.SystemRandom().getrandbits(32)
 THREADS = 4
 AT_ONCE = 4
