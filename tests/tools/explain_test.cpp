@@ -148,7 +148,7 @@ TEST_CASE("every wording of an out-of-memory error gives its verdict and its num
   for (const Wording& wording : kWordings) {
     INFO(wording.source);
     const FailureGroup failure = only_failure(wording.text);
-    CHECK(analyzer::name_of(failure.cause.verdict) == analyzer::name_of(wording.verdict));
+    CHECK(name_of(failure.cause.verdict) == name_of(wording.verdict));
     const auto& bytes = wording.verdict == kFragmented ? failure.cause.left : failure.cause.missing;
     CHECK(mebibytes(bytes) == Approx(wording.mib).margin(wording.mib < 1000 ? 7.0 : 30.0));
     CHECK(failure.count == 1);

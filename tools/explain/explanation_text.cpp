@@ -29,7 +29,7 @@ constexpr auto kVerdictWords = std::to_array<VerdictWords>({
     {"too close to say", Style::kDoubtful},
     {"not said", Style::kDoubtful},
 });
-static_assert(kVerdictWords.size() == names(FailureVerdict()).size());
+static_assert(kVerdictWords.size() == static_cast<std::size_t>(FailureVerdict::kNotSaid) + 1);
 
 const VerdictWords& verdict_words(FailureVerdict verdict) {
   return kVerdictWords[static_cast<std::size_t>(verdict)];

@@ -6,13 +6,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "analyzer/base/words.hpp"
 #include "analyzer/rows/fields.hpp"
 
 namespace gpumemtrace::tools {
@@ -35,8 +35,10 @@ struct TextSize : ByteRange {
 };
 
 enum class MessageKind : std::uint8_t { kPyTorch, kCudaMallocAsync, kJax, kCudaError };
-constexpr auto names(MessageKind) {
-  return std::to_array<std::string_view>({"pytorch", "cuda_malloc_async", "jax", "cuda_error"});
+constexpr std::string_view name_of(MessageKind kind) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"pytorch", "cuda_malloc_async", "jax", "cuda_error"});
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 // Sizes that the text does not have, or has as "unknown", are empty.
@@ -73,9 +75,11 @@ enum class FailureVerdict : std::uint8_t {
   kTooClose,      // the rounding of the text hides the answer
   kNotSaid,       // the text lacks a number that is needed
 };
-constexpr auto names(FailureVerdict) {
-  return std::to_array<std::string_view>({"exhausted", "fragmented", "limited", "other_process",
-                                          "unexplained", "too_close", "not_said"});
+constexpr std::string_view name_of(FailureVerdict verdict) {
+  constexpr auto kNames =
+      std::to_array<std::string_view>({"exhausted", "fragmented", "limited", "other_process",
+                                       "unexplained", "too_close", "not_said"});
+  return kNames[static_cast<std::size_t>(verdict)];
 }
 
 // Follows from the numbers. A range is empty if it is not known, or could be 0.
