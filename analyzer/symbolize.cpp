@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "analyzer/snapshot/open_trace.hpp"
 #include "analyzer/stacks/module_map.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 #include "trace/reader.hpp"
@@ -57,7 +58,7 @@ SymbolizeResult symbolize(const std::vector<std::filesystem::path>& inputs,
   Symbolizer symbolizer(options);
   try {
     for (const std::filesystem::path& path : trace::find_traces(inputs)) {
-      name_all(read_places(trace::TraceFile(path)), symbolizer);
+      name_all(read_places(*snapshot::open_trace(path)), symbolizer);
     }
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());

@@ -491,6 +491,7 @@ namespace {
 struct FolderContent {
   std::vector<std::filesystem::path> folders;
   std::vector<std::filesystem::path> traces;
+  std::vector<std::filesystem::path> snapshots;  // of PyTorch
 };
 
 FolderContent list_folder(const std::filesystem::path& folder, std::error_code& error) {
@@ -500,9 +501,10 @@ FolderContent list_folder(const std::filesystem::path& folder, std::error_code& 
     std::error_code ignored;
     const fs::file_status status = it->status(ignored);
     if (fs::is_directory(status)) content.folders.push_back(it->path());
-    if (fs::is_regular_file(status) && unpacked_name(it->path()).extension() == ".gmt") {
-      content.traces.push_back(it->path());
-    }
+    if (!fs::is_regular_file(status)) continue;
+    const fs::path suffix = unpacked_name(it->path()).extension();
+    if (suffix == ".gmt") content.traces.push_back(it->path());
+    if (suffix == ".pickle") content.snapshots.push_back(it->path());
   }
   return content;
 }
@@ -544,9 +546,15 @@ std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem
     for (const fs::path& folder : content.folders) {
       const FolderContent below = list_folder(folder, error);
       content.traces.insert(content.traces.end(), below.traces.begin(), below.traces.end());
+      content.snapshots.insert(content.snapshots.end(), below.snapshots.begin(),
+                               below.snapshots.end());
     }
+    // A snapshot beside a trace is mostly of the same process.
+    if (content.traces.empty()) content.traces = std::move(content.snapshots);
     if (content.traces.empty()) {
-      throw NoTrace("There is no trace (*.gmt) in the folder " + input.string() + ".");
+      throw NoTrace(
+          "There is no trace (*.gmt) and no snapshot of PyTorch (*.pickle) in the folder " +
+          input.string() + ".");
     }
     // If the same trace lies there packed as well, it is read once, as it was recorded.
     std::set<fs::path> names;

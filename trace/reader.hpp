@@ -225,9 +225,9 @@ std::span<const std::uint64_t> native_frames_of(const Stack& stack);
 // The bytes after a code text's struct, as many as the struct gives.
 std::span<const std::byte> bytes_of(const Code& code);
 
-// All traces below `inputs`: files as they are, folders searched for *.gmt (not recursive beyond
-// one level), sorted. Throws TraceError for a path that does not exist and for a folder that cannot
-// be read, NoTrace for one that holds none; folders in it that cannot be read are left out.
+// All traces below `inputs`, sorted: files as they are; in folders (at most one level down) *.gmt,
+// or *.pickle if there are none. Throws TraceError for a path that does not exist and for a folder
+// that cannot be read, NoTrace for one that holds none. Unreadable folders in it are left out.
 std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs);
 
 }  // namespace gpumemtrace::trace

@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "analyzer/model/activity/activity.hpp"
+#include "analyzer/snapshot/open_trace.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -46,7 +47,8 @@ bool PreviewReader::read(const trace::TraceFile& file, const trace::WriterStream
   if (!stream.is_recorders && record_count(writer) > kMaxPreviewRecords) return true;
   cursor.look_for({trace::RecordKind::kWaitingStack, trace::RecordKind::kDevice,
                    trace::RecordKind::kActivityClock, trace::RecordKind::kActivityState,
-                   trace::RecordKind::kText, trace::RecordKind::kClock});
+                   trace::RecordKind::kText, trace::RecordKind::kSource,
+                   trace::RecordKind::kClock});
   while (const trace::RecordHeader* record = cursor.next()) take(*record, stream);
   stream.position = cursor.position();
   return true;
@@ -71,6 +73,9 @@ void PreviewReader::take(const trace::RecordHeader& record, const Stream& stream
     }
     case trace::RecordKind::kText:
       return dictionary_.add(record);
+    case trace::RecordKind::kSource:
+      preview_.source = {trace::as<trace::Source>(record), std::string(trace::tail_of(record))};
+      return;
     case trace::RecordKind::kClock: {
       const auto& clock = trace::as<trace::Clock>(record);
       points_.push_back(
@@ -166,7 +171,7 @@ SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
                  const JobView& view)
-    : file_(std::make_unique<trace::TraceFile>(path)),
+    : file_(snapshot::open_trace(path)),
       preview_(preview_of(preview_reader_, *file_)),
       merge_(std::in_place, *file_, limit_of(view.until)),
       model_(index, *merge_, devices, preview_.waits,
@@ -181,7 +186,7 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
 bool Process::go_on(const Until& until) {
   if (!file_->still_running() && !until.is_replay) return true;  // all of it was taken
   if (!knows_tick_of(until)) return false;  // then all was taken, whatever may come before it
-  auto file = std::make_unique<trace::TraceFile>(file_->path());
+  auto file = snapshot::open_trace(file_->path());
   if (file->identity() != file_->identity() || !(file->header().id == file_->header().id)) {
     return false;
   }

@@ -23,6 +23,12 @@
 
 namespace gpumemtrace::analyzer {
 
+// The file that a trace was made from, if it was not recorded.
+struct TraceSource {
+  trace::Source file;
+  std::string left_out_because;  // why not all of its events are in the trace; empty = all are
+};
+
 // The parts of a trace that are needed before its records can be put in order and applied.
 struct Preview {
   Clock clock;
@@ -33,6 +39,7 @@ struct Preview {
   std::vector<trace::Device> devices;
   std::vector<trace::ActivityClock> activity_clocks;
   trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
+  std::optional<TraceSource> source;
 
   // True if both have the process in the same place, and a model that began with this one has all
   // that the other one needs before its first record.

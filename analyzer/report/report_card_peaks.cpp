@@ -162,6 +162,8 @@ std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
     const DeviceState& first = *device.seen_as.front().second;
     const CardCurves& curves = first.total().curves;
     if (curves.of_card().highest().time == 0) continue;
+    // A file of another tool does not have what else was on the card.
+    if (device.seen_as.front().first->process->preview().source) continue;
     const rows::OptionalText id = device.id;
     Card card{context, id, curves, first.total_bytes};
     for (const auto& [process, state] : device.seen_as) {

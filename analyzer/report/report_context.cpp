@@ -24,7 +24,8 @@ bool ended_by_exec(const Process& process) {
 rows::TraceEnd end_of(const Process& process) {
   using rows::TraceEnd;
   constexpr int kSigkill = 9;
-  if (process.file().still_running()) return TraceEnd::kRunning;
+  // A program goes on after it has written a snapshot of itself.
+  if (process.file().still_running() || process.preview().source) return TraceEnd::kRunning;
   if (ended_by_exec(process)) return TraceEnd::kExec;
   if (const int signal = process.file().ended_by_signal(); signal != 0) {
     return signal == kSigkill ? TraceEnd::kKilled : TraceEnd::kSignal;

@@ -137,13 +137,29 @@ std::vector<rows::PartialRules> partial_rules(const ReportContext& context) {
   return list;
 }
 
+std::optional<rows::TraceSource> source_row(const Preview& preview) {
+  if (!preview.source) return std::nullopt;
+  const trace::Source& file = preview.source->file;
+  rows::TraceSource row;
+  row.kind = file.source == trace::SourceKind::kPytorchSnapshot ? "pytorch_snapshot" : "unknown";
+  row.devices = file.devices;
+  row.events = file.events;
+  row.events_left_out = file.events_left_out;
+  row.left_out_because = text_or_none(preview.source->left_out_because);
+  row.earlier_blocks = file.earlier_blocks;
+  row.earlier_bytes = file.earlier_bytes;
+  row.earlier_reserved_bytes = file.earlier_reserved_bytes;
+  return row;
+}
+
 rows::Device device_row(const ReportContext::PhysicalDevice& device, const Job& job) {
   const DeviceState& first = *device.seen_as.front().second;
   rows::Device row;
   bool inexact = false;
   for (const auto& [process, state] : device.seen_as) {
     row.seen_as.push_back({process->id, state->ordinal});
-    inexact = inexact || process->inexact.memory;
+    // A file of another tool does not have all memory of the process.
+    inexact = inexact || process->inexact.memory || process->process->preview().source;
     inexact = inexact || (state->peak_is_restored && device.seen_as.size() > 1);
   }
   const SharedDevice& total = first.shared == nullptr ? first.own : *first.shared;
@@ -180,6 +196,7 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
     row.duration_ns = duration_of(process);
     row.overhead = overhead_of(process);
     row.notes = notes_on(process);
+    row.source = source_row(process.process->preview());
     list.push_back(std::move(row));
   }
   return list;
@@ -195,7 +212,7 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     const Clock& clock = process.process->clock();
     rows::Process row;
     row.id = process.id;
-    row.pid = header.process_id;
+    row.pid = rows::number_or_none(header.process_id);
     row.ppid = number(trace::TextKey::kParentProcessId);
     row.host = text(trace::TextKey::kHost);
     row.boot_id = text(trace::TextKey::kBootId);

@@ -17,6 +17,22 @@ struct Overhead {
   GPUMEMTRACE_FIELDS(events, ns_per_event, cpu_ns)
 };
 
+// A file of another tool that stands for a trace: it covers what that tool saw.
+struct TraceSource {
+  std::string kind;           // pytorch_snapshot: what PyTorch's allocator did, and no other memory
+  std::uint64_t devices = 0;  // with a history
+  std::uint64_t events = 0;   // of the history that are in the report
+  std::uint64_t events_left_out = 0;
+  OptionalText left_out_because;
+  // Blocks that were allocated before the first event
+  std::uint64_t earlier_blocks = 0;
+  std::uint64_t earlier_bytes = 0;
+  std::uint64_t earlier_reserved_bytes = 0;  // of the segments at that time
+
+  GPUMEMTRACE_FIELDS(kind, devices, events, events_left_out, left_out_because, earlier_blocks,
+                     earlier_bytes, earlier_reserved_bytes)
+};
+
 struct Trace {
   std::string file;
   std::string process;
@@ -32,6 +48,7 @@ struct Trace {
   OptionalNumber duration_ns;
   Overhead overhead;
   std::vector<std::string> notes;
+  std::optional<TraceSource> source;  // null if gpumemtrace recorded the trace
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, file, process);
@@ -39,6 +56,7 @@ struct Trace {
     v("complete", self.complete);
     v.added("incomplete_because", self.incomplete_because);
     GPUMEMTRACE_KEYS(v, end, events, dropped, bytes, duration_ns, overhead, notes);
+    v.added("source", self.source);
   }
 };
 
@@ -96,7 +114,7 @@ struct Torch {
 
 struct Process {
   std::string id;
-  std::uint64_t pid = 0;
+  OptionalNumber pid;  // null if the file does not tell
   OptionalNumber ppid;
   OptionalText host;
   OptionalText boot_id;

@@ -239,6 +239,11 @@ class TraceOfSnapshot {
 };
 
 bool is_snapshot(const std::filesystem::path& path) {
+  // A packed file is not unpacked twice if its name tells.
+  const std::filesystem::path name = trace::unpacked_name(path);
+  const std::filesystem::path suffix = name.extension();
+  if (suffix == ".gmt") return false;
+  if (name != path && (suffix == ".pickle" || suffix == ".pkl")) return true;
   const trace::UnpackedFile file = trace::open_unpacked(path);
   std::array<unsigned char, 2> begin = {};
   constexpr unsigned char kProtocol = 0x80;  // the first opcode of every pickle since protocol 2
@@ -257,10 +262,7 @@ trace::OwnDescriptor make_trace(const Snapshot& snapshot) {
 }
 
 std::unique_ptr<trace::TraceFile> open_trace(const std::filesystem::path& path) {
-  const std::filesystem::path name = trace::unpacked_name(path);
-  if (name.extension() == ".gmt" || !is_snapshot(path)) {
-    return std::make_unique<trace::TraceFile>(path);
-  }
+  if (!is_snapshot(path)) return std::make_unique<trace::TraceFile>(path);
   try {
     return std::make_unique<trace::TraceFile>(make_trace(read_snapshot(path)), path);
   } catch (const InputError& error) {

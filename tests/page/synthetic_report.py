@@ -145,7 +145,7 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
         {"file": f"train.rank{rank}.gmt", "process": process, "recorder_version": "0.1.0",
          "complete": True, "incomplete_because": [], "end": "exit", "events": 388_110, "dropped": 0, "bytes": 3 * MIB,
          "duration_ns": steps * STEP_NS, "overhead": {"events": 388_110, "ns_per_event": None,
-                                                      "cpu_ns": 90_000_000}, "notes": []})
+                                                      "cpu_ns": 90_000_000}, "notes": [], "source": None})
     report["processes"].append(
         {"id": process, "pid": 4000 + rank, "ppid": 3999, "host": f"node-{'ab'[rank % 2]}",
          "boot_id": None, "rank": rank, "local_rank": rank // 2, "world_size": report["ranks_made"],

@@ -537,7 +537,8 @@ TEST_CASE("traces are found in folders and one level below", "[unit]") {
   }
   SECTION("a folder without traces is an error") {
     CHECK(error_of<TraceError>([&] { return find_traces({folder.path()}); }) ==
-          "There is no trace (*.gmt) in the folder " + folder.path().string() + ".");
+          "There is no trace (*.gmt) and no snapshot of PyTorch (*.pickle) in the folder " +
+              folder.path().string() + ".");
   }
   SECTION("so is a path that does not exist") {
     const std::filesystem::path missing = folder.path() / "missing.gmt";

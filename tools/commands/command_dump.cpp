@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/base/clock.hpp"
+#include "analyzer/snapshot/open_trace.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/traces/record_text.hpp"
@@ -63,7 +64,8 @@ bool is_wanted(const trace::RecordHeader& record, const std::vector<std::string>
 }
 
 int dump(const DumpOptions& options) {
-  const trace::TraceFile file(options.trace);
+  const std::unique_ptr<trace::TraceFile> opened = analyzer::snapshot::open_trace(options.trace);
+  const trace::TraceFile& file = *opened;
   const RecordDictionary dictionary = read_dictionary(file);
   for (const trace::WriterStream& stream : file.writers()) {
     print_text(stdout, "# writer {}\n", stream.writer);

@@ -79,7 +79,7 @@ class TraceWriter {
         process_title(process) + (missing.empty() ? "" : " (incomplete: " + missing + ")");
     const std::uint64_t group = new_track(std::nullopt, "", [&](pbf_writer& descriptor) {
       pbf_writer row(descriptor, track::kProcess);
-      row.add_int32(1, static_cast<std::int32_t>(process.pid));
+      row.add_int32(1, static_cast<std::int32_t>(process.pid.value_or(0)));
       row.add_string(6, title);
     });
     for (const analyzer::rows::Timeline& timeline : report_.timeline) {
@@ -306,7 +306,7 @@ class TraceWriter {
     }
     pbf_writer profile(row, packet::kProfilePacket);
     pbf_writer dump(profile, 5);
-    dump.add_uint64(1, process.pid);
+    dump.add_uint64(1, process.pid.value_or(0));
     std::uint64_t id = 0;
     for (const auto& [stack, bytes] : stacks) {
       pbf_writer sample(dump, 2);

@@ -84,7 +84,8 @@ BytesByStack bytes_by_stack(const Report& report, const StackExport& what) {
 
 std::string process_title(const analyzer::rows::Process& process) {
   const std::string rank = process.rank ? format_text(" (rank {})", *process.rank) : "";
-  return format_text("process {}{}", process.pid, rank);
+  const std::string name = process.pid ? std::to_string(*process.pid) : process.id;
+  return format_text("process {}{}", name, rank);
 }
 
 }  // namespace gpumemtrace::tools

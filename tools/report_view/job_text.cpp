@@ -21,7 +21,10 @@ std::string job_command(const Report& report) {
     if (text.size() + word.size() > kMostLetters && !text.empty()) return text + " ...";
     text += text.empty() ? shell_word(word.substr(word.rfind('/') + 1)) : " " + shell_word(word);
   }
-  return text.empty() ? process.executable.value_or("an unknown command") : text;
+  if (!text.empty()) return text;
+  // Another tool's file does not have the command.
+  const bool has_file = !report.traces.empty() && report.traces.front().source.has_value();
+  return has_file ? report.traces.front().file : process.executable.value_or("an unknown command");
 }
 
 std::optional<std::uint64_t> job_start_unix_ns(const Report& report) {

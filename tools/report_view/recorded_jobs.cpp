@@ -91,7 +91,7 @@ void link_runs(const std::vector<Member>& members, Groups& groups) {
 // Links a process that became another program, and one that started the other. The system reuses
 // numbers of processes, which runs tell apart.
 void link_families(const std::vector<Member>& members, Groups& groups) {
-  using Number = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t>;
+  using Number = std::tuple<rows::OptionalText, rows::OptionalText, rows::OptionalNumber>;
   std::map<Number, std::size_t> first;
   const auto link = [&](std::size_t i, std::size_t other) {
     const auto& run = members[i].run.run;
@@ -100,12 +100,13 @@ void link_families(const std::vector<Member>& members, Groups& groups) {
   };
   for (std::size_t i = 0; i < members.size(); ++i) {
     const rows::Process& process = *members[i].process;
+    if (!process.pid) continue;
     const Number own{process.boot_id, process.host, process.pid};
     link(i, first.try_emplace(own, i).first->second);
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
     const rows::Process& process = *members[i].process;
-    const auto parent = first.find({process.boot_id, process.host, process.ppid.value_or(0)});
+    const auto parent = first.find({process.boot_id, process.host, process.ppid});
     if (parent != first.end()) link(i, parent->second);
   }
 }

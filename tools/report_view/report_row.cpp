@@ -38,8 +38,9 @@ std::string process_name(const analyzer::rows::Report& report, const std::string
       });
   for (const analyzer::rows::Process& process : processes) {
     if (process.id != process_id) continue;
-    std::string name = process.rank ? format_text("rank {}", *process.rank)
-                                    : format_text("process {}", process.pid);
+    std::string name = process.rank  ? format_text("rank {}", *process.rank)
+                       : process.pid ? format_text("process {}", *process.pid)
+                                     : "process " + process_id;
     if (has_hosts && process.host) name += " on " + *process.host;
     return name;
   }

@@ -19,6 +19,14 @@
 #include "tools/summary/summary_findings.hpp"
 
 namespace gpumemtrace::tools {
+
+bool is_of_snapshots(const Report& report) {
+  return !report.traces.empty() &&
+         std::ranges::all_of(report.traces, [](const analyzer::rows::Trace& row) {
+           return row.source.has_value();
+         });
+}
+
 namespace {
 
 namespace rows = analyzer::rows;
@@ -69,6 +77,7 @@ std::string end_text(const Report& report) {
     }
     return "ended in a way that is not known";
   };
+  if (is_of_snapshots(report)) return "the program went on after this";
   if (ends.size() == 1) return format_text("the program {}", words(ends.front().first));
   std::string text;
   for (const auto& [end, count] : ends) append(text, format_text("{} {}", count, words(end)));
@@ -154,7 +163,9 @@ std::optional<Fact> peak_fact(const Report& report) {
   if (!card) return std::nullopt;
   const rows::Device* device = find_device(report, card->device);
   Fact fact{"PEAK", amount_of(size_text(card->bytes), device), {}};
-  fact.text = card->is_whole_card ? "with other processes" : "by calls of the process alone";
+  fact.text = is_of_snapshots(report) ? "reserved by PyTorch"
+              : card->is_whole_card   ? "with other processes"
+                                      : "by calls of the process alone";
   append(fact.text, name_in_job(report, card->process));
   append(fact.text, card->device);
   if (device != nullptr && device->name) append(fact.text, *device->name);
@@ -449,12 +460,49 @@ Blocks fact_blocks(const Report& report, std::size_t width) {
 
 }  // namespace
 
+namespace {
+
+// The part of the run that a snapshot of PyTorch covers.
+std::string covered_part(const rows::Trace& trace) {
+  const rows::TraceSource& source = *trace.source;
+  std::string text =
+      source.events == 0
+          ? format_text("PyTorch's part only: {} has no history, but what was live at its end.",
+                        trace.file)
+          : format_text("PyTorch's part only: {} of {} in {}.", trace.file,
+                        count_of(source.events, "event", "events"),
+                        duration_text(trace.duration_ns.value_or(0)));
+  if (source.events_left_out != 0) {
+    text += format_text(" {} before them do not fit and are left out ({}).",
+                        count_of(source.events_left_out, "event", "events"),
+                        source.left_out_because.value_or("unknown"));
+  }
+  if (source.earlier_blocks != 0 && source.events != 0) {
+    text += format_text(" {} in {} were allocated before the first event.",
+                        size_text(source.earlier_bytes),
+                        count_of(source.earlier_blocks, "block", "blocks"));
+  }
+  return text;
+}
+
+}  // namespace
+
 Blocks answer_section(const Report& report, const SummaryDetail& detail) {
   Blocks blocks = {
       {wrapped(heading("Verdict: "), verdict_text(report), detail.width), rank::kAnswer},
       {wrapped("  ", job_text(report), detail.width), rank::kAnswer}};
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
     blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});
+  }
+  for (const rows::Trace& trace : report.traces) {
+    if (!trace.source) continue;
+    blocks.push_back({wrapped("  ", covered_part(trace), detail.width), rank::kMissingEvents});
+  }
+  if (is_of_snapshots(report)) {
+    constexpr std::string_view kRest =
+        "Memory of the driver and of other libraries, and copies, are shown by: "
+        "gpumemtrace run -- COMMAND";
+    blocks.push_back({wrapped("  ", kRest, detail.width), rank::kMissingEvents});
   }
   append(blocks, fact_blocks(report, detail.width));
   return blocks;

@@ -54,7 +54,8 @@ Lines card_lines(const Report& report, const CardState& card, std::size_t width)
   title += card.row != nullptr ? peak_text(*card.row) : size_text(card.bytes);
   if (card.composition != nullptr) {
     const bool is_known = !card.composition->source.empty() && card.composition->source != "none";
-    title += !is_known            ? " by the calls of the process alone"
+    title += is_of_snapshots(report) ? " reserved by PyTorch"
+             : !is_known             ? " by the calls of the process alone"
              : card.is_whole_card ? format_text(" ({})", sample_text(*card.composition, card.bytes))
                                   : format_text(" by the process's calls ({})",
                                                 sample_text(*card.composition, card.bytes));

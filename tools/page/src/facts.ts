@@ -388,5 +388,5 @@ export function processName(report: Report, id: string | null): string {
   const rank = report.ranks.find((row) => row.process === id)?.rank;
   if (rank !== undefined && rank !== null) return `rank ${rank}`;
   const process = report.processes.find((row) => row.id === id);
-  return process ? `process ${process.pid}` : `process ${id ?? "unknown"}`;
+  return `process ${process?.pid ?? id ?? "unknown"}`;
 }

@@ -67,6 +67,7 @@ export interface Trace {
   duration_ns: Time | null;
   overhead: Overhead;
   notes: string[];
+  source: TraceSource | null;
 }
 
 export type TraceEnd = "exit" | "exec" | "signal" | "killed" | "running" | "unknown";
@@ -77,9 +78,20 @@ export interface Overhead {
   cpu_ns: Time | null;
 }
 
+export interface TraceSource {
+  kind: string;
+  devices: number;
+  events: number;
+  events_left_out: number;
+  left_out_because: string | null;
+  earlier_blocks: number;
+  earlier_bytes: Bytes;
+  earlier_reserved_bytes: Bytes;
+}
+
 export interface Process {
   id: string;
-  pid: number;
+  pid: number | null;
   ppid: number | null;
   host: string | null;
   boot_id: string | null;

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of PyTorch's allocator where a trace may stand.
+
+GPUMEMTRACE_PROGRAM names the program.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
+CHECK_REPORT = pathlib.Path(__file__).resolve().parents[1] / "schema" / "check_report.py"
+TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
+MEBIBYTE = 1 << 20
+SEGMENT = 0x7000_0000_0000
+SEGMENT_BYTES = 20 * MEBIBYTE
+PEAK_BYTES = 11 * MEBIBYTE
+
+
+def frames(line):
+    return [
+        {"name": "c10::cuda::malloc()", "filename": "??", "line": 0},
+        {"name": "step", "filename": "/app/train.py", "line": line},
+    ]
+
+
+class History:
+    """Events of one device, and what is there at their end."""
+
+    def __init__(self, device=0):
+        self.device = device
+        self.events = []
+        self.live = {}
+        self.add("segment_alloc", SEGMENT, SEGMENT_BYTES, 1)
+
+    def add(self, action, address, size, line):
+        self.events.append(
+            {"action": action, "addr": address, "size": size, "stream": 0,
+             "time_us": 1_700_000_000_000_000 + 1000 * len(self.events), "frames": frames(line)}
+        )
+
+    def allocate(self, offset, size, line):
+        self.add("alloc", SEGMENT + offset, size, line)
+        self.live[SEGMENT + offset] = (size, line)
+
+    def free(self, offset, line):
+        size, _ = self.live.pop(SEGMENT + offset)
+        self.add("free_requested", SEGMENT + offset, size, line)
+        self.add("free_completed", SEGMENT + offset, size, line)
+
+    def snapshot(self):
+        blocks = [
+            {"address": address, "size": size, "requested_size": size, "state": "active_allocated",
+             "frames": frames(line)}
+            for address, (size, line) in sorted(self.live.items())
+        ]
+        segment = {
+            "device": self.device, "address": SEGMENT, "total_size": SEGMENT_BYTES, "stream": 0,
+            "allocated_size": sum(block["size"] for block in blocks),
+            "active_size": sum(block["size"] for block in blocks),
+            "requested_size": sum(block["size"] for block in blocks),
+            "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False,
+            "frames": [], "blocks": blocks,
+        }
+        return {
+            "segments": [segment],
+            "device_traces": [[] for _ in range(self.device)] + [self.events],
+            "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": ""},
+        }
+
+
+def training(device=0):
+    """Weights that stay, and activations of 9 MiB in each of four steps."""
+    history = History(device)
+    history.allocate(0, 2 * MEBIBYTE, 10)
+    for _ in range(4):
+        history.allocate(2 * MEBIBYTE, 4 * MEBIBYTE, 20)
+        history.allocate(6 * MEBIBYTE, 5 * MEBIBYTE, 21)
+        history.free(6 * MEBIBYTE, 30)
+        history.free(2 * MEBIBYTE, 31)
+    return history
+
+
+class SnapshotInput(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def enterContext(self, context):
+        value = context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+        return value
+
+    def write(self, name, snapshot):
+        path = self.folder / name
+        data = pickle.dumps(snapshot)
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return str(path)
+
+    def run_program(self, *arguments, code=0):
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def analyze(self, *inputs):
+        path = self.folder / "report.json"
+        self.run_program("analyze", "--output", str(path), *inputs)
+        subprocess.run([sys.executable, str(CHECK_REPORT), str(path)], check=True,
+                       capture_output=True, timeout=TIMEOUT_S)
+        return json.loads(path.read_text())
+
+    def test_the_summary_says_first_which_part_of_the_run_the_file_covers(self):
+        text = self.run_program("summary", self.write("a.pickle", training().snapshot()))
+        top = " ".join(" ".join(text.splitlines()[:6]).split())
+        self.assertIn("PyTorch's part only: a.pickle of 26 events in 25.0 ms.", top)
+        self.assertIn("gpumemtrace run -- COMMAND", top)
+        self.assertIn("train.py:21", text)
+        self.assertNotIn("LEAKED", text)
+
+    def test_the_report_has_pytorchs_memory_and_null_for_what_the_file_does_not_tell(self):
+        report = self.analyze(self.write("a.pickle.gz", training().snapshot()))
+        [process] = report["processes"]
+        self.assertEqual([process[key] for key in ("pid", "host", "rank")], [None] * 3)
+        [device] = report["devices"]
+        self.assertEqual([device["uuid"], device["total_bytes"]], [None, None])
+        [trace] = report["traces"]
+        self.assertEqual(trace["source"]["events"], 26)
+        self.assertEqual(trace["source"]["events_left_out"], 0)
+        [peak] = [row for row in report["peak"] if row["level"] == "framework"]
+        self.assertEqual(peak["bytes"], PEAK_BYTES)
+        lines = {row["site"]["line"]: row["bytes"] for row in peak["holders"] if row["bytes"] != 0}
+        self.assertEqual(lines, {10: 2 * MEBIBYTE, 20: 4 * MEBIBYTE, 21: 5 * MEBIBYTE})
+        self.assertEqual(report["leaks"]["state"], "not_applicable")
+        self.assertEqual(report["findings"], [])
+
+    def test_events_that_do_not_fit_are_left_out_with_the_reason(self):
+        history = training()
+        del history.events[10]
+        path = self.write("a.pickle", history.snapshot())
+        [trace] = self.analyze(path)["traces"]
+        self.assertEqual(trace["source"]["events"] + trace["source"]["events_left_out"], 25)
+        self.assertIn("event 10", trace["source"]["left_out_because"])
+        self.assertIn("do not fit", " ".join(self.run_program("summary", path).split()))
+
+    def test_files_of_several_ranks_are_devices_of_their_own(self):
+        for rank in range(2):
+            self.write(f"rank{rank}.pickle", training().snapshot())
+        report = self.analyze(str(self.folder))
+        self.assertEqual(len(report["processes"]), 2)
+        self.assertEqual(len(report["devices"]), 2)
+        self.assertEqual([row["bytes"] for row in report["peak"] if row["level"] == "framework"],
+                         [PEAK_BYTES] * 2)
+
+    def test_every_command_takes_a_snapshot(self):
+        path = self.write("a.pkl", training().snapshot())
+        self.run_program("check", "--allow-incomplete", path)
+        self.run_program("check", "--allow-incomplete", "--max-peak", "1MiB", path, code=23)
+        self.run_program("diff", path, path)
+        self.run_program("report", "--output", str(self.folder / "page.html"), path)
+        self.run_program("export", "--format", "sqlite", "--output", "tables.sqlite", path)
+        self.assertIn("expandable_segments", self.run_program("whatif", path))
+
+    def test_a_pickle_that_is_no_snapshot_is_an_error(self):
+        path = self.write("model.pickle", {"weights": [1, 2, 3]})
+        self.assertIn("model.pickle", self.run_program("summary", path, code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()
