@@ -2,6 +2,7 @@
 #include "analyzer/snapshot/device_records.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -66,29 +67,38 @@ void DeviceRecords::reserve_spaces(const HeldMemory& before, std::span<const Eve
   }
 }
 
+// The blocks of each segment follow it, and the smallest segment comes last: reserved memory is at
+// its most then, and all other blocks must be there already.
 void DeviceRecords::write_earlier(const HeldMemory& before) {
   held_.blocks = before.blocks;  // so that sizes of one are bounded by the next
-  for (const auto& [address, segment] : before.segments) {
+  std::vector<std::pair<std::uint64_t, HeldSegment>> segments(before.segments.begin(),
+                                                              before.segments.end());
+  std::ranges::stable_sort(segments, std::greater<>(),
+                           [](const auto& segment) { return segment.second.bytes; });
+  for (const auto& [address, segment] : segments) {
     if (segment.is_expandable) {
       map_pages(address, segment);
     } else {
       add_segment(address, segment, trace::kFlagSegment | trace::kFlagEarlier);
     }
     earlier_.reserved_bytes += segment.bytes;
+    auto block = before.blocks.lower_bound(address);
+    while (block != before.blocks.end() && block->first - address < segment.bytes) {
+      write_earlier_block(block->first, segment.stream);
+      ++block;
+    }
   }
-  for (const auto& [address, earlier] : before.blocks) {
-    HeldBlock& block = held_.blocks[address];
-    if (block.bytes == 0) block.bytes = bytes_given(address, block.requested_bytes);
-    if (block.waits) continue;
-    const auto segment = held_.segment_around(address);
-    const std::uint64_t stream = segment == held_.segments.end() ? 0 : segment->second.stream;
-    const trace::StackId stack = block.stack.value != 0
-                                     ? stack_of(block.stack)
-                                     : context_.stacks.stack_of_earlier(now_, out_);
-    add_block(address, block, stream, stack, trace::kFlagEarlier);
-    ++earlier_.blocks;
-    earlier_.bytes += block.bytes;
-  }
+}
+
+void DeviceRecords::write_earlier_block(std::uint64_t address, std::uint64_t stream) {
+  HeldBlock& block = held_.blocks[address];
+  if (block.bytes == 0) block.bytes = bytes_given(address, block.requested_bytes);
+  if (block.waits) return;
+  const trace::StackId stack =
+      block.stack.value != 0 ? stack_of(block.stack) : context_.stacks.stack_of_earlier(now_, out_);
+  add_block(address, block, stream, stack, trace::kFlagEarlier);
+  ++earlier_.blocks;
+  earlier_.bytes += block.bytes;
 }
 
 void DeviceRecords::write_event(const Event& event, const Event* next) {

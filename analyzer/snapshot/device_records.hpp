@@ -62,6 +62,7 @@ class DeviceRecords {
 
   void reserve_spaces(const HeldMemory& before, std::span<const Event> events);
   void write_earlier(const HeldMemory& before);
+  void write_earlier_block(std::uint64_t address, std::uint64_t stream);
   void write_event(const Event& event, const Event* next);
   void write_alloc(const Event& event);
   void write_free_requested(const Event& event, const Event* next);
