@@ -146,6 +146,9 @@ class ProcessAllocations {
     row.level = level_of(row.kind);
     row.address = entry.address;
     row.bytes = entry.bytes;
+    if (logged.request.bytes != 0) row.requested_bytes = logged.request.bytes;
+    row.stream = logged.request.stream;
+    if (row.level == Level::kDriver && entry.link != 0) row.pool = private_pool_of(entry);
     row.start_ns = process_.known_time_ns(entry.born);
     row.end_ns = process_.time_ns(logged.end);
     row.category = static_cast<Category>(logged.use.category);
@@ -153,6 +156,15 @@ class ProcessAllocations {
     row.owner = words.owner;
     row.stack = words.stack;
     return row;
+  }
+
+  [[nodiscard]] rows::OptionalNumber private_pool_of(const LiveAllocation& driver_memory) const {
+    const Framework& framework = process_.model().memory().framework;
+    const Segment& segment = framework.segment(driver_memory.link);
+    // The number of a segment that is gone may be another one's now.
+    const bool is_the_same = segment.mapped || segment.born == driver_memory.born;
+    if (!is_the_same || segment.pool == 0) return std::nullopt;
+    return framework.pools().root_of(segment.pool);
   }
 
   [[nodiscard]] const GroupWords& words_of(const LiveAllocation& entry) {

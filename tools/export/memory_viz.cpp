@@ -2,9 +2,9 @@
 // The format that torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py of PyTorch read.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -28,7 +28,8 @@ using analyzer::rows::Report;
 // A segment or a block, with its time.
 struct Span {
   const Allocation* row = nullptr;
-  OptionalNumber end_ns;  // none: it is there at the end
+  OptionalNumber end_ns;     // none: it is there at the end
+  std::uint64_t stream = 0;  // of a segment that of its first block; 0 is the default stream
 
   [[nodiscard]] bool is_live() const { return !end_ns; }
 };
@@ -53,10 +54,16 @@ struct DeviceMemory {
   std::vector<Span> blocks;
 };
 
+std::uint64_t asked_bytes(const Allocation& row) { return row.requested_bytes.value_or(row.bytes); }
+
+std::uint64_t stream_of(const Allocation& row) {
+  return static_cast<std::uint64_t>(row.stream.value_or(0));
+}
+
 DeviceMemory driver_memory(const std::vector<const Allocation*>& rows) {
   DeviceMemory memory;
   for (const Allocation* row : rows) {
-    if (is_segment(*row)) memory.segments.push_back({row, row->end_ns});
+    if (is_segment(*row)) memory.segments.push_back({row, row->end_ns, 0});
   }
   memory.blocks = memory.segments;
   return memory;
@@ -150,14 +157,14 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
   DeviceMemory memory;
   LiveSegments live;
   MappedRanges mapped(rows);
-  std::set<const Allocation*> used;
+  std::map<const Allocation*, std::uint64_t> stream_of_segment;
   for (const Allocation* row : rows) {
     if (is_segment(*row)) live.add(*row);
     if (row->level != Level::kFramework) continue;
-    Span block{row, row->end_ns};
+    Span block{row, row->end_ns, stream_of(*row)};
     const std::vector<const Allocation*> pieces = live.around(*row);
     for (const Allocation* piece : pieces) {
-      used.insert(piece);
+      stream_of_segment.try_emplace(piece, block.stream);
       // A block whose memory is freed first has ended with it.
       if (piece->end_ns && (block.is_live() || *block.end_ns > *piece->end_ns)) {
         block.end_ns = piece->end_ns;
@@ -171,8 +178,10 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
     memory.blocks.push_back(block);
   }
   for (const Allocation* row : rows) {
-    if (row->kind == Kind::kMapping ? mapped.has_blocks(row->address) : used.contains(row)) {
-      memory.segments.push_back({row, row->end_ns});
+    const auto used = stream_of_segment.find(row);
+    const bool is_used = used != stream_of_segment.end();
+    if (row->kind == Kind::kMapping ? mapped.has_blocks(row->address) : is_used) {
+      memory.segments.push_back({row, row->end_ns, is_used ? used->second : 0});
     }
   }
   return memory;
@@ -185,18 +194,20 @@ struct Event {
   std::uint64_t time_ns = 0;
   bool is_at_once = false;  // the end of something without duration
   Action action = Action::kAlloc;
-  const Allocation* row = nullptr;
+  const Span* span = nullptr;
 
-  [[nodiscard]] auto order() const { return std::tuple(time_ns, is_at_once, action, row->address); }
+  [[nodiscard]] auto order() const {
+    return std::tuple(time_ns, is_at_once, action, span->row->address);
+  }
 };
 
 std::vector<Event> events_of(const DeviceMemory& memory, std::uint64_t from_ns) {
   std::vector<Event> events;
   const auto add = [&](const Span& span, Action begin, Action end) {
     const std::uint64_t start = span.row->start_ns;
-    if (start >= from_ns) events.push_back({start, false, begin, span.row});
+    if (start >= from_ns) events.push_back({start, false, begin, &span});
     if (span.end_ns && *span.end_ns >= from_ns) {
-      events.push_back({*span.end_ns, *span.end_ns == start, end, span.row});
+      events.push_back({*span.end_ns, *span.end_ns == start, end, &span});
     }
   };
   for (const Span& segment : memory.segments) {
@@ -212,21 +223,21 @@ struct FinalSegment {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   const Allocation* first = nullptr;
+  std::uint64_t stream = 0;
   std::vector<const Allocation*> blocks;
 };
 
-std::vector<const Allocation*> live_by_address(const std::vector<Span>& spans) {
-  std::vector<const Allocation*> live;
-  for (const Span& span : spans) {
-    if (span.is_live()) live.push_back(span.row);
-  }
-  std::ranges::sort(live, {}, &Allocation::address);
+std::vector<Span> live_by_address(const std::vector<Span>& spans) {
+  std::vector<Span> live;
+  std::ranges::copy_if(spans, std::back_inserter(live), &Span::is_live);
+  std::ranges::sort(live, {}, [](const Span& span) { return span.row->address; });
   return live;
 }
 
 std::vector<FinalSegment> final_segments(const DeviceMemory& memory) {
   std::vector<FinalSegment> segments;
-  for (const Allocation* piece : live_by_address(memory.segments)) {
+  for (const Span& span : live_by_address(memory.segments)) {
+    const Allocation* const piece = span.row;
     // The page puts pieces of mapped memory together, and so must we.
     const bool goes_on = !segments.empty() && piece->kind == Kind::kMapping &&
                          segments.back().first->kind == Kind::kMapping &&
@@ -234,11 +245,12 @@ std::vector<FinalSegment> final_segments(const DeviceMemory& memory) {
     if (goes_on) {
       segments.back().bytes += piece->bytes;
     } else {
-      segments.push_back({piece->address, piece->bytes, piece, {}});
+      segments.push_back({piece->address, piece->bytes, piece, span.stream, {}});
     }
   }
   auto segment = segments.begin();
-  for (const Allocation* block : live_by_address(memory.blocks)) {
+  for (const Span& span : live_by_address(memory.blocks)) {
+    const Allocation* const block = span.row;
     while (segment != segments.end() && segment->address + segment->bytes <= block->address) {
       ++segment;
     }
@@ -356,18 +368,22 @@ class SnapshotWriter {
   void write(const FinalSegment& segment, std::size_t device) {
     constexpr std::uint64_t kSmallSegment = 2 << 20;  // of PyTorch's small pool
     std::uint64_t used = 0;
-    for (const Allocation* block : segment.blocks) used += block->bytes;
+    std::uint64_t asked = 0;
+    for (const Allocation* block : segment.blocks) {
+      used += block->bytes;
+      asked += asked_bytes(*block);
+    }
     out_.dict([&] {
       write_number("device", device);
       write_number("address", segment.address);
       write_number("total_size", segment.bytes);
       write_number("allocated_size", used);
       write_number("active_size", used);
-      write_number("requested_size", used);
-      write_number("stream", 0);
+      write_number("requested_size", asked);
+      write_number("stream", segment.stream);
       write_text("segment_type", segment.bytes <= kSmallSegment ? "small" : "large");
       out_.text("segment_pool_id");
-      out_.pair_of_numbers(0, 0);
+      out_.pair_of_numbers(0, segment.first->pool.value_or(0));
       out_.text("is_expandable");
       out_.boolean(segment.first->kind == Kind::kMapping);
       out_.text("frames");
@@ -398,7 +414,7 @@ class SnapshotWriter {
       out_.dict([&] {
         write_number("address", piece.address);
         write_number("size", piece.bytes);
-        write_number("requested_size", piece.block == nullptr ? 0 : piece.bytes);
+        write_number("requested_size", piece.block == nullptr ? 0 : asked_bytes(*piece.block));
         write_text("state", piece.block == nullptr ? "inactive" : "active_allocated");
         out_.text("frames");
         write_frames(piece.block == nullptr ? OptionalText() : piece.block->stack);
@@ -434,14 +450,14 @@ class SnapshotWriter {
   static std::size_t to_index(Action action) { return static_cast<std::size_t>(action); }
 
   void write(const Event& event, std::string_view action) {
-    const Allocation& row = *event.row;
+    const Allocation& row = *event.span->row;
     const std::uint64_t from_ns = history_->complete_from_ns.value_or(0);
     const bool begins = event.action == Action::kAlloc || event.action == Action::kSegmentAlloc;
     out_.dict([&] {
       write_text("action", row.kind == Kind::kMapping ? mapped(action) : action);
       write_number("addr", row.address);
-      write_number("size", row.bytes);
-      write_number("stream", 0);
+      write_number("size", asked_bytes(row));
+      write_number("stream", event.span->stream);
       write_number("time_us", (start_unix_ns_ + event.time_ns) / 1000);
       out_.text("frames");
       write_frames(begins || row.start_ns < from_ns ? row.stack : OptionalText());

@@ -107,6 +107,10 @@ BlockUse Accounts::use_of(const Account& account, const LiveAllocation& entry,
   return account.level == Level::kFramework ? uses_.use_of(entry, life) : BlockUse();
 }
 
+BlockRequest Accounts::request_of(const Account& account, const LiveAllocation& entry) {
+  return account.level == Level::kFramework ? log_.take_request(entry.address) : BlockRequest();
+}
+
 BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, const Lifetime& life) {
   const BlockUse use = use_of(account, entry, life);
   const bool is_block = account.level == Level::kFramework;
@@ -118,7 +122,9 @@ BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, con
 void Accounts::count_life_to_end(const LiveAllocation& entry) {
   Account& account = *rows_[groups_[entry.group].row].account;
   const Lifetime life = phase_clock_.lifetime_of_live(entry.born);
-  if (log_.is_on()) log_.add_live(entry, use_of(account, entry, life));
+  if (log_.is_on()) {
+    log_.add_live(entry, use_of(account, entry, life), request_of(account, entry));
+  }
   ReleasedAllocation lives{entry, {}, 0};
   const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
   if (has_use) lives.use = count_life(account, entry, life);

@@ -305,8 +305,10 @@ class Accounts {
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
-    if (log_.is_on()) [[unlikely]]
-      log_.add_ended(entry, use_of(account, entry, phase_clock_.lifetime_of_freed(entry.born)));
+    if (log_.is_on()) [[unlikely]] {
+      log_.add_ended(entry, use_of(account, entry, phase_clock_.lifetime_of_freed(entry.born)),
+                     request_of(account, entry));
+    }
     account.lifetimes.add(nanoseconds(present_.time - entry.born), entry.bytes);
     ReleasedAllocation released{entry, {}, present_.time};
     // It was so at a peak, too: the maximum of a bucket.
@@ -384,6 +386,13 @@ class Accounts {
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const AllocationLog& log() const { return log_; }
+  // A block of the framework was handed out.
+  void log_request(const trace::Block& block) {
+    if (!log_.is_on()) return;
+    const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
+    log_.add_request(block.address,
+                     {block.requested, has_stream ? std::optional(block.stream) : std::nullopt});
+  }
 
  private:
   struct CachedGroup {
@@ -432,6 +441,7 @@ class Accounts {
   void find_next_stop();
   [[nodiscard]] BlockUse use_of(const Account& account, const LiveAllocation& entry,
                                 const Lifetime& life) const;
+  [[nodiscard]] BlockRequest request_of(const Account& account, const LiveAllocation& entry);
   BlockUse count_life(Account& account, const LiveAllocation& entry, const Lifetime& life);
   void set_peak(Account& account, std::uint64_t now) const {
     account.peak.set(now, account.bytes);

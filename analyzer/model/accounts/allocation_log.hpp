@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <unordered_map>
 
 #include "analyzer/model/accounts/block_use.hpp"
 #include "analyzer/model/accounts/live_allocation.hpp"
@@ -13,10 +14,17 @@
 
 namespace gpumemtrace::analyzer {
 
+// The program's request to its framework for a block.
+struct BlockRequest {
+  std::uint64_t bytes = 0;             // 0: not known
+  std::optional<std::int64_t> stream;  // as in trace::Block
+};
+
 struct LoggedAllocation {
   LiveAllocation entry;
   std::uint64_t end = 0;  // model time; 0: it lived to the end of the trace
-  BlockUse use;           // blocks of the framework only
+  BlockUse use;           // blocks of the framework only, like the request
+  BlockRequest request;
 };
 
 // Keeps the allocations that are live at the end, and of the others those that ended last; of both,
@@ -33,15 +41,27 @@ class AllocationLog {
     first_ = first;
     last_ = last;
   }
-  void add_ended(const LiveAllocation& entry, BlockUse use) {
+  // A block of the framework was handed out at the address.
+  void add_request(std::uint64_t address, const BlockRequest& request) {
+    requests_[address] = request;
+  }
+  // The request of the block at the address, which ended or is logged as live; only once.
+  [[nodiscard]] BlockRequest take_request(std::uint64_t address) {
+    const auto found = requests_.find(address);
+    if (found == requests_.end()) return {};
+    const BlockRequest request = found->second;
+    requests_.erase(found);
+    return request;
+  }
+  void add_ended(const LiveAllocation& entry, BlockUse use, const BlockRequest& request) {
     if (present_.time < first_ || entry.born > last_) return;
-    ended_.push_back({entry, present_.time, use});
+    ended_.push_back({entry, present_.time, use, request});
     if (ended_.size() <= *most_) return;
     dropped_until_ = ended_.front().end;
     ended_.pop_front();
   }
-  void add_live(const LiveAllocation& entry, BlockUse use) {
-    if (entry.born <= last_) live_.push_back({entry, 0, use});
+  void add_live(const LiveAllocation& entry, BlockUse use, const BlockRequest& request) {
+    if (entry.born <= last_) live_.push_back({entry, 0, use, request});
   }
 
   // In the order in which they ended; those that live come last.
@@ -61,6 +81,7 @@ class AllocationLog {
   std::uint64_t last_ = ~std::uint64_t{0};
   std::deque<LoggedAllocation> ended_;
   std::deque<LoggedAllocation> live_;
+  std::unordered_map<std::uint64_t, BlockRequest> requests_;  // of live blocks, by address
 };
 
 }  // namespace gpumemtrace::analyzer

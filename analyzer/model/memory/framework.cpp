@@ -190,6 +190,7 @@ void Framework::add_block(const trace::Block& record, std::uint32_t group, std::
   block.group = group;
   block.link = segment;
   accounts_.add(group, bytes, now);
+  accounts_.log_request(record);
   if (segment == 0) return;
   Segment& around = segments_[segment - 1];
   const std::uint64_t before = around.stranded();
