@@ -471,6 +471,7 @@ CachingAllocator::Parts CachingAllocator::adopt_pages(BlockId unmapped, std::uin
   const Parts parts = carve(unmapped, address, bytes);
   if (parts.piece == 0) return parts;
   blocks_[parts.piece].mapped = true;
+  join(parts.piece, blocks_[parts.piece].previous);
   insert(parts.piece);
   grow_reserved(bytes);
   return parts;

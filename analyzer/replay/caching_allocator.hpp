@@ -221,8 +221,8 @@ class CachingAllocator {
     BlockId piece = 0;
     BlockId behind = 0;
   };
-  // Maps a piece of an unmapped block, or takes one of a free block. The piece is 0, with nothing
-  // changed, unless the block has all of those bytes.
+  // Maps a piece of an unmapped block, which becomes one with a free block before it, or takes a
+  // piece of a free block. The piece is 0, with nothing changed, unless the block has all of it.
   [[nodiscard]] Parts adopt_pages(BlockId unmapped, std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] Parts adopt_block(BlockId free, std::uint64_t address, std::uint64_t bytes);
 

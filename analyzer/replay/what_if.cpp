@@ -283,6 +283,9 @@ class DeviceRows {
 
   // The reason for an estimate; for a trace without gaps. Empty if this run confirms the rules.
   [[nodiscard]] std::string why_estimated() const {
+    if (answer_.is_native && answer_.proof.placements + answer_.proof.mismatches == 0) {
+      return "no request to the allocator was recorded";
+    }
     if (answer_.is_native && !answer_.proof.holds()) {
       return "the recorded run could not be replayed: " + answer_.proof.first_mismatch;
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -49,11 +50,19 @@ void DeviceRecords::reserve_spaces(const HeldMemory& before, std::span<const Eve
   for (const auto& [address, bytes] : ranges) {
     const auto last = spaces_.empty() ? spaces_.end() : std::prev(spaces_.end());
     const bool is_joined = last != spaces_.end() && address - last->first <= last->second.bytes;
-    auto& [begin, space] = is_joined ? *last : *spaces_.emplace(address, Space{0, 20 * kMib}).first;
+    auto& [begin, space] =
+        is_joined ? *last : *spaces_.emplace(address, Space{0, 0, 20 * kMib}).first;
     space.bytes = std::max(space.bytes, address - begin + bytes);
     if ((address - begin) % space.page_bytes != 0 || bytes % space.page_bytes != 0) {
       space.page_bytes = 2 * kMib;
     }
+  }
+  // PyTorch reserves more than the device has, and looks at how much is left behind a block.
+  constexpr std::uint64_t kMostReserved = std::uint64_t{1} << 40;
+  std::uint64_t next = ~std::uint64_t{0};
+  for (auto& [address, space] : std::views::reverse(spaces_)) {
+    space.reserved_bytes = std::max(space.bytes, std::min(kMostReserved, next - address));
+    next = address;
   }
   for (const auto& [address, space] : spaces_) {
     trace::Mapping record;
@@ -61,7 +70,7 @@ void DeviceRecords::reserve_spaces(const HeldMemory& before, std::span<const Eve
     record.call.record.flags = trace::kFlagSegment;
     record.operation = trace::MappingOperation::kReserve;
     record.address = address;
-    record.bytes = space.bytes;
+    record.bytes = space.reserved_bytes;
     record.location = device_;
     out_.add(record);
   }

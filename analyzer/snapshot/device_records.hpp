@@ -54,9 +54,10 @@ class DeviceRecords {
   [[nodiscard]] std::uint64_t last_tick() const { return now_; }
 
  private:
-  // The address space of an expandable segment, as far as it was ever mapped.
+  // The address space of an expandable segment.
   struct Space {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;           // up to the end of what was ever mapped
+    std::uint64_t reserved_bytes = 0;  // at least; the file does not have the number
     std::uint64_t page_bytes = 0;
   };
 

@@ -143,11 +143,12 @@ TEST_CASE("an earlier expandable segment grows behind what was mapped", "[unit]"
   Run run;
   run.trace().map(trace::MappingOperation::kReserve, kFirst, 1024 * kMib);
   run.map(kFirst, 20 * kMib);
-  run.earlier_block(kFirst, 16 * kMib);
-  run.hand_out(kFirst + 16 * kMib, 4 * kMib);
   run.map(kFirst + 20 * kMib, 20 * kMib);
-  run.hand_out(kFirst + 20 * kMib, 3 * kMib);
-  check_proven(run.answer(), 40 * kMib);
+  run.earlier_block(kFirst, 36 * kMib);
+  run.hand_out(kFirst + 36 * kMib, 4 * kMib);
+  run.map(kFirst + 40 * kMib, 20 * kMib);
+  run.hand_out(kFirst + 40 * kMib, 3 * kMib);
+  check_proven(run.answer(), 60 * kMib);
 }
 
 }  // namespace gpumemtrace::analyzer::replay
