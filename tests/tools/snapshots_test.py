@@ -120,20 +120,26 @@ class Snapshots(unittest.TestCase):
                 with self.subTest(name, setting=setting, basis=row["basis"]):
                     if row["basis"] == "replayed":
                         self.assertEqual(row["reserved_peak_bytes"], bytes_)
-                    elif row["basis"] == "sampled":
+                    elif row["low_bytes"] is not None and row["basis"] == "sampled":
                         self.assertTrue(row["low_bytes"] <= bytes_ <= row["high_bytes"])
                     else:
                         self.assertIsNotNone(row["reason"])
 
     def test_an_export_is_read_back_as_its_trace(self):
         """Traces with the sizes that were asked for."""
-        for packed in sorted(ALLOCATOR.glob("*_native/traces/*.gz")) + sorted(ALLOCATOR.glob("*_expandable/traces/*.gz")):
-            with self.subTest(packed.parts[-3]), tempfile.TemporaryDirectory() as folder:
+        for name in ("conv_native", "conv_expandable", "ragged_native", "shapes_native", "streams_native",
+                     "streams_expandable"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                for packed in (ALLOCATOR / name / "traces").glob("*.gz"):
+                    pathlib.Path(folder, packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
                 exported = os.path.join(folder, "exported.pickle")
-                done = call("export", packed, "--format", "memory_viz", "-o", exported)
+                done = call("export", folder, "--format", "memory_viz", "-o", exported)
                 self.assertEqual(done.returncode, 0, done.stderr.decode())
-                self.assertEqual(usage_of(analyzed(exported)), usage_of(analyzed(packed)))
-                self.assertEqual(held_by_line(analyzed(exported)), held_by_line(analyzed(packed)))
+                of_export = analyzed(exported)
+                os.remove(exported)
+                of_trace = analyzed(folder)
+                self.assertEqual(usage_of(of_export), usage_of(of_trace))
+                self.assertEqual(held_by_line(of_export), held_by_line(of_trace))
 
 
 if __name__ == "__main__":
