@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program says of PyTorch's snapshots is what PyTorch counted.
+"""The program reports PyTorch's snapshots with the figures that PyTorch counted.
 
 tests/data/snapshots/gpu has snapshots of programs of tests/gpu/programs/torch_snapshots.py, PyTorch 2.11 on an H200,
 and in truth.json the counters of torch.cuda.memory_stats() at the moment of the snapshot, at moments before it with
