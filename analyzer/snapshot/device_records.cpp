@@ -44,6 +44,7 @@ void DeviceRecords::reserve_spaces(const HeldMemory& before, std::span<const Eve
     if (segment.is_expandable) ranges.emplace_back(address, segment.bytes);
   }
   for (const Event& event : events) {
+    gives_pages_back_ |= event.action == Action::segment_unmap;
     if (event.action == Action::segment_map) ranges.emplace_back(event.address, event.bytes);
   }
   std::ranges::sort(ranges);
@@ -86,7 +87,8 @@ void DeviceRecords::write_earlier(const HeldMemory& before) {
                            [](const auto& segment) { return segment.second.bytes; });
   for (const auto& [address, segment] : segments) {
     if (segment.is_expandable) {
-      map_pages(address, segment);
+      // In one piece if none of it is given back: its blocks may lie across pages.
+      map_pages(address, segment, gives_pages_back_ ? 0 : segment.bytes);
     } else {
       add_segment(address, segment, trace::kFlagSegment | trace::kFlagEarlier);
     }
@@ -123,7 +125,7 @@ void DeviceRecords::write_event(const Event& event, const Event* next) {
     case Action::segment_free:
       return remove_segment(event);
     case Action::segment_map:
-      return map_pages(event.address, segment_of(event, true));
+      return map_pages(event.address, segment_of(event, true), 0);
     case Action::segment_unmap:
       return unmap_pages(event);
     case Action::oom:
@@ -243,9 +245,10 @@ void DeviceRecords::remove_segment(const Event& event) {
   out_.add(record);
 }
 
-void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages) {
+void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages,
+                              std::uint64_t piece_bytes) {
   const auto space = std::prev(spaces_.upper_bound(address));
-  std::uint64_t page_bytes = space->second.page_bytes;
+  std::uint64_t page_bytes = piece_bytes != 0 ? piece_bytes : space->second.page_bytes;
   if (pages_.size() + pages.bytes / page_bytes > kMostPages) page_bytes = pages.bytes;
   for (std::uint64_t done = 0; done < pages.bytes; done += page_bytes) {
     const std::uint64_t bytes = std::min(page_bytes, pages.bytes - done);

@@ -71,7 +71,8 @@ class DeviceRecords {
   void write_oom(const Event& event);
   void add_segment(std::uint64_t address, const HeldSegment& segment, std::uint16_t flags);
   void remove_segment(const Event& event);
-  void map_pages(std::uint64_t address, const HeldSegment& pages);
+  // In pieces of so many bytes; 0: of the size of the space's pages.
+  void map_pages(std::uint64_t address, const HeldSegment& pages, std::uint64_t piece_bytes);
   void unmap_pages(const Event& event);
   void add_block(std::uint64_t address, const HeldBlock& block, std::uint64_t stream,
                  trace::StackId stack, std::uint16_t flags);
@@ -91,6 +92,7 @@ class DeviceRecords {
   HeldMemory held_;
   std::map<std::uint64_t, Space> spaces_;
   std::map<std::uint64_t, std::uint64_t> pages_;  // bytes by address; one handle of memory each
+  bool gives_pages_back_ = false;                 // in the history
   EarlierMemory earlier_;
   std::uint64_t now_ = TickScale::kFirstTick;  // of the last record: each has a tick of its own
   std::uint64_t allocated_bytes_ = 0;
