@@ -223,10 +223,12 @@ class DeviceReplays {
 };
 
 bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
-  // Streams and pools that were told apart by places alone could be others, and the times at which
-  // other streams were done with a block differ from run to run.
-  return device.recorded && device.recorded->proof().holds() &&
-         device.recorded->proof().waits == 0 && device.recorded->proof().knows_classes() &&
+  // Streams and pools that were told apart by places alone could be others, the times at which
+  // other streams were done with a block differ from run to run, and other settings would have laid
+  // out the memory that was there before the first event in another way.
+  if (!device.recorded) return false;
+  const Proof& proof = device.recorded->proof();
+  return proof.holds() && proof.waits == 0 && proof.knows_classes() && !proof.has_earlier_state &&
          events.gaps().reason.empty() && device.rules.was_proven();
 }
 

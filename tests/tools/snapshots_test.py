@@ -125,6 +125,11 @@ class Snapshots(unittest.TestCase):
                     else:
                         self.assertIsNotNone(row["reason"])
 
+    def test_advice_has_no_replayed_figures_of_a_history_that_began_late(self):
+        finding, = (row for row in report_of("late_history")["findings"] if row["rule"] == "fragmentation")
+        self.assertIn("expandable_segments:True", finding["fix"])
+        self.assertNotIn("replayed", finding["fix"])
+
     def test_an_export_is_read_back_as_its_trace(self):
         """Traces with the sizes that were asked for."""
         for name in ("conv_native", "conv_expandable", "ragged_native", "shapes_native", "streams_native",
