@@ -85,7 +85,12 @@ std::optional<rows::Torch> torch_of(const ReportProcess& process) {
   const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
   std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
   if (allocator.empty()) allocator = "native";
-  return rows::Torch{text_or_none(version), text_or_none(allocator)};
+  std::string settings;
+  for (const auto key : {trace::TextKey::kTorchAllocatorOptions,
+                         trace::TextKey::kTorchCudaAllocConf, trace::TextKey::kTorchAllocConf}) {
+    if (settings.empty()) settings = dictionary.text(key);
+  }
+  return rows::Torch{text_or_none(version), text_or_none(allocator), text_or_none(settings)};
 }
 
 // NVIDIA's way of writing it: 16 bytes as they stand in memory, in groups of 4, 2, 2, 2 and 6.

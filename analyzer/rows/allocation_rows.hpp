@@ -13,9 +13,10 @@ struct Allocation {
   Kind kind = Kind::kDevice;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  OptionalNumber requested_bytes;      // of the framework, for a block
-  std::optional<std::int64_t> stream;  // the framework's own number, of a block
-  OptionalNumber pool;                 // number of the private pool that a segment belongs to
+  // Bytes that the program asked its framework for; null if that is not known, or it is no block
+  OptionalNumber requested_bytes;
+  std::optional<std::int64_t> stream;  // The framework's own number of the stream of a block
+  OptionalNumber pool;                 // Number of the private pool that a segment belongs to
   std::uint64_t start_ns = 0;
   OptionalNumber end_ns;  // none: it lived to the end of the trace
   Category category = Category::kUnknown;
@@ -24,8 +25,11 @@ struct Allocation {
   OptionalText stack;  // id of a row of stacks[]
 
   static void fields(auto& self, auto& v) {
-    GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes, requested_bytes, stream, pool,
-                     start_ns, end_ns, category);
+    GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes);
+    v.added("requested_bytes", self.requested_bytes);
+    v.added("stream", self.stream);
+    v.added("pool", self.pool);
+    GPUMEMTRACE_KEYS(v, start_ns, end_ns, category);
     v("module", self.layers);
     GPUMEMTRACE_KEYS(v, owner, stack);
   }

@@ -108,8 +108,13 @@ struct Python {
 struct Torch {
   OptionalText version;
   OptionalText allocator;
+  OptionalText
+      settings;  // of the allocator when recording began, as PYTORCH_CUDA_ALLOC_CONF has them
 
-  GPUMEMTRACE_FIELDS(version, allocator)
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, version, allocator);
+    v.added("settings", self.settings);
+  }
 };
 
 struct Process {

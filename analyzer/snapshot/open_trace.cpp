@@ -45,9 +45,12 @@ std::uint64_t realtime_ns(const TickScale& scale) {
 
 std::string recorded_settings(const Snapshot& snapshot) {
   for (const Setting& setting : snapshot.settings) {
-    if (snapshot.text(setting.name) == kSettings) return std::string(snapshot.text(setting.value));
+    const std::string_view text = snapshot.text(setting.value);
+    if (snapshot.text(setting.name) == kSettings && !text.empty()) return std::string(text);
   }
-  return {};
+  const auto segments = snapshot.segments_of(snapshot.device_segments);
+  const bool is_expandable = std::ranges::any_of(segments, &Segment::is_expandable);
+  return is_expandable ? "expandable_segments:True" : "";
 }
 
 replay::AllocatorSettings parsed_settings(const std::string& text) {

@@ -155,7 +155,7 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "cupti": {"state": "off", "reason": None, "version": None, "mode": None,
                    "clock_error_ns": None, "join": None},
          "python": {"version": "3.12.3", "stacks": True, "reason": None},
-         "torch": {"version": "2.11.0", "allocator": "native"}})
+         "torch": {"version": "2.11.0", "allocator": "native", "settings": None}})
     report["devices"].append(
         {"id": device, "name": "NVIDIA H100 80GB HBM3", "uuid": None, "total_bytes": CARD,
          "seen_as": [{"process": process, "ordinal": 0}], "physical_peak": None, "link": None})

@@ -279,6 +279,9 @@ class SnapshotWriter {
         if (seen.process == process) add_device(device, seen.ordinal);
       }
     }
+    for (const analyzer::rows::Process& row : report.processes) {
+      if (row.id == process && row.torch) settings_ = row.torch->settings.value_or("");
+    }
     for (const analyzer::rows::Oom& failure : report.oom) {
       if (failure.process == process && failure.level == Level::kFramework) {
         failures_.push_back(&failure);
@@ -295,6 +298,7 @@ class SnapshotWriter {
       out_.list(devices_.size(), [&](std::size_t i) { write_trace(devices_[i]); });
       out_.text("allocator_settings");
       out_.dict([&] {
+        if (!settings_.empty()) write_text("PYTORCH_CUDA_ALLOC_CONF", valid_utf8(settings_));
         out_.text("expandable_segments");
         out_.boolean(has_mappings_);
         // The page shows the settings as they are.
@@ -526,6 +530,7 @@ class SnapshotWriter {
   const analyzer::rows::AllocationHistory* history_ = nullptr;
   std::map<std::string, std::vector<const Allocation*>> rows_;  // by device
   std::vector<Device> devices_;                                 // by ordinal
+  std::string settings_;                                        // of PyTorch's allocator
   bool has_mappings_ = false;
   std::vector<const analyzer::rows::Oom*> failures_;
   std::map<std::string, const analyzer::rows::Stack*> stacks_;

@@ -140,6 +140,7 @@ export interface Python {
 export interface Torch {
   version: string | null;
   allocator: string | null;
+  settings: string | null;
 }
 
 export interface Device {
@@ -974,6 +975,9 @@ export interface Allocation {
   kind: Kind;
   address: number;
   bytes: Bytes;
+  requested_bytes: Bytes | null;
+  stream: number | null;
+  pool: number | null;
   start_ns: Time;
   end_ns: Time | null;
   category: Category | null;
