@@ -348,7 +348,8 @@ class DeviceRows {
     }
     set_peak(row, low, high);
     set_counts(row, counts.allocator);
-    if (answer_.is_native || fits_here(high)) row.raised = counts.refused;
+    if (answer_.is_native ? knows_room_for(high) : fits_here(high)) row.raised = counts.refused;
+    if (answer_.is_native && !knows_room_for(high)) row.retries.reset();
     row.asked_peak_bytes = replays.most_asked();
     const bool is_own = !knows_limit_ && own_limit_.high != 0 && row.settings.memory_fraction == 1;
     if (!is_own || is_sure(row.settings, *row.asked_peak_bytes, own_limit_)) return;
@@ -395,6 +396,12 @@ class DeviceRows {
                        "bound is known"
                      : "the driver's pool has rules of its own: no upper bound is known";
     row.low_bytes = answer_.is_without_torch ? live_low_bytes_ : used_.peak_bytes();
+  }
+
+  // Without the size of the card only the bytes that the recorded run had are known to be there.
+  [[nodiscard]] bool knows_room_for(std::uint64_t bytes) const {
+    return answer_.facts.total_bytes != 0 || own_limit_.high != 0 ||
+           bytes <= answer_.facts.segments_peak;
   }
 
   // Replays of calls of the driver know no limit.
