@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recorded allocator takes over the state in which recording began: its segments and blocks.
+#include <algorithm>
 #include <iterator>
 
 #include "analyzer/replay/recorded_allocator.hpp"
@@ -33,16 +34,15 @@ void RecordedAllocator::add_parts(FreeParts& parts, std::initializer_list<BlockI
   }
 }
 
-// The first block in an expandable segment shows whose the segment is.
-void RecordedAllocator::adopt_expandable(Thread& thread, const trace::Block& block) {
-  Reservation* const around = reservations_.containing(block.address);
-  if (around == nullptr || around->of) return;
-  const bool is_small = static_cast<std::uint64_t>(block.bytes) <= kLargestSmallBytes;
-  const ClassId of = class_of_reservation(thread, block.address, is_small);
+void RecordedAllocator::adopt_pages(Thread& thread, Reservation& space, bool is_small) {
+  constexpr std::size_t kMostSpaces = 4096;  // PyTorch has two for a stream
+  proof_.has_earlier_state = true;
+  if (reserved_classes_.size() > kMostSpaces) return report_mismatch("too many address spaces");
+  const ClassId of = class_of_reservation(thread, space.address, is_small);
   FreeParts unmapped;
-  add_parts(unmapped, {allocator_.adopt_space(around->address, around->size_bytes, of, is_small)});
+  add_parts(unmapped, {allocator_.adopt_space(space.address, space.size_bytes, of, is_small)});
   std::erase_if(thread.calls, [&](const DriverCall& call) {
-    if (call.kind != DriverCall::Kind::kMapped || call.address < around->address) return false;
+    if (call.kind != DriverCall::Kind::kMapped || call.address < space.address) return false;
     const CachingAllocator::Parts parts =
         allocator_.adopt_pages(part_around(unmapped, call.address), call.address, call.bytes);
     add_parts(unmapped, {parts.behind});
@@ -52,27 +52,55 @@ void RecordedAllocator::adopt_expandable(Thread& thread, const trace::Block& blo
   });
 }
 
+// Spaces in which no block lies; their pages show whether they are for small blocks.
+void RecordedAllocator::adopt_free_spaces() {
+  for (const auto& [address, stream] : earlier_spaces_) {
+    if (!compares()) break;
+    Reservation* const space = reservations_.containing(address);
+    if (space == nullptr || space->of) continue;
+    for (auto& [writer, thread] : threads_) {
+      const auto page = std::ranges::find_if(thread.calls, [&](const DriverCall& call) {
+        return call.kind == DriverCall::Kind::kMapped && call.address - address < space->size_bytes;
+      });
+      if (page == thread.calls.end()) continue;
+      mark_segment(page->address);
+      switch_stream(thread, Stream(stream));
+      adopt_pages(thread, *space, page->bytes <= kSmallSegmentBytes);
+      break;
+    }
+  }
+  earlier_spaces_.clear();
+}
+
 void RecordedAllocator::adopt(std::uint32_t writer, const trace::Block& block) {
   proof_.has_earlier_state = true;
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
   Thread& thread = threads_[writer];
   switch_stream(thread, Stream(block.stream));
   mark_segment(block.address);
-  adopt_expandable(thread, block);
-  const BlockId around = part_around(earlier_free_, block.address);
-  const CachingAllocator::Parts parts = allocator_.adopt_block(around, block.address, bytes);
-  if (parts.piece == 0) {
-    return report_mismatch("a block that is older than all events lies in no known segment");
-  }
-  earlier_free_.erase(block.address);
-  add_parts(earlier_free_, {parts.behind});
+  const BlockId placed = compares() ? place_earlier(thread, block.address, bytes) : 0;
+  if (placed == 0)
+    report_mismatch("a block that is older than all events lies in no known segment");
   has_unknown_sizes_ |= block.requested == 0;
   const std::uint64_t asked =
       block.requested != 0 ? block.requested : allocator_.settings().largest_within(bytes);
-  const LiveBlock live{slots_.take(), parts.piece, {block.address, bytes, asked, block.stack, 0}};
+  const LiveBlock live{slots_.take(), placed, {block.address, bytes, asked, block.stack, 0}};
   live_[block.address] = live;
-  out_.add({EventKind::kRequest, allocator_.class_of_block(parts.piece), live.slot, block.stack,
-            asked, asked});
+  const ClassId of = placed != 0 ? allocator_.class_of_block(placed) : thread.last_class;
+  out_.add({EventKind::kRequest, of, live.slot, block.stack, asked, asked});
+}
+
+// 0 if nothing is free there. The first block in an expandable segment shows whose the segment is.
+BlockId RecordedAllocator::place_earlier(Thread& thread, std::uint64_t address,
+                                         std::uint64_t bytes) {
+  Reservation* const space = reservations_.containing(address);
+  if (space != nullptr && !space->of) adopt_pages(thread, *space, bytes <= kLargestSmallBytes);
+  const CachingAllocator::Parts parts =
+      allocator_.adopt_block(part_around(earlier_free_, address), address, bytes);
+  if (parts.piece == 0) return 0;
+  earlier_free_.erase(address);
+  add_parts(earlier_free_, {parts.behind});
+  return parts.piece;
 }
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -102,6 +102,7 @@ void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call
 }
 
 void RecordedAllocator::begin_event() {
+  if (!earlier_spaces_.empty()) adopt_free_spaces();
   earlier_free_.clear();
   peak_.begin_event(++proof_.events);
 }

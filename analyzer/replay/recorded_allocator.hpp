@@ -87,6 +87,10 @@ class RecordedAllocator final : private SegmentSource {
     std::uint64_t pool = 0;   // number of a private pool; 0 = none
   };
   void adopt(const EarlierSegment& segment);
+  // The reservation that begins there is the address space of an expandable segment of the stream.
+  void adopt_space(std::uint64_t address, std::int64_t stream) {
+    earlier_spaces_[address] = stream;
+  }
   void adopt(std::uint32_t writer, const trace::Block& block);
 
   // A block is about to be handed out there: the driver memory around it is a segment.
@@ -157,7 +161,9 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] static BlockId part_around(const FreeParts& parts, std::uint64_t address);
   void add_parts(FreeParts& parts, std::initializer_list<BlockId> blocks) const;
   void add_pages(std::uint64_t address, std::uint64_t bytes, PeakMemory::Pool pool);
-  void adopt_expandable(Thread& thread, const trace::Block& block);
+  void adopt_pages(Thread& thread, Reservation& space, bool is_small);
+  [[nodiscard]] BlockId place_earlier(Thread& thread, std::uint64_t address, std::uint64_t bytes);
+  void adopt_free_spaces();
   // The next event: what was there before it is complete.
   void begin_event();
   struct Sizes {
@@ -250,7 +256,9 @@ class RecordedAllocator final : private SegmentSource {
   std::vector<Stream> stream_of_class_;
   std::map<Stream, ClassId> first_of_stream_;
   std::map<std::uint64_t, std::map<Stream, ClassId>> classes_of_earlier_pools_;
-  FreeParts earlier_free_;  // while the state in which recording began is adopted
+  // While the state in which recording began is adopted:
+  FreeParts earlier_free_;
+  std::map<std::uint64_t, std::int64_t> earlier_spaces_;  // streams, by address
   bool captured_ = false;
   bool streams_do_not_tell_ = false;  // the class: a block lies elsewhere, or a pool is beside them
 

@@ -177,7 +177,12 @@ void TraceEvents::apply(const trace::Mapping& call) {
   switch (call.operation) {
     case trace::MappingOperation::kReserve:
       virtual_memory_.reserve(call.address, call.bytes, {});
-      return tell(&RecordedAllocator::add_reservation, call.address, call.bytes);
+      tell(&RecordedAllocator::add_reservation, call.address, call.bytes);
+      if ((call.call.record.flags & trace::kFlagEarlier) != 0) {
+        earlier_spaces_[call.location][call.address] = static_cast<std::int64_t>(call.handle);
+        give_earlier_spaces(call.location);
+      }
+      return;
     case trace::MappingOperation::kFreeReservation:
       (void)virtual_memory_.free_reservation(call.address, MappingOwner{*this});
       return tell(&RecordedAllocator::remove_reservation, call.address);
@@ -288,9 +293,21 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
     if (allowed != 0) events.recorded->set_allowed_bytes(allowed);
     if (!events.settings_error.empty()) events.recorded->report_mismatch(events.settings_error);
     give_earlier_calls(device, *events.recorded);
+    give_earlier_spaces(device);
     allow(device);
   }
   return events;
+}
+
+// An earlier reservation, the address space of an expandable segment, has the number of the
+// framework's stream as its handle.
+void TraceEvents::give_earlier_spaces(std::int32_t ordinal) {
+  const auto device = devices_.find(ordinal);
+  if (device == devices_.end() || !device->second.recorded) return;
+  for (const auto& [address, stream] : earlier_spaces_[ordinal]) {
+    device->second.recorded->adopt_space(address, stream);
+  }
+  earlier_spaces_.erase(ordinal);
 }
 
 void TraceEvents::give_earlier_calls(std::int32_t device, RecordedAllocator& recorded) {

@@ -161,6 +161,7 @@ class TraceEvents {
   void allow(std::int32_t device);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(std::int32_t device, RecordedAllocator& recorded);
+  void give_earlier_spaces(std::int32_t ordinal);
   void choose_settings(DeviceEvents& device, std::uint64_t address);
   void add_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
@@ -177,6 +178,8 @@ class TraceEvents {
   std::map<std::int32_t, DeviceEvents> devices_;
   FlatMap<Piece, &Piece::address> allocations_;  // cuMemAlloc
   ledger::VirtualMemory<Piece, NoSegment> virtual_memory_;
+  // Streams by address, of a device whose first block has not come yet.
+  std::map<std::int32_t, std::map<std::uint64_t, std::int64_t>> earlier_spaces_;
   std::unordered_map<std::uint64_t, OwnBlock> own_blocks_;
   bool is_without_torch_ = false;
   std::map<std::int32_t, Slots> slots_;  // by device

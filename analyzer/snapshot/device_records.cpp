@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <ranges>
 #include <utility>
 #include <vector>
 
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
-
-using replay::kMib;
 
 // A free that is completed later waits for an event of the driver. The file does not have its
 // number, so one that no other block has stands for it.
@@ -27,58 +24,48 @@ void DeviceRecords::write(const UndoneHistory& history, std::span<const Event> e
   trace::Thread thread;
   thread.record.time = ++now_;
   out_.add(thread);
-  reserve_spaces(history.before, events);
+  const std::vector<AddressSpace> spaces = address_spaces(history.before, events);
+  std::map<std::size_t, const AddressSpace*> first;
+  std::map<std::size_t, const AddressSpace*> last;
+  for (const AddressSpace& space : spaces) {
+    if (space.first_event == AddressSpace::kNever) reserve(space);
+    first[space.first_event] = &space;
+    last[space.last_event] = &space;
+  }
   write_earlier(history.before);
   for (std::size_t i = 0; i < events.size(); ++i) {
     now_ = std::max(now_, context_.scale.tick_of(events[i].time_us));
+    if (const auto space = first.find(i); space != first.end()) reserve(*space->second);
     write_event(events[i], i + 1 < events.size() ? &events[i + 1] : nullptr);
+    if (const auto space = last.find(i); space != last.end()) give_back(*space->second);
   }
   out_.finish();
 }
 
-// Pages that ever lay side by side are of one address space. A page is as large as all ranges that
-// were mapped allow: PyTorch maps 2 MiB for small blocks, 20 MiB for others.
-void DeviceRecords::reserve_spaces(const HeldMemory& before, std::span<const Event> events) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
-  for (const auto& [address, segment] : before.segments) {
-    if (segment.is_expandable) ranges.emplace_back(address, segment.bytes);
-  }
-  for (const Event& event : events) {
-    gives_pages_back_ |= event.action == Action::segment_unmap;
-    if (event.action == Action::segment_map) ranges.emplace_back(event.address, event.bytes);
-  }
-  std::ranges::sort(ranges);
-  for (const auto& [address, bytes] : ranges) {
-    const auto last = spaces_.empty() ? spaces_.end() : std::prev(spaces_.end());
-    const bool is_joined = last != spaces_.end() && address - last->first <= last->second.bytes;
-    auto& [begin, space] =
-        is_joined ? *last : *spaces_.emplace(address, Space{0, 0, 20 * kMib}).first;
-    space.bytes = std::max(space.bytes, address - begin + bytes);
-    if ((address - begin) % space.page_bytes != 0 || bytes % space.page_bytes != 0) {
-      space.page_bytes = 2 * kMib;
-    }
-  }
-  // PyTorch reserves more than the device has, and looks at how much is left behind a block.
-  constexpr std::uint64_t kMostReserved = std::uint64_t{1} << 40;
-  std::uint64_t next = ~std::uint64_t{0};
-  for (auto& [address, space] : std::views::reverse(spaces_)) {
-    space.reserved_bytes = std::max(space.bytes, std::min(kMostReserved, next - address));
-    next = address;
-  }
-  for (const auto& [address, space] : spaces_) {
-    trace::Mapping record;
-    record.call = call({});
-    record.call.record.flags = trace::kFlagSegment;
-    record.operation = trace::MappingOperation::kReserve;
-    record.address = address;
-    record.bytes = space.reserved_bytes;
-    record.location = device_;
-    out_.add(record);
-  }
+void DeviceRecords::reserve(const AddressSpace& space) {
+  const bool is_earlier = space.first_event == AddressSpace::kNever;
+  trace::Mapping record;
+  record.call = call({});
+  record.call.record.flags = trace::kFlagSegment | (is_earlier ? trace::kFlagEarlier : 0);
+  record.operation = trace::MappingOperation::kReserve;
+  record.address = space.address;
+  record.bytes = space.reserved_bytes;
+  record.location = device_;
+  if (is_earlier) record.handle = space.stream;  // nothing else uses it in a reservation
+  out_.add(record);
+  page_bytes_[space.address] = space.page_bytes;
 }
 
-// The blocks of each segment follow it, and the smallest segment comes last: reserved memory is at
-// its most then, and all other blocks must be there already.
+void DeviceRecords::give_back(const AddressSpace& space) {
+  trace::Mapping record;
+  record.call = call({});
+  record.operation = trace::MappingOperation::kFreeReservation;
+  record.address = space.address;
+  record.bytes = space.reserved_bytes;
+  out_.add(record);
+  page_bytes_.erase(space.address);
+}
+
 void DeviceRecords::write_earlier(const HeldMemory& before) {
   held_.blocks = before.blocks;  // so that sizes of one are bounded by the next
   std::vector<std::pair<std::uint64_t, HeldSegment>> segments(before.segments.begin(),
@@ -87,8 +74,7 @@ void DeviceRecords::write_earlier(const HeldMemory& before) {
                            [](const auto& segment) { return segment.second.bytes; });
   for (const auto& [address, segment] : segments) {
     if (segment.is_expandable) {
-      // In one piece if none of it is given back: its blocks may lie across pages.
-      map_pages(address, segment, gives_pages_back_ ? 0 : segment.bytes);
+      map_pages(address, segment);
     } else {
       add_segment(address, segment, trace::kFlagSegment | trace::kFlagEarlier);
     }
@@ -125,7 +111,7 @@ void DeviceRecords::write_event(const Event& event, const Event* next) {
     case Action::segment_free:
       return remove_segment(event);
     case Action::segment_map:
-      return map_pages(event.address, segment_of(event, true), 0);
+      return map_pages(event.address, segment_of(event, true));
     case Action::segment_unmap:
       return unmap_pages(event);
     case Action::oom:
@@ -245,10 +231,8 @@ void DeviceRecords::remove_segment(const Event& event) {
   out_.add(record);
 }
 
-void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages,
-                              std::uint64_t piece_bytes) {
-  const auto space = std::prev(spaces_.upper_bound(address));
-  std::uint64_t page_bytes = piece_bytes != 0 ? piece_bytes : space->second.page_bytes;
+void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages) {
+  std::uint64_t page_bytes = std::prev(page_bytes_.upper_bound(address))->second;
   if (pages_.size() + pages.bytes / page_bytes > kMostPages) page_bytes = pages.bytes;
   for (std::uint64_t done = 0; done < pages.bytes; done += page_bytes) {
     const std::uint64_t bytes = std::min(page_bytes, pages.bytes - done);

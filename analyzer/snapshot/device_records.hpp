@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analyzer/replay/allocator_settings.hpp"
+#include "analyzer/snapshot/address_spaces.hpp"
 #include "analyzer/snapshot/snapshot.hpp"
 #include "analyzer/snapshot/stack_records.hpp"
 #include "analyzer/snapshot/undo.hpp"
@@ -54,14 +55,8 @@ class DeviceRecords {
   [[nodiscard]] std::uint64_t last_tick() const { return now_; }
 
  private:
-  // The address space of an expandable segment.
-  struct Space {
-    std::uint64_t bytes = 0;           // up to the end of what was ever mapped
-    std::uint64_t reserved_bytes = 0;  // at least; the file does not have the number
-    std::uint64_t page_bytes = 0;
-  };
-
-  void reserve_spaces(const HeldMemory& before, std::span<const Event> events);
+  void reserve(const AddressSpace& space);
+  void give_back(const AddressSpace& space);
   void write_earlier(const HeldMemory& before);
   void write_earlier_block(std::uint64_t address, std::uint64_t stream);
   void write_event(const Event& event, const Event* next);
@@ -71,8 +66,7 @@ class DeviceRecords {
   void write_oom(const Event& event);
   void add_segment(std::uint64_t address, const HeldSegment& segment, std::uint16_t flags);
   void remove_segment(const Event& event);
-  // In pieces of so many bytes; 0: of the size of the space's pages.
-  void map_pages(std::uint64_t address, const HeldSegment& pages, std::uint64_t piece_bytes);
+  void map_pages(std::uint64_t address, const HeldSegment& pages);
   void unmap_pages(const Event& event);
   void add_block(std::uint64_t address, const HeldBlock& block, std::uint64_t stream,
                  trace::StackId stack, std::uint16_t flags);
@@ -90,9 +84,8 @@ class DeviceRecords {
   std::int32_t device_;
   trace::StreamWriter out_;
   HeldMemory held_;
-  std::map<std::uint64_t, Space> spaces_;
+  std::map<std::uint64_t, std::uint64_t> page_bytes_;  // of the address spaces that there are
   std::map<std::uint64_t, std::uint64_t> pages_;  // bytes by address; one handle of memory each
-  bool gives_pages_back_ = false;                 // in the history
   EarlierMemory earlier_;
   std::uint64_t now_ = TickScale::kFirstTick;  // of the last record: each has a tick of its own
   std::uint64_t allocated_bytes_ = 0;

@@ -139,6 +139,20 @@ TEST_CASE("the free memory of an earlier private pool is for its pool alone", "[
   check_proven(run.answer(), 60 * kMib);
 }
 
+TEST_CASE("the free pages of an earlier expandable segment are taken before others", "[unit]") {
+  Run run;
+  trace::Mapping space;
+  space.operation = trace::MappingOperation::kReserve;
+  space.address = kFirst;
+  space.bytes = 1024 * kMib;
+  space.location = 0;
+  run.trace().add_call(space, {.flags = trace::kFlagEarlier});
+  run.map(kFirst, 20 * kMib);
+  run.map(kFirst + 20 * kMib, 20 * kMib);
+  run.hand_out(kFirst, 30 * kMib);
+  check_proven(run.answer(), 40 * kMib);
+}
+
 TEST_CASE("an earlier expandable segment grows behind what was mapped", "[unit]") {
   Run run;
   run.trace().map(trace::MappingOperation::kReserve, kFirst, 1024 * kMib);
