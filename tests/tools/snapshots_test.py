@@ -2,7 +2,7 @@
 """The program reports PyTorch's snapshots with the figures that PyTorch counted.
 
 tests/data/snapshots/gpu has snapshots of programs of tests/gpu/programs/torch_snapshots.py, PyTorch 2.11 on an H200,
-and in truth.json the counters of torch.cuda.memory_stats() at the moment of the snapshot, at moments before it with
+two of them as PyTorch's C++ writes them, and in truth.json the counters of torch.cuda.memory_stats() at the moment of the snapshot, at moments before it with
 the number of events that the history had then, and those of plain runs under other settings.
 
 GPUMEMTRACE_PROGRAM names the program.
@@ -27,7 +27,7 @@ ALLOCATOR = ALL_DATA / "allocator"
 TRUTH = json.loads((DATA / "truth.json").read_text())
 TIMEOUT_S = 120
 # The history has only a part of the run: what was highest before it is not in the file.
-PARTS = {"cut_ring", "no_history"}
+PARTS = {"cut_ring", "no_history", "random_8", "random_11"}
 
 
 def call(*arguments):
@@ -100,17 +100,19 @@ class Snapshots(unittest.TestCase):
                     at_ns = (history[moment["events"] - 1]["time_us"] - begin_us) * 1000
                     with sqlite3.connect(table) as database:
                         live, = database.execute(
-                            "SELECT sum(bytes) FROM allocation WHERE level = 'framework' AND start_ns <= ? + 999 AND "
+                            "SELECT coalesce(sum(bytes), 0) FROM allocation WHERE level = 'framework' AND start_ns <= ? + 999 AND "
                             "(end_ns IS NULL OR end_ns > ? + 999)", (at_ns, at_ns)).fetchone()
                     self.assertEqual(live, moment["allocated_current"], moment["name"])
 
     def test_the_recorded_settings_are_replayed_to_the_same_peak(self):
         for name in TRUTH:
-            if name in PARTS:
-                continue
             first = whatif_of(name)["rows"][0]
-            self.assertEqual((first["basis"], first["reserved_peak_bytes"]),
-                             ("replayed", TRUTH[name]["at_dump"]["reserved_peak"]), first["reason"])
+            if name == "no_history":
+                self.assertEqual(first["basis"], "estimated")
+                continue
+            self.assertEqual(first["basis"], "replayed", first["reason"])
+            if name not in PARTS:
+                self.assertEqual(first["reserved_peak_bytes"], TRUTH[name]["at_dump"]["reserved_peak"], name)
 
     def test_other_settings_are_what_plain_runs_reserved(self):
         for name, truth in TRUTH.items():
@@ -124,6 +126,13 @@ class Snapshots(unittest.TestCase):
                         self.assertTrue(row["low_bytes"] <= bytes_ <= row["high_bytes"])
                     else:
                         self.assertIsNotNone(row["reason"])
+
+    def test_a_setting_that_needs_more_than_the_run_had_is_not_said_to_fit(self):
+        """The size of the card is not in the file."""
+        rows = {row["policy"]: row for row in whatif_of("ragged")["rows"]}
+        self.assertEqual(rows["expandable_segments:True"]["raised"], 0)
+        self.assertIsNone(rows["max_split_size_mb:32"]["raised"])
+        self.assertIsNone(rows["max_split_size_mb:32"]["retries"])
 
     def test_advice_has_no_replayed_figures_of_a_history_that_began_late(self):
         finding, = (row for row in report_of("late_history")["findings"] if row["rule"] == "fragmentation")

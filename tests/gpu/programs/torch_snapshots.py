@@ -10,6 +10,7 @@ passes, with the number of events that the file had then. Runs with and without 
 import ctypes
 import json
 import os
+import random
 import sys
 
 import torch
@@ -209,10 +210,39 @@ def many_events():
     return float(sum(descend(3 + i % 20, work) for i in range(int(os.environ.get("SNAPSHOT_ROUNDS", "200")))))
 
 
+def random_blocks():
+    """Sizes, lives, streams and emptied caches at random. SNAPSHOT_SEED chooses them, SNAPSHOT_ENTRIES bounds the
+    history, SNAPSHOT_LATE is the number of calls before it begins."""
+    seed, entries, late = (int(os.environ.get(f"SNAPSHOT_{name}", default)) for name, default in
+                           (("SEED", "1"), ("ENTRIES", str(1 << 20)), ("LATE", "0")))
+    choose = random.Random(seed)
+    streams = [torch.cuda.current_stream()] + [torch.cuda.Stream() for _ in range(choose.choice((0, 0, 1, 2)))]
+    kept = []
+    for call in range(late + 3000):
+        if call == late:
+            record(entries)
+        if call == late + 1500:
+            pass_moment("half")
+        what = choose.random()
+        if kept and what < 0.48:
+            kept.pop(choose.randrange(len(kept)))
+        elif what < 0.9:
+            with torch.cuda.stream(choose.choice(streams)):
+                kept.append(torch.empty(int(choose.lognormvariate(12, 3)) % (1 << 28) + 1, dtype=torch.uint8,
+                                        device="cuda"))
+        elif what < 0.95 and kept:
+            choose.choice(kept).record_stream(choose.choice(streams))
+        elif what < 0.955:
+            torch.cuda.empty_cache()
+        elif what < 0.96:
+            torch.cuda.synchronize()
+    return float(len(kept))
+
+
 def write_as_cpp_does(path):
     """PyTorch's C++ writer, as dynolog calls it: it has no binding, and returns a std::string."""
     library = ctypes.PyDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so"))
-    write = library["_ZN5torch4cuda23_memory_snapshot_pickledB5cxx11Ev"]
+    write = library["_ZN5torch4cuda24_memory_snapshot_pickledB5cxx11Ev"]
     text = (ctypes.c_uint64 * 4)()
     write(ctypes.byref(text))
     with open(path, "wb") as file:
