@@ -189,8 +189,8 @@ TEST_CASE("a list of frames that grows one by one costs no more than the file", 
   const auto stack = [](std::size_t frames) {
     return "](" + kFrame + "\x94" + "e" + repeated(frames, "h\x00"s + "a");
   };
-  const auto trace = [](const std::string& stack) {
-    return "](](" + event("alloc", text("frames") + stack) + "ee";
+  const auto trace = [](const std::string& frames) {
+    return "](](" + event("alloc", text("frames") + frames) + "ee";
   };
   const Snapshot snapshot = pickles.read(with_key("device_traces", trace(stack(200))));
   CHECK(snapshot.stack(snapshot.events.front().stack).size() == 201);
