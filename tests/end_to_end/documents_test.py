@@ -216,6 +216,8 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
         for name, saved in self.TRACES.items():
             self.unpack(saved, name)
         (self.folder / "policy.txt").write_text("max-peak = 80GiB\n")
+        snapshot = ROOT / "tests" / "data" / "snapshots" / "gpu" / "training.pickle.gz"
+        (self.folder / "snapshot.pickle").write_bytes(gzip.decompress(snapshot.read_bytes()))
         typed = list(self.typed())
         words = [set(line.split(" -- ")[0].split()) for _, line in typed]
         skipped = {"run", *self.NOT_EXECUTED}
