@@ -26,6 +26,11 @@ TEST_CASE("parts that do not fit are counted", "[unit]") {
   CHECK(text_of(wrapped_parts("    ", {"aaa", "bbb"}, " + ", 8)) == "    aaa\n  + bbb\n");
 }
 
+TEST_CASE("a part longer than a line is broken at a space of it", "[unit]") {
+  CHECK(text_of(wrapped_parts("  ", {"aaa bbbb > ccccc 1 MiB"}, ", ", 16)) ==
+        "  aaa bbbb >\n  ccccc 1 MiB\n");
+}
+
 TEST_CASE("a broken line keeps its columns and its long words", "[unit]") {
   CHECK(text_of(broken("  a   b ccc", 8)) == "  a   b\n    ccc\n");
   CHECK(text_of(broken("abcdefghij", 4)) == "abcdefghij\n");

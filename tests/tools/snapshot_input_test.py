@@ -118,7 +118,7 @@ class SnapshotInput(unittest.TestCase):
     def test_the_summary_says_first_which_part_of_the_run_the_file_covers(self):
         text = self.run_program("summary", self.write("a.pickle", training().snapshot()))
         top = " ".join(" ".join(text.splitlines()[:6]).split())
-        self.assertIn("PyTorch's part only: a.pickle of 26 events in 25.0 ms.", top)
+        self.assertIn("PyTorch's part only, a.pickle: 26 events in 25.0 ms.", top)
         self.assertIn("gpumemtrace run -- COMMAND", top)
         self.assertIn("train.py:21", text)
         self.assertNotIn("LEAKED", text)

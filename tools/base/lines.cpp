@@ -28,9 +28,14 @@ std::size_t size_without_end(std::string_view text) { return text.find_last_not_
 void add_line(Lines& lines, std::string line, std::size_t indent, const Frame& frame) {
   line.erase(size_without_end(line));
   while (frame.splits_words && line.size() > frame.width) {
-    std::size_t end = frame.width;
+    // At a space of the second half if it has one, so that no word is cut.
+    const std::size_t space = line.rfind(' ', frame.width);
+    const bool has_space = space != std::string::npos && space > (indent + frame.width) / 2;
+    std::size_t end = has_space ? space + 1 : frame.width;
     while (end > indent + 1 && !may_begin_line(std::string_view(line).substr(end))) --end;
-    lines.emplace_back(line.substr(0, end));
+    std::string first = line.substr(0, end);
+    first.erase(size_without_end(first));
+    lines.emplace_back(std::move(first));
     line = std::string(indent, ' ') + line.substr(end);
   }
   lines.emplace_back(std::move(line));

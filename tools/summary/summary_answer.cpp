@@ -469,7 +469,7 @@ std::string covered_part(const rows::Trace& trace) {
       source.events == 0
           ? format_text("PyTorch's part only: {} has no history, but what was live at its end.",
                         trace.file)
-          : format_text("PyTorch's part only: {} of {} in {}.", trace.file,
+          : format_text("PyTorch's part only, {}: {} in {}.", trace.file,
                         count_of(source.events, "event", "events"),
                         duration_text(trace.duration_ns.value_or(0)));
   if (source.events_left_out != 0) {
