@@ -218,7 +218,7 @@ TEST_CASE("what a folder takes is proportional to its traces", "[unit]") {
 
 TEST_CASE("what one card takes is proportional to the processes on it", "[unit]") {
   check_proportion(
-      400,
+      200,
       [](const fs::path& place, std::uint64_t count) {
         for (std::uint64_t i = 0; i <= count; ++i) {
           TraceBuilder trace(static_cast<std::uint32_t>(100 + i));
