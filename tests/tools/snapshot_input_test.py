@@ -123,6 +123,13 @@ class SnapshotInput(unittest.TestCase):
         self.assertIn("train.py:21", text)
         self.assertNotIn("LEAKED", text)
 
+    def test_a_history_of_which_nothing_fits_is_not_called_none(self):
+        snapshot = training().snapshot()
+        snapshot["segments"] = []
+        text = " ".join(self.run_program("summary", self.write("a.pickle", snapshot)).split())
+        self.assertIn("PyTorch's part only, a.pickle: 0 events", text)
+        self.assertIn("26 events before them do not fit and are left out", text)
+
     def test_the_report_has_pytorchs_memory_and_null_for_what_the_file_does_not_tell(self):
         report = self.analyze(self.write("a.pickle.gz", training().snapshot()))
         [process] = report["processes"]

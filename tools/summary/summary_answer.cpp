@@ -466,7 +466,7 @@ namespace {
 std::string covered_part(const rows::Trace& trace) {
   const rows::TraceSource& source = *trace.source;
   std::string text =
-      source.events == 0
+      source.events + source.events_left_out == 0
           ? format_text("PyTorch's part only: {} has no history, but what was live at its end.",
                         trace.file)
           : format_text("PyTorch's part only, {}: {} in {}.", trace.file,
