@@ -67,6 +67,14 @@ TEST_CASE("arrow keys choose the row whose holders are shown", "[unit]") {
   CHECK(has(text_of(view), "Lines (process 11, d0)"));
 }
 
+TEST_CASE("a process without a number is named by its id", "[unit]") {
+  LiveState state = two_rows();
+  state.rows.front().pid.reset();
+  LiveView view;
+  view.show(state);
+  CHECK(has(text_of(view), "(process p11, d0)"));
+}
+
 TEST_CASE("space pauses the view and says so", "[unit]") {
   LiveView view;
   view.show(two_rows());

@@ -33,7 +33,7 @@ void add_process(const analyzer::JobNow& now, LiveRow& row) {
   const rows::Report& report = now.report;
   for (const rows::Process& process : report.processes) {
     if (process.id != row.process) continue;
-    row.pid = process.pid.value_or(0);
+    row.pid = process.pid;
     row.rank = process.rank;
   }
   for (const rows::Trace& trace : report.traces) {

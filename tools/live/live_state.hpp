@@ -25,8 +25,8 @@ struct LiveStretch {
 // One process on one device; a process that has used none has one row. Bytes are those of the
 // framework if it has blocks, else all that calls of the driver and its pools gave out there.
 struct LiveRow {
-  std::string process;  // its id in the report
-  std::uint64_t pid = 0;
+  std::string process;               // its id in the report
+  std::optional<std::uint64_t> pid;  // not known of a snapshot
   std::optional<std::uint64_t> rank;
   std::optional<std::string> device;
   bool has_framework = false;

@@ -35,6 +35,11 @@ std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
   return bytes ? size_text(*bytes) : "-";
 }
 
+// By the report's id if its number is not known.
+std::string name_of_process(const LiveRow& row) {
+  return row.pid ? std::to_string(*row.pid) : row.process;
+}
+
 // A column of the table. If lines are narrow, columns are left out, the largest `goes_at` first.
 struct LiveColumn {
   std::string_view title;
@@ -44,7 +49,7 @@ struct LiveColumn {
 };
 constexpr auto kLiveColumns = std::to_array<LiveColumn>({
     {"rank", 4, 4, [](const LiveRow& row) { return row.rank ? std::to_string(*row.rank) : "-"; }},
-    {"process", 8, 5, [](const LiveRow& row) { return std::to_string(row.pid); }},
+    {"process", 8, 5, [](const LiveRow& row) { return name_of_process(row); }},
     {"device", 6, 3, [](const LiveRow& row) { return row.device.value_or("-"); }},
     {"step", 6, 2, [](const LiveRow& row) { return row.step ? std::to_string(*row.step) : "-"; }},
     {"in use", 10, 0, [](const LiveRow& row) { return size_text(row.live_bytes); }},
@@ -136,7 +141,7 @@ std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::si
   if (most == 0) return {};
   std::vector<std::string> lines = {format_text(
       "In use from {} to {} (process {}, {})", duration_text(row.history.front().start_ns),
-      duration_text(row.history.back().end_ns), row.pid, row.device.value_or("-"))};
+      duration_text(row.history.back().end_ns), name_of_process(row), row.device.value_or("-"))};
   for (std::size_t level = height; level-- > 0;) {
     const std::string label = level + 1 == height ? size_text(most) : std::string();
     std::string line = format_text("{:>11} |", label);
@@ -237,7 +242,7 @@ Lines live_lines(const LiveState& state, std::size_t width, std::size_t height,
     lines.insert(lines.end(), state.peaks.begin(), state.peaks.end());
     chart_at = lines.size();
     const std::string where =
-        format_text(" (process {}, {})", chosen.pid, chosen.device.value_or("-"));
+        format_text(" (process {}, {})", name_of_process(chosen), chosen.device.value_or("-"));
     add_holders(heading("Categories") + where, categories_of(chosen), chosen.live_bytes, width,
                 lines);
     add_holders(heading("Lines") + where, chosen.lines, chosen.live_bytes, width, lines);
