@@ -2,6 +2,7 @@
 // The typed rows of a memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -83,6 +84,12 @@ enum class Action : std::uint8_t {
   annotate,
   unknown,  // see Snapshot::unknown_actions
 };
+// As PyTorch writes them, in the enumeration's order.
+constexpr auto names(Action) {
+  return std::to_array<std::string_view>(
+      {"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
+       "segment_unmap", "snapshot", "oom", "annotate", "unknown"});
+}
 
 // One entry of PyTorch's history.
 struct Event {

@@ -41,9 +41,7 @@ constexpr std::array kKeyNames = {
 constexpr std::uint32_t kKeys = kKeyNames.size() + 1;
 static_assert(kKeys <= 64, "sets of keys have 64 bits");
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(Action::unknown)> kActions = {
-    "alloc",       "free_requested", "free_completed", "segment_alloc", "segment_free",
-    "segment_map", "segment_unmap",  "snapshot",       "oom",           "annotate"};
+constexpr auto kActions = names(Action());
 
 constexpr std::uint64_t set_of(Key key) { return std::uint64_t{1} << static_cast<unsigned>(key); }
 template <class... Keys>

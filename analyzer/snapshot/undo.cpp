@@ -6,29 +6,10 @@
 #include <iterator>
 #include <utility>
 
+#include "analyzer/base/words.hpp"
+
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
-
-std::string_view name_of(Action action) {
-  switch (action) {
-    case Action::alloc:
-      return "alloc";
-    case Action::free_requested:
-      return "free_requested";
-    case Action::free_completed:
-      return "free_completed";
-    case Action::segment_alloc:
-      return "segment_alloc";
-    case Action::segment_free:
-      return "segment_free";
-    case Action::segment_map:
-      return "segment_map";
-    case Action::segment_unmap:
-      return "segment_unmap";
-    default:
-      return "event";
-  }
-}
 
 // Takes back one event after the other. Each returns why the event does not fit, or nothing.
 class Undo {
@@ -218,7 +199,7 @@ UndoneHistory undo_history(HeldMemory at_end, std::span<const Event> events) {
     if (const char* reason = undo.undo(event)) {
       char text[160];
       std::snprintf(text, sizeof text, "event %zu (%s of %llu bytes at 0x%llx): %s",
-                    history.first_event, std::string(name_of(event.action)).c_str(),
+                    history.first_event, std::string(analyzer::name_of(event.action)).c_str(),
                     static_cast<unsigned long long>(event.bytes),
                     static_cast<unsigned long long>(event.address), reason);
       history.misfit = text;
