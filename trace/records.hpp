@@ -72,10 +72,10 @@ inline constexpr std::uint16_t kFlagCollected = 128;
 inline constexpr std::uint16_t kFlagStream = 256;
 // Stacks of blocks: while they were allocated, PyTorch's autograd recorded for a backward pass.
 inline constexpr std::uint16_t kFlagAutograd = 512;
-// Allocations and blocks of the state in which recording began: they are older than all events. Of
-// such an allocation, a segment of the framework, `stream` is the framework's number as in Block,
-// and `pool` the number of its private pool; 0 = none. Of an earlier reservation, the address space
-// of an expandable segment, `handle` is the number of the stream.
+// Allocations and blocks of the state in which recording began: they are older than all events.
+// Such an allocation is a segment of the framework: `stream` is the framework's number as in Block,
+// and `pool` the number of its private pool; 0 = none. Such a reservation is the address space of
+// an expandable segment: `handle` is the number of its stream.
 inline constexpr std::uint16_t kFlagEarlier = 1024;
 
 // Types of their own, so that none is taken for another of the numbers beside it.
