@@ -30,9 +30,10 @@ constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
 // together, and for the bytes that one thread writes between two rounds of the background thread.
 constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
-// The number and length of a thread's waits for a larger ring. Threads wait only once for a disk
-// that stands still.
-constexpr int kGrowthTries = 20;
+// The number and length of a thread's waits while the ring does not grow. A busy machine may leave
+// the file thread without a processor for tens of milliseconds, and a slow disk takes as long.
+// Threads wait only once for a disk that stands still.
+constexpr int kGrowthTries = 250;
 constexpr long kGrowthWaitNs = 1'000'000;
 
 }  // namespace
@@ -122,8 +123,12 @@ void Ring::grow_as_wanted() noexcept {
 // Waits on static memory only, which the thread that grows the ring knows: a signal handler may
 // jump out of here.
 std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
+  std::uint32_t waits_since = growths_.load();
   for (int tries = 0;; ++tries) {
     const std::uint32_t growths = growths_.load();
+    // It grew, but other threads took the new chunks.
+    if (growths != waits_since) tries = 0;
+    waits_since = growths;
     const bool can_grow = growth_error() == 0 && !is_at_capacity();
     const std::uint32_t index = free_[size_class].pop(links_);
     if (index != kNoIndex || !can_grow) return index;

@@ -162,6 +162,28 @@ class StandsStill(support.EndToEnd):
         self.assertEqual(allocations + lost["dropped_allocations"], self.ROUNDS)
 
 
+class SlowDisk(support.EndToEnd):
+    THREADS = 1000
+
+    def test_threads_that_start_together_wait_for_a_slow_disk(self):
+        """Each needs a part of the ring of its own, so the ring grows some fifteen times."""
+        counter = self.folder / "calls"
+        counter.write_bytes(bytes(8))
+        result = self.run_command(
+            [support.VICTIMS / "many_at_once", self.THREADS],
+            support.recorded_environment(
+                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'} {support.LIBRARY}",
+                GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt", FAULTY_CALL="fallocate64",
+                FAULTY_FILE=".ring", FAULTY_FIRST=1, FAULTY_LAST=EVER, FAULTY_SLOW_MS=50,
+                FAULTY_COUNTER=counter))
+        if result.returncode == support.SKIPPED:
+            self.skipTest(f"this system does not allow {self.THREADS} threads")
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        report = support.analyze(self.only_trace())
+        self.assertEqual(support.losses(report), {})
+        self.assertEqual(support.usage(report, "driver", "device")["allocations"], self.THREADS)
+
+
 class OddFileSystem(OneThread, support.EndToEnd):
     def test_without_shared_mappings_there_is_a_message_and_no_file(self):
         self.run_with_fault("mmap64", 1, EVER, errno.ENODEV, file=".ring")

@@ -7,6 +7,7 @@
 // - FAULTY_FIRST, FAULTY_LAST: the numbers of the first and the last call that fail, from 1.
 // - FAULTY_ERRNO: how they fail.
 // - FAULTY_STILL: where set, pwrite64 does not fail but never returns.
+// - FAULTY_SLOW_MS: where set, these calls do not fail but take so long.
 // - FAULTY_HALF: where set, the call before the first of these writes half of its bytes.
 // - FAULTY_COUNTER: a file of eight bytes: how often the function was called.
 #include <dlfcn.h>
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -34,6 +36,7 @@ struct Fault {
   int error = 0;
   bool half = false;
   bool still = false;
+  long slow_ms = 0;
   std::atomic<std::uint64_t>* calls = nullptr;
 };
 Fault fault;
@@ -65,6 +68,7 @@ Function* next(const char* name) {
   fault.error = static_cast<int>(number_of("FAULTY_ERRNO"));
   fault.half = number_of("FAULTY_HALF") != 0;
   fault.still = number_of("FAULTY_STILL") != 0;
+  fault.slow_ms = static_cast<long>(number_of("FAULTY_SLOW_MS"));
 }
 
 bool is_recorder(const void* caller) {
@@ -94,7 +98,11 @@ std::uint64_t count(const char* function, int file, const void* caller) {
 }
 
 bool fails(std::uint64_t number) {
-  return number != 0 && number >= fault.first && number <= fault.last;
+  if (number == 0 || number < fault.first || number > fault.last) return false;
+  if (fault.slow_ms == 0) return true;
+  const timespec pause{fault.slow_ms / 1000, fault.slow_ms % 1000 * 1'000'000};
+  nanosleep(&pause, nullptr);
+  return false;
 }
 
 }  // namespace
