@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A full ring: what is not recorded is counted, and what that may have falsified is marked."""
 
-import os
 import platform
 import re
 import struct
@@ -10,37 +9,30 @@ import unittest
 import support
 
 SMALLEST_RING = "2MiB"
-# The most runs of a program until its ring was full: on a loaded machine the program may be the one
-# that waits for the processor.
-RUNS = 5
 ID = re.compile(r"\bid=(\d+)")
 STACK = re.compile(r"\bstack=(\d+)")
 
 
-class SlowPacker(support.EndToEnd):
-    """All threads share one processor, and the one that packs comes last."""
+class SlowDisk(support.EndToEnd):
+    """Each write to the trace takes longer than the program needs to fill the ring."""
 
-    def record_until_dropped(self, loss, *command):
-        """Gives the first report with that loss."""
-        for _ in range(RUNS):
-            report = self.record_on_one_processor(*command)
-            if support.losses(report).get(loss, 0) > 0:
-                return report
-            for file in self.folder.iterdir():
-                file.unlink()
-        return self.fail(f"{RUNS} runs without {loss}")
-
-    def record_on_one_processor(self, *command, **variables):
-        processor = min(os.sched_getaffinity(0))
+    def record_slowly(self, *command, write_ms=20, **variables):
+        counter = self.folder / "calls"
+        counter.write_bytes(bytes(8))
         result = self.run_command(
             command,
             support.recorded_environment(
                 GPUMEMTRACE_RING_SIZE=SMALLEST_RING,
-                LD_PRELOAD=f"{support.VICTIMS / 'libslow_packer.so'}:{support.LIBRARY}",
-                **variables),
-            preexec_fn=lambda: os.sched_setaffinity(0, {processor}))
+                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'}:{support.LIBRARY}",
+                FAULTY_CALL="pwrite64", FAULTY_FILE=".gmt", FAULTY_FIRST=1, FAULTY_LAST=1 << 62,
+                FAULTY_SLOW_MS=write_ms, FAULTY_COUNTER=counter, **variables))
         self.assertEqual(result.returncode, 0, result.stderr)
         return self.report()
+
+    def record_until_dropped(self, loss, *command):
+        report = self.record_slowly(*command)
+        self.assertGreater(support.losses(report).get(loss, 0), 0)
+        return report
 
     def test_recorded_and_dropped_together_are_what_was_made(self):
         made = 200_000
@@ -70,7 +62,7 @@ class SlowPacker(support.EndToEnd):
             sum(count for name, count in lost.items() if name.startswith("dropped_")))
 
     def test_copies_are_dropped_before_allocations_and_frees(self):
-        rounds = 500
+        rounds = 250
         report = self.record_until_dropped(
             "dropped_copies", support.VICTIMS / "copy_flood", rounds)
         device = support.usage(report, "driver", "device")
@@ -96,8 +88,8 @@ class SlowPacker(support.EndToEnd):
 
     def test_a_program_that_waits_loses_nothing(self):
         made = 200_000
-        report = self.record_on_one_processor(
-            support.PROGRAMS / "address_reuse", made, 64, GPUMEMTRACE_ON_FULL="block")
+        report = self.record_slowly(
+            support.PROGRAMS / "address_reuse", made, 64, write_ms=1, GPUMEMTRACE_ON_FULL="block")
         device = support.usage(report, "driver", "device")
         self.assertEqual((device["allocations"], device["frees"]), (made, made))
         self.assertLessEqual(set(support.losses(report)), {"order_repaired"})
