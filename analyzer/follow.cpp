@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "analyzer/base/parallel.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/process_losses.hpp"
 #include "analyzer/report/redaction.hpp"
@@ -92,6 +93,7 @@ JobNow Follower::look() { return look(monotonic_ns() - kSettlingNs, false); }
 JobNow Follower::replay(std::uint64_t monotonic_ns) { return look(monotonic_ns, true); }
 
 JobNow Follower::look(std::uint64_t monotonic_ns, bool is_replay) {
+  const OneThread one_thread;
   try {
     const Job& job = state_->job.look({monotonic_ns, is_replay});
     if (state_->named_in != beginnings()) state_->names.clear();

@@ -2,10 +2,13 @@
 #include "analyzer/job/job.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <limits>
 #include <queue>
+#include <thread>
 
+#include "analyzer/base/parallel.hpp"
 #include "analyzer/model/activity/activity.hpp"
 #include "analyzer/snapshot/open_trace.hpp"
 
@@ -113,11 +116,6 @@ std::string boot_id_of_this_machine() {
   return id;
 }
 
-Preview preview_of(PreviewReader& reader, const trace::TraceFile& file) {
-  (void)reader.read(file);  // for the first time, so it has all that it asks for
-  return reader.preview(file);
-}
-
 // The first tick of a process and its machine's clocks then.
 struct Start {
   std::int64_t monotonic_ns = 0;
@@ -164,22 +162,40 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
 
 }  // namespace
 
-SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device& record) {
-  if (record.uuid_low == 0 && record.uuid_high == 0) return nullptr;
-  return &devices_[{processes_[process].machine, record.uuid_high, record.uuid_low}];
+JobDevices::Key JobDevices::key_of(std::uint32_t process, const trace::Device& record) const {
+  return {processes_.at(process).machine, record.uuid_high, record.uuid_low};
 }
 
-Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-                 const JobView& view)
-    : file_(snapshot::open_trace(path)),
-      preview_(preview_of(preview_reader_, *file_)),
+void JobDevices::add_process(std::uint32_t process, std::string machine, std::uint32_t process_id,
+                             const std::vector<trace::Device>& devices) {
+  processes_[process] = {std::move(machine), process_id};
+  for (const trace::Device& device : devices) devices_.try_emplace(key_of(process, device));
+}
+
+SharedDevice* JobDevices::find(std::uint32_t process, const trace::Device& record) {
+  if (record.uuid_low == 0 && record.uuid_high == 0) return nullptr;
+  const auto found = devices_.find(key_of(process, record));
+  return found == devices_.end() ? nullptr : &found->second;
+}
+
+OpenTrace::OpenTrace(const std::filesystem::path& path) : file(snapshot::open_trace(path)) {
+  (void)preview_reader.read(*file);  // for the first time, so it has all that it asks for
+  preview = preview_reader.preview(*file);
+}
+
+Process::Process(std::uint32_t index, OpenTrace trace, JobDevices& devices, const JobView& view)
+    : file_(std::move(trace.file)),
+      preview_reader_(std::move(trace.preview_reader)),
+      preview_(std::move(trace.preview)),
       merge_(std::in_place, *file_, limit_of(view.until)),
       model_(index, *merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
              view.detail, preview_.clock.ns_per_tick()),
-      is_replay_(view.until && view.until->is_replay) {
-  devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id,
-                      file_->header().process_id);
+      is_replay_(view.until && view.until->is_replay) {}
+
+void Process::join_cards(JobDevices& devices) {
+  devices.add_process(model_.index(), preview_.boot_id.empty() ? preview_.host : preview_.boot_id,
+                      file_->header().process_id, preview_.devices);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }
 
@@ -249,37 +265,96 @@ std::uint64_t Process::shortest_period() const {
 }
 
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job) {
-  for (const std::filesystem::path& path : traces) {
-    const auto index = static_cast<std::uint32_t>(job.processes.size());
+  std::vector<std::optional<OpenTrace>> open(traces.size());
+  std::vector<std::string> reasons(traces.size());
+  in_parallel(traces.size(), [&](std::size_t i) {
     try {
-      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, view));
+      open[i].emplace(traces[i]);
     } catch (const trace::TraceError& error) {
-      job.unreadable.push_back({path, error.what()});
+      reasons[i] = error.what();
     }
+  });
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (!open[i]) job.unreadable.push_back({traces[i], reasons[i]});
   }
-  if (job.processes.empty() && !job.unreadable.empty()) {
+  std::erase_if(open, [](const auto& trace) { return !trace; });
+  if (open.empty() && !job.unreadable.empty()) {
     throw trace::TraceError(job.unreadable.front().reason);
   }
+  job.processes.resize(open.size());
+  in_parallel(open.size(), [&](std::size_t i) {
+    job.processes[i] = std::make_unique<Process>(static_cast<std::uint32_t>(i), *std::move(open[i]),
+                                                 job.devices, view);
+  });
+  for (const auto& process : job.processes) process->join_cards(job.devices);
   join_clocks(job.processes);
   for (const auto& process : job.processes) process->set_view(view);
 }
 
 namespace {
 
-void take_records(Job& job, const std::function<void(double)>& progress) {
-  std::uint64_t total = 1;
-  for (const auto& process : job.processes) {
-    for (const trace::WriterStream& stream : process->file().writers()) {
-      total += record_count(stream);
+// Indexes of processes that share cards, directly or through others.
+using CardGroup = std::vector<std::size_t>;
+
+// By the first process of each group.
+std::vector<CardGroup> group_by_cards(const Job& job) {
+  std::vector<std::size_t> group_of(job.processes.size());  // as the first process of the group
+  std::map<const SharedDevice*, std::size_t> first_on;
+  for (std::size_t i = 0; i < job.processes.size(); ++i) {
+    group_of[i] = i;
+    for (const auto& [ordinal, device] : job.processes[i]->model().memory().devices.devices()) {
+      if (device.shared == nullptr) continue;
+      const std::size_t first = first_on.try_emplace(device.shared, i).first->second;
+      const std::size_t one = group_of[first];
+      const std::size_t other = group_of[i];
+      if (one == other) continue;
+      std::replace(group_of.begin(), group_of.end(), std::max(one, other), std::min(one, other));
     }
   }
+  std::map<std::size_t, CardGroup> groups;
+  for (std::size_t i = 0; i < group_of.size(); ++i) groups[group_of[i]].push_back(i);
+  std::vector<CardGroup> list;
+  for (auto& [first, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+// Reports from the thread that made it; the others only count.
+class Progress {
+ public:
+  Progress(const Job& job, const std::function<void(double)>& report) : report_(report) {
+    for (const auto& process : job.processes) {
+      for (const trace::WriterStream& stream : process->file().writers()) {
+        total_ += record_count(stream);
+      }
+    }
+  }
+
+  void add(std::uint64_t records) {
+    const std::uint64_t done = done_ += records;
+    if (!report_ || std::this_thread::get_id() != thread_ || done - reported_ < kSliceRecords) {
+      return;
+    }
+    reported_ = done;
+    report_(std::min(1.0, static_cast<double>(done) / static_cast<double>(total_)));
+  }
+  void end() const {
+    if (report_) report_(1.0);
+  }
+
+ private:
+  const std::function<void(double)>& report_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::uint64_t total_ = 1;
+  std::atomic<std::uint64_t> done_ = 0;
+  std::uint64_t reported_ = 0;
+};
+
+void take_records(Job& job, const CardGroup& group, Progress& progress) {
   using Turn = std::pair<std::uint64_t, std::size_t>;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
-  for (std::size_t i = 0; i < job.processes.size(); ++i) {
+  for (const std::size_t i : group) {
     if (!job.processes[i]->done()) turns.emplace(job.processes[i]->next_time_ns(), i);
   }
-  std::uint64_t done = 0;
-  std::uint64_t reported = 0;
   while (!turns.empty()) {
     const std::size_t index = turns.top().second;
     turns.pop();
@@ -290,26 +365,31 @@ void take_records(Job& job, const std::function<void(double)>& progress) {
     }
     const std::uint64_t before = process.records_done();
     process.run_until(turns.empty() ? Process::kEnd : turns.top().first, kSliceRecords);
-    done += process.records_done() - before;
     if (!process.done()) {
       turns.emplace(process.next_time_ns(), index);
     } else if (process.has_ended()) {
       process.begin_to_leave_cards();
       turns.emplace(process.time_ns(process.model().statistics().last_time) + kEndTakesNs, index);
     }
-    if (progress && done - reported >= kSliceRecords) {
-      reported = done;
-      progress(std::min(1.0, static_cast<double>(done) / static_cast<double>(total)));
-    }
+    progress.add(process.records_done() - before);
   }
-  if (progress) progress(1.0);
+}
+
+// `finish` then ends or pauses a process.
+void take_records(Job& job, const std::function<void(double)>& report, void (Process::*finish)()) {
+  Progress progress(job, report);
+  const std::vector<CardGroup> groups = group_by_cards(job);
+  in_parallel(groups.size(), [&](std::size_t i) {
+    take_records(job, groups[i], progress);
+    for (const std::size_t process : groups[i]) ((*job.processes[process]).*finish)();
+  });
+  progress.end();
 }
 
 }  // namespace
 
 void run_job(Job& job, const std::function<void(double)>& progress) {
-  take_records(job, progress);
-  for (const auto& process : job.processes) process->finish();
+  take_records(job, progress, &Process::finish);
 }
 
 const Job& FollowedJob::look(const Until& until) {
@@ -322,8 +402,7 @@ const Job& FollowedJob::look(const Until& until) {
     view.until = until;
     open_job(traces, view, *job_);
   }
-  take_records(*job_, {});
-  for (const auto& process : job_->processes) process->pause();
+  take_records(*job_, {}, &Process::pause);
   return *job_;
 }
 

@@ -110,12 +110,11 @@ struct JobView {
 // The physical devices of a job. A device is known by its uuid on its machine.
 class JobDevices final : public DeviceRegistry {
  public:
-  // Sets the machine and the number of a process; before its first record.
-  void add_process(std::uint32_t process, std::string machine, std::uint32_t process_id) {
-    processes_[process] = {std::move(machine), process_id};
-  }
-  [[nodiscard]] SharedDevice* find_or_add(std::uint32_t process,
-                                          const trace::Device& record) override;
+  // Adds a process, its machine, its number there and the devices that it names; before the first
+  // record of the job.
+  void add_process(std::uint32_t process, std::string machine, std::uint32_t process_id,
+                   const std::vector<trace::Device>& devices);
+  [[nodiscard]] SharedDevice* find(std::uint32_t process, const trace::Device& record) override;
   [[nodiscard]] std::uint32_t process_id_of(std::uint32_t process) const override {
     return processes_.at(process).process_id;
   }
@@ -125,15 +124,31 @@ class JobDevices final : public DeviceRegistry {
     std::string machine;
     std::uint32_t process_id = 0;
   };
+  // A machine and a device's uuid.
+  using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+
+  [[nodiscard]] Key key_of(std::uint32_t process, const trace::Device& record) const;
+
   std::map<std::uint32_t, ProcessOnMachine> processes_;
-  std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, SharedDevice> devices_;
+  std::map<Key, SharedDevice> devices_;
+};
+
+// A trace that is open, and what is known before its records are taken.
+struct OpenTrace {
+  explicit OpenTrace(const std::filesystem::path& path);
+
+  std::unique_ptr<trace::TraceFile> file;
+  PreviewReader preview_reader;
+  Preview preview;
 };
 
 // One trace: the file, its records in order, and the model that they build.
 class Process {
  public:
-  Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-          const JobView& view);
+  Process(std::uint32_t index, OpenTrace trace, JobDevices& devices, const JobView& view);
+
+  // Adds the process to its cards. Before the first record of the job, in the order of processes.
+  void join_cards(JobDevices& devices);
 
   [[nodiscard]] const trace::TraceFile& file() const { return *file_; }
   [[nodiscard]] const Preview& preview() const { return preview_; }
@@ -201,10 +216,11 @@ struct Job {
   std::vector<UnreadableTrace> unreadable;
 };
 
-// Opens the traces and joins their clocks. One that cannot be read is listed, so that it does not
-// hide the others. Throws trace::TraceError if none can be read.
+// Opens the traces and joins their clocks, several traces at once. One that cannot be read is
+// listed, so that it does not hide the others. Throws trace::TraceError if none can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
-// Takes all records of all processes in the order of time.
+// Takes all records of all processes. Those that share cards take turns in the order of time, the
+// others are taken at once, by several threads.
 void run_job(Job& job, const std::function<void(double)>& progress);
 
 // A job that may be running, refreshed again and again.

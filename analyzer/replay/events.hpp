@@ -78,7 +78,6 @@ class EventBuffer {
 
  private:
   static constexpr std::size_t kBatch = 8192;
-  void hand_on_by_threads(std::size_t threads);
 
   std::vector<EventSink*> sinks_;
   std::vector<Event> events_;

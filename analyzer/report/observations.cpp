@@ -378,9 +378,9 @@ void observe_pile_ups(const ReportContext& context, const ReportProcess& process
 }  // namespace
 
 rows::Observations observe(const ReportContext& context, const Thresholds& thresholds) {
-  rows::Observations seen;
   const bool is_distributed = context.processes().size() > 1;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Observations>& list) {
+    rows::Observations& seen = list.emplace_back();
     observe_churn(context, process, thresholds, seen.churning);
     observe_collected(context, process, seen.collected);
     observe_gradients(context, process, seen.gradients);
@@ -388,11 +388,24 @@ rows::Observations observe(const ReportContext& context, const Thresholds& thres
     observe_instantiated(context, process, seen.instantiated);
     observe_rounded_pinned_memory(context, process, seen.pinned);
     observe_pile_ups(context, process, seen.pile_ups);
-    if (!is_distributed) continue;
+    if (!is_distributed) return;
     observe_contexts(context, process, seen.contexts);
     observe_allocating(context, process, seen.allocating);
+  };
+  rows::Observations all;
+  for (rows::Observations& seen : context.gather<rows::Observations>(add_rows)) {
+    const auto add = [&](auto list) { append(std::move(seen.*list), all.*list); };
+    add(&rows::Observations::churning);
+    add(&rows::Observations::collected);
+    add(&rows::Observations::gradients);
+    add(&rows::Observations::graphs);
+    add(&rows::Observations::instantiated);
+    add(&rows::Observations::pinned);
+    add(&rows::Observations::pile_ups);
+    add(&rows::Observations::contexts);
+    add(&rows::Observations::allocating);
   }
-  return seen;
+  return all;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -69,8 +69,7 @@ rows::Cupti cupti_row(const ReportProcess& process) {
 }
 
 std::vector<rows::Stream> report_streams(const ReportContext& context) {
-  std::vector<rows::Stream> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Stream>& list) {
     for (const auto& [key, copies] : process.model().activity().streams()) {
       list.push_back({{process.id, context.device_id(process, key.device)},
                       key.context,
@@ -79,7 +78,8 @@ std::vector<rows::Stream> report_streams(const ReportContext& context) {
                       copies.bytes,
                       process.duration_ns(copies.gpu_ticks)});
     }
-  }
+  };
+  std::vector<rows::Stream> list = context.gather<rows::Stream>(add_rows);
   sort_rows(list, &rows::Stream::bytes);
   return list;
 }
@@ -143,8 +143,7 @@ rows::Managed managed_row(const ReportContext& context, const ReportProcess& pro
 }  // namespace
 
 std::vector<rows::Managed> report_managed(const ReportContext& context) {
-  std::vector<rows::Managed> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Managed>& list) {
     const ManagedTraffic& managed = process.model().activity().managed();
     std::map<Identity, ManagedRow> by_identity;
     for (const auto& [group, sums] : managed.by_group()) {
@@ -160,18 +159,18 @@ std::vector<rows::Managed> report_managed(const ReportContext& context) {
     for (const auto& [identity, row] : by_identity) {
       list.push_back(managed_row(context, process, identity, row));
     }
-    if (managed.elsewhere().empty()) continue;
+    if (managed.elsewhere().empty()) return;
     ManagedRow elsewhere;
     elsewhere.sums.counts = managed.elsewhere();
     list.push_back(managed_row(context, process, Identity(), elsewhere));
-  }
+  };
+  std::vector<rows::Managed> list = context.gather<rows::Managed>(add_rows);
   sort_rows(list, &rows::Managed::migrated_bytes);
   return list;
 }
 
 std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context) {
-  std::vector<rows::PoolActivity> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::PoolActivity>& list) {
     const ledger::MappedArray<PoolState>& known = process.model().memory().pools.pools();
     for (const auto& [handle, pool] : process.model().activity().pools()) {
       const auto same = std::ranges::find(known, handle, &PoolState::handle);
@@ -182,8 +181,8 @@ std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& contex
       if (same != known.end()) row.sampled_reserved_peak_bytes = same->reserved_peak_bytes;
       list.push_back(std::move(row));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::PoolActivity>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -291,8 +291,7 @@ rows::Composition compose_snapshot(const ReportContext& context, const ReportPro
 }
 
 std::vector<rows::Composition> report_composition(const ReportContext& context) {
-  std::vector<rows::Composition> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Composition>& list) {
     const ProcessModel& model = process.model();
     for (const auto& [device, state] : model.memory().devices.devices()) {
       if (device < 0) continue;
@@ -313,8 +312,8 @@ std::vector<rows::Composition> report_composition(const ReportContext& context) 
                   {rows::SnapshotAt::kEnd, model.memory().parts_now(device), state.last_sample},
                   sum_by_holder(model.memory().live_now(Level::kDriver, device))));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Composition>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

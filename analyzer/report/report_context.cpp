@@ -56,7 +56,7 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
     stack_names_.emplace_back(process->model(), symbolizer, owners);
   }
   name_devices();
-  name_groups_and_copies();
+  in_parallel(processes_.size(), [this](std::size_t i) { name_groups_and_copies(processes_[i]); });
 }
 
 void ReportContext::name_devices() {
@@ -80,20 +80,18 @@ void ReportContext::name_devices() {
   }
 }
 
-void ReportContext::name_groups_and_copies() {
-  for (const ReportProcess& process : processes_) {
-    for (const Group& group : process.model().accounts().groups()) {
-      const CallSite framework{0, group.key.site.stack, 0, false};
-      if (group.key.kind == Kind::kBlock) {
-        name_once(process, framework);
-        continue;
-      }
-      name_once(process, group.key.site);
-      if (group.segments != 0) name_once(process, framework);
+void ReportContext::name_groups_and_copies(const ReportProcess& process) {
+  for (const Group& group : process.model().accounts().groups()) {
+    const CallSite framework{0, group.key.site.stack, 0, false};
+    if (group.key.kind == Kind::kBlock) {
+      name_once(process, framework);
+      continue;
     }
-    for (const TransferRow& copies : process.model().transfers().rows()) {
-      if (!copies.key.is_set) name_once(process, copies.key.site);
-    }
+    name_once(process, group.key.site);
+    if (group.segments != 0) name_once(process, framework);
+  }
+  for (const TransferRow& copies : process.model().transfers().rows()) {
+    if (!copies.key.is_set) name_once(process, copies.key.site);
   }
 }
 

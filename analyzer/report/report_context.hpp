@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/parallel.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/process_losses.hpp"
 #include "analyzer/report/stack_names.hpp"
@@ -54,6 +56,11 @@ struct ByWordsAndLayers {
 };
 using TallyByIdentity = std::map<Identity, Tally, ByWordsAndLayers>;
 
+template <class Row>
+void append(std::vector<Row>&& rows, std::vector<Row>& list) {
+  list.insert(list.end(), std::move_iterator(rows.begin()), std::move_iterator(rows.end()));
+}
+
 struct ReportProcess {
   const Process* process = nullptr;
   std::string id;
@@ -82,7 +89,8 @@ struct NamedSites {
 };
 
 // Answers the questions that several sections ask. Built once all records are in, and constant from
-// then on: answers do not depend on each other. The symbolizer and the owners are borrowed.
+// then on: answers do not depend on each other. The symbolizer and the owners are borrowed. Several
+// threads may ask, about a process one at a time.
 class ReportContext {
  public:
   // `known`: by process, the answers of an earlier context of the same job; may be empty.
@@ -98,6 +106,16 @@ class ReportContext {
 
   [[nodiscard]] const std::vector<ReportProcess>& processes() const { return processes_; }
   [[nodiscard]] const std::vector<PhysicalDevice>& devices() const { return devices_; }
+  // The rows that add(process, list) puts at the end of the list for each process, in the order of
+  // processes. Several threads call it, for a process each.
+  template <class Row, class Add>
+  [[nodiscard]] std::vector<Row> gather(Add&& add) const {
+    std::vector<std::vector<Row>> of_process(processes_.size());
+    in_parallel(processes_.size(), [&](std::size_t i) { add(processes_[i], of_process[i]); });
+    std::vector<Row> list;
+    for (std::vector<Row>& rows : of_process) append(std::move(rows), list);
+    return list;
+  }
   // No value for host memory and if the device is not known.
   [[nodiscard]] rows::OptionalText device_id(const ReportProcess& process,
                                              std::int32_t ordinal) const;
@@ -127,7 +145,7 @@ class ReportContext {
 
  private:
   void name_devices();
-  void name_groups_and_copies();
+  void name_groups_and_copies(const ReportProcess& process);
   void name_once(const ReportProcess& process, const CallSite& site);
   [[nodiscard]] Identity name_site(const ReportProcess& process, const CallSite& site) const;
   void add_stack(const ReportProcess& process, trace::StackId stack, Identity& identity) const;

@@ -86,8 +86,7 @@ rows::Cost cost_row(const ReportProcess& process, const CostKey& key, rows::Cost
 }  // namespace
 
 std::vector<rows::Cost> report_costs(const ReportContext& context) {
-  std::vector<rows::Cost> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Cost>& list) {
     const CostRows sums = rows_of(context, process);
     const std::set<const CostRow*> largest = largest_rows(sums);
     CostRows rest;
@@ -103,7 +102,8 @@ std::vector<rows::Cost> report_costs(const ReportContext& context) {
       for (const auto measure : kMeasures) sum.*measure += costs.*measure;
     }
     for (const auto& [key, costs] : rest) list.push_back(cost_row(process, key, costs));
-  }
+  };
+  std::vector<rows::Cost> list = context.gather<rows::Cost>(add_rows);
   sort_rows(list, &rows::Cost::allocated_bytes);
   return list;
 }
@@ -189,11 +189,11 @@ class ProcessAllocations {
 }  // namespace
 
 std::vector<rows::AllocationHistory> report_allocations(const ReportContext& context) {
-  std::vector<rows::AllocationHistory> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process,
+                            std::vector<rows::AllocationHistory>& list) {
     list.push_back(ProcessAllocations(context, process).history());
-  }
-  return list;
+  };
+  return context.gather<rows::AllocationHistory>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

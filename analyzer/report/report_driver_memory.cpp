@@ -72,8 +72,7 @@ rows::DriverMemory row_of(const ReportContext& context, const ReportProcess& pro
 }  // namespace
 
 std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context) {
-  std::vector<rows::DriverMemory> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::DriverMemory>& list) {
     const auto& graphs_of = process.model().graph_use().devices();
     std::set<std::int32_t> ordinals;
     for (const auto& [ordinal, graphs] : graphs_of) ordinals.insert(ordinal);
@@ -88,8 +87,8 @@ std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& contex
       if (ordinal < 0 || (use.samples == 0 && known_graphs.instantiated == 0)) continue;
       list.push_back(row_of(context, process, use, known_graphs));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::DriverMemory>(add_rows);
 }
 
 namespace {
@@ -134,8 +133,7 @@ rows::OpenHandles handle_row(const ReportContext& context, const ReportProcess& 
 }  // namespace
 
 std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context) {
-  std::vector<rows::OpenHandles> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::OpenHandles>& list) {
     std::map<HandleKey, HandleTally> sums;
     for (const OpenHandle& handle : open_handles(process.model().memory())) {
       HandleTally& sum = sums[{handle.kind, handle.device,
@@ -152,7 +150,8 @@ std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context)
       known->second.closed.merge(opened.closed);
     }
     for (const auto& [key, sum] : sums) list.push_back(handle_row(context, process, key, sum));
-  }
+  };
+  std::vector<rows::OpenHandles> list = context.gather<rows::OpenHandles>(add_rows);
   sort_rows(list, &rows::OpenHandles::bytes);
   return list;
 }

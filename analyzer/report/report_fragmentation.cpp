@@ -137,14 +137,13 @@ std::vector<rows::PinningBlocks> pinning_blocks(const ReportContext& context,
 }
 
 std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context) {
-  std::vector<rows::Fragmentation> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Fragmentation>& list) {
     for (const auto& [device, framework] : process.model().memory().framework.devices()) {
       add_framework(context, process, framework, list);
     }
     add_pools(context, process, list);
-  }
-  return list;
+  };
+  return context.gather<rows::Fragmentation>(add_rows);
 }
 
 namespace {
@@ -317,12 +316,12 @@ rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
 }  // namespace
 
 std::vector<rows::Oom> report_oom(const ReportContext& context) {
-  std::vector<rows::Oom> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Oom>& list) {
     for (const OomRow& failures : process.model().memory().out_of_memory.rows()) {
       list.push_back(oom_row(context, process, failures));
     }
-  }
+  };
+  std::vector<rows::Oom> list = context.gather<rows::Oom>(add_rows);
   sort_rows(list, &rows::Oom::requested_bytes);
   return list;
 }

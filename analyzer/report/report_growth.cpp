@@ -323,10 +323,9 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
                                         const std::vector<rows::Step>& steps,
                                         const std::vector<rows::Device>& devices,
                                         const Thresholds& thresholds) {
-  std::vector<rows::Growth> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Growth>& list) {
     const History& history = process.model().accounts().history();
-    if (is_training_that_just_began(process, steps)) continue;
+    if (is_training_that_just_began(process, steps)) return;
     const std::size_t begin = warmup_end(history, thresholds);
     const std::map<SiteKey, SiteHistory> sites = sites_of(context, process, begin);
     const std::size_t end = allocating_end(history);
@@ -359,7 +358,8 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
       return context.names_of(process).frames_of(stack_id(stack));
     });
     std::move(own.begin(), own.end(), std::back_inserter(list));
-  }
+  };
+  std::vector<rows::Growth> list = context.gather<rows::Growth>(add_rows);
   sort_rows(list, &rows::Growth::bytes);
   return list;
 }

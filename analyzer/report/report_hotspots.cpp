@@ -265,8 +265,7 @@ CopiesBySite copies_by_site(const ReportContext& context, const ReportProcess& p
 
 std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
                                            const Thresholds& thresholds) {
-  std::vector<rows::Hotspot> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Hotspot>& list) {
     for (const auto& [key, copies] : copies_by_site(context, process)) {
       const GpuView gpu = gpu_view(process, copies.sum);
       const Rule rule = rule_for(copies.sum, key.waits, gpu, thresholds);
@@ -274,7 +273,8 @@ std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
       if (rule == Rule::kPageableCopies && moves_a_module(context, process, copies.stack)) continue;
       list.push_back(hotspot_row(context, process, rule, key, copies, gpu));
     }
-  }
+  };
+  std::vector<rows::Hotspot> list = context.gather<rows::Hotspot>(add_rows);
   sort_rows(list, &rows::Hotspot::bytes);
   return list;
 }

@@ -179,8 +179,7 @@ rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& proce
 }
 
 std::vector<rows::InvalidFree> invalid_free_rows(const ReportContext& context) {
-  std::vector<rows::InvalidFree> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::InvalidFree>& list) {
     for (const trace::RefusedFree& refused : process.model().memory().refused_frees.rows()) {
       const auto location = [&](const std::optional<CallSite>& of) {
         return of ? location_of(context, process, *of) : rows::OptionalLocation();
@@ -202,8 +201,8 @@ std::vector<rows::InvalidFree> invalid_free_rows(const ReportContext& context) {
       row.offset_bytes = refused.offset_bytes;
       list.push_back(std::move(row));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::InvalidFree>(add_rows);
 }
 
 }  // namespace
@@ -214,21 +213,31 @@ std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& con
 }
 
 rows::Leaks report_leaks(const ReportContext& context) {
-  rows::Leaks report;
-  bool all_exited = !context.processes().empty();
-  for (const ReportProcess& process : context.processes()) {
-    all_exited = all_exited && process.end == rows::TraceEnd::kExit;
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Leaks>& list) {
+    rows::Leaks& own = list.emplace_back();
     LeakList leaks = collect(context, process);
     leaks.count_allocations();
     for (const auto& [key, leak] : leaks.rows()) {
       const Tally& tally = leak.tally;
-      report.exit.push_back(exit_row(context, process, key, leak));
+      own.exit.push_back(exit_row(context, process, key, leak));
       if (level_of(key.kind) == Level::kFramework) continue;
-      report.total_bytes += tally.bytes;
-      report.total_count += tally.count;
-      if (key.leak == LeakClass::kLost) report.counted_by_gate_bytes += tally.bytes;
+      own.total_bytes += tally.bytes;
+      own.total_count += tally.count;
+      if (key.leak == LeakClass::kLost) own.counted_by_gate_bytes += tally.bytes;
     }
+  };
+  rows::Leaks report;
+  for (rows::Leaks& own : context.gather<rows::Leaks>(add_rows)) {
+    append(std::move(own.exit), report.exit);
+    report.total_bytes += own.total_bytes;
+    report.total_count += own.total_count;
+    report.counted_by_gate_bytes += own.counted_by_gate_bytes;
   }
+  const bool all_exited =
+      !context.processes().empty() &&
+      std::ranges::all_of(context.processes(), [](const ReportProcess& process) {
+        return process.end == rows::TraceEnd::kExit;
+      });
   sort_rows(report.exit, &rows::ExitLeak::bytes);
   report.state = all_exited ? rows::LeakState::kChecked : rows::LeakState::kNotApplicable;
   report.handles = report_open_handles(context);

@@ -25,11 +25,9 @@ bool has_address(Kind kind) {
 
 // The accounts that the report counts as memory, with something in them.
 template <class Visit>
-void for_each_account(const ReportContext& context, Visit&& visit) {
-  for (const ReportProcess& process : context.processes()) {
-    for (const Account& account : process.model().accounts().accounts()) {
-      if (account.level != Level::kMapping && account.peak.happened()) visit(process, account);
-    }
+void for_each_account(const ReportProcess& process, Visit&& visit) {
+  for (const Account& account : process.model().accounts().accounts()) {
+    if (account.level != Level::kMapping && account.peak.happened()) visit(account);
   }
 }
 
@@ -191,66 +189,71 @@ void add_largest(const ReportContext& context, const ReportProcess& process, con
 }  // namespace
 
 std::vector<rows::BlockAt> report_blocks(const ReportContext& context, const BlocksWanted& wanted) {
-  std::vector<rows::BlockAt> list;
-  const auto add = [&](const ReportProcess& process, const Account& account,
-                       const PeakSnapshot& moment, rows::BlocksAt at, std::uint64_t time_ns) {
-    if (!moment.happened() || moment.is_restored()) return;
-    for (const ReleasedAllocation& life : lives_at(moment, process, account)) {
-      rows::BlockAt row;
-      static_cast<rows::Block&>(row) = block_row(context, process, life);
-      row.at = at;
-      row.time_ns = time_ns;
-      const Kind kind = process.model().accounts().group(life.entry.group).key.kind;
-      if (has_address(kind)) row.address = life.entry.address;
-      list.push_back(std::move(row));
-    }
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::BlockAt>& list) {
+    const auto add = [&](const Account& account, const PeakSnapshot& moment, rows::BlocksAt at,
+                         std::uint64_t time_ns) {
+      if (!moment.happened() || moment.is_restored()) return;
+      for (const ReleasedAllocation& life : lives_at(moment, process, account)) {
+        rows::BlockAt row;
+        static_cast<rows::Block&>(row) = block_row(context, process, life);
+        row.at = at;
+        row.time_ns = time_ns;
+        const Kind kind = process.model().accounts().group(life.entry.group).key.kind;
+        if (has_address(kind)) row.address = life.entry.address;
+        list.push_back(std::move(row));
+      }
+    };
+    for_each_account(process, [&](const Account& account) {
+      if (wanted.at_peak) {
+        add(account, account.peak, rows::BlocksAt::kPeak,
+            process.known_time_ns(account.peak.time()));
+      }
+      if (wanted.at_ns) add(account, account.asked, rows::BlocksAt::kTime, *wanted.at_ns);
+    });
   };
-  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
-    if (wanted.at_peak) {
-      add(process, account, account.peak, rows::BlocksAt::kPeak,
-          process.known_time_ns(account.peak.time()));
-    }
-    if (wanted.at_ns) add(process, account, account.asked, rows::BlocksAt::kTime, *wanted.at_ns);
-  });
-  return list;
+  return context.gather<rows::BlockAt>(add_rows);
 }
 
 std::vector<rows::SizeRange> report_sizes(const ReportContext& context) {
-  std::vector<rows::SizeRange> list;
-  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
-    add_histogram(context, process, account, account.sizes, &rows::SizeRange::from_bytes,
-                  &rows::SizeRange::to_bytes, list);
-  });
-  return list;
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::SizeRange>& list) {
+    for_each_account(process, [&](const Account& account) {
+      add_histogram(context, process, account, account.sizes, &rows::SizeRange::from_bytes,
+                    &rows::SizeRange::to_bytes, list);
+    });
+  };
+  return context.gather<rows::SizeRange>(add_rows);
 }
 
 std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context) {
-  std::vector<rows::LifetimeRange> list;
-  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
-    add_histogram(context, process, account, account.lifetimes, &rows::LifetimeRange::from_ns,
-                  &rows::LifetimeRange::to_ns, list);
-  });
-  return list;
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::LifetimeRange>& list) {
+    for_each_account(process, [&](const Account& account) {
+      add_histogram(context, process, account, account.lifetimes, &rows::LifetimeRange::from_ns,
+                    &rows::LifetimeRange::to_ns, list);
+    });
+  };
+  return context.gather<rows::LifetimeRange>(add_rows);
 }
 
 std::vector<rows::Temporary> report_temporary(const ReportContext& context) {
-  std::vector<rows::Temporary> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Temporary>& list) {
     for (rows::Temporary& row : temporary_rows(context, process)) list.push_back(std::move(row));
-  }
-  return list;
+  };
+  return context.gather<rows::Temporary>(add_rows);
 }
 
 std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context) {
   std::size_t accounts = 0;
-  for_each_account(context, [&](const ReportProcess&, const Account&) { ++accounts; });
+  for (const ReportProcess& process : context.processes()) {
+    for_each_account(process, [&](const Account&) { ++accounts; });
+  }
   const std::size_t most = std::clamp(kMostLargest / std::max<std::size_t>(accounts, 1),
                                       kLeastLargest, LargestLives::kMost);
-  std::vector<rows::LargestBlock> list;
-  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
-    add_largest(context, process, account, most, list);
-  });
-  return list;
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::LargestBlock>& list) {
+    for_each_account(process, [&](const Account& account) {
+      add_largest(context, process, account, most, list);
+    });
+  };
+  return context.gather<rows::LargestBlock>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

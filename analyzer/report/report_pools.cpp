@@ -143,15 +143,14 @@ void add_driver_pools(const ReportContext& context, const ReportProcess& process
 }  // namespace
 
 std::vector<rows::PoolRow> report_pools(const ReportContext& context) {
-  std::vector<rows::PoolRow> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::PoolRow>& list) {
     for (const auto& [device, framework] : process.model().memory().framework.devices()) {
       if (framework.reserved_peak_bytes == 0) continue;
       add_framework_pools(context, process, framework, list);
     }
     add_driver_pools(context, process, list);
-  }
-  return list;
+  };
+  return context.gather<rows::PoolRow>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

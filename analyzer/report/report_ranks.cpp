@@ -192,15 +192,14 @@ void add_device(const ReportContext& context, const ReportProcess& process, std:
 }  // namespace
 
 std::vector<rows::Communicator> report_communicators(const ReportContext& context) {
-  std::vector<rows::Communicator> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Communicator>& list) {
     const NcclMemory& nccl = process.model().memory().nccl;
     const Communicators by_order = by_order_of_start(nccl);
     for (const std::int32_t device : devices_of(nccl)) {
       add_device(context, process, device, by_order, list);
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Communicator>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

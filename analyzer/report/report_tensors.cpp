@@ -93,10 +93,9 @@ class PeakTensors {
 }  // namespace
 
 std::vector<rows::Tensor> report_tensors(const ReportContext& context) {
-  std::vector<rows::Tensor> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Tensor>& list) {
     const ProcessModel& model = process.model();
-    if (model.program().tensor_names().empty()) continue;
+    if (model.program().tensor_names().empty()) return;
     for (const Account& account : model.accounts().accounts()) {
       const bool has_blocks = account.level == Level::kFramework && account.peak.happened();
       if (!has_blocks || account.peak.is_restored()) continue;
@@ -104,8 +103,8 @@ std::vector<rows::Tensor> report_tensors(const ReportContext& context) {
         list.push_back(std::move(row));
       }
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Tensor>(add_rows);
 }
 
 namespace {
@@ -153,8 +152,7 @@ SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& pr
 }  // namespace
 
 std::vector<rows::Module> report_modules(const ReportContext& context) {
-  std::vector<rows::Module> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Module>& list) {
     const ProcessModel& model = process.model();
     for (const Account& account : model.accounts().accounts()) {
       if (account.level != Level::kFramework || !account.peak.happened()) continue;
@@ -169,7 +167,8 @@ std::vector<rows::Module> report_modules(const ReportContext& context) {
                         sums.categories.row()});
       }
     }
-  }
+  };
+  std::vector<rows::Module> list = context.gather<rows::Module>(add_rows);
   sort_rows(list, &rows::Module::bytes);
   return list;
 }

@@ -179,17 +179,16 @@ class TimelineRow {
 }  // namespace
 
 std::vector<rows::Timeline> report_timeline(const ReportContext& context) {
-  std::vector<rows::Timeline> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Timeline>& list) {
     const Accounts& accounts = process.model().accounts();
-    if (accounts.window_is_to_come()) continue;
+    if (accounts.window_is_to_come()) return;
     for (const Account& account : accounts.accounts()) {
       if (account.level == Level::kMapping || !account.peak.happened()) continue;
       rows::Timeline row = TimelineRow(context, process, account).row();
       if (!row.buckets.empty()) list.push_back(std::move(row));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Timeline>(add_rows);
 }
 
 namespace {
@@ -229,10 +228,9 @@ rows::RangesOfName sums_row(const ReportProcess& process, const rows::OptionalTe
 }  // namespace
 
 std::vector<rows::Step> report_steps(const ReportContext& context) {
-  std::vector<rows::Step> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Step>& list) {
     const Steps& steps = process.model().program().steps();
-    if (!steps.source()) continue;
+    if (!steps.source()) return;
     for (const Interval& step : steps.steps()) {
       rows::Step row;
       fill(row, process, step);
@@ -240,13 +238,12 @@ std::vector<rows::Step> report_steps(const ReportContext& context) {
       row.source = name_of(*steps.source());
       list.push_back(std::move(row));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Step>(add_rows);
 }
 
 std::vector<rows::Range> report_ranges(const ReportContext& context) {
-  std::vector<rows::Range> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Range>& list) {
     const Steps& steps = process.model().program().steps();
     for (const Interval& range : steps.ranges()) {
       rows::Range row;
@@ -254,32 +251,31 @@ std::vector<rows::Range> report_ranges(const ReportContext& context) {
       row.name = steps.name_of(range.name);
       list.push_back(std::move(row));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Range>(add_rows);
 }
 
 std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context) {
-  std::vector<rows::RangesOfName> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::RangesOfName>& list) {
     const IntervalsByName& sums = process.model().program().steps().ranges_by_name();
     for (const auto& [name, of_name] : sums.rows()) {
       list.push_back(sums_row(process, name, of_name));
     }
     if (sums.rest().count != 0) list.push_back(sums_row(process, std::nullopt, sums.rest()));
-  }
+  };
+  std::vector<rows::RangesOfName> list = context.gather<rows::RangesOfName>(add_rows);
   sort_rows(list, &rows::RangesOfName::peak_bytes);
   return list;
 }
 
 std::vector<rows::Mark> report_marks(const ReportContext& context) {
-  std::vector<rows::Mark> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Mark>& list) {
     for (const NamedMark& mark : process.model().program().steps().marks().all()) {
       list.push_back({process.id, mark.name, process.known_time_ns(mark.time),
                       std::string(name_of(mark.source))});
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Mark>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -318,16 +318,15 @@ rows::Stack stack_row(const StackNames& names, const std::string& id, trace::Sta
 
 std::vector<rows::Stack> report_stacks(const ReportContext& context, const rows::Report& sections) {
   const std::set<std::string> ids = named_stacks(sections);
-  std::vector<rows::Stack> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Stack>& list) {
     const std::string prefix = process.id + ":";
     for (auto id = ids.lower_bound(prefix);
          id != ids.end() && id->substr(0, prefix.size()) == prefix; ++id) {
       const trace::StackId stack{static_cast<std::uint32_t>(std::stoul(id->substr(prefix.size())))};
       list.push_back(stack_row(context.names_of(process), *id, stack));
     }
-  }
-  return list;
+  };
+  return context.gather<rows::Stack>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

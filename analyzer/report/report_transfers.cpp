@@ -136,16 +136,22 @@ void add_sites(const ReportContext& context, const ReportProcess& process,
 }  // namespace
 
 rows::Transfers report_transfers(const ReportContext& context) {
-  rows::Transfers transfers;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Transfers>& list) {
+    rows::Transfers& own = list.emplace_back();
     for (const auto& [key, sum] : copies_by_function(process)) {
       if (sum.key.is_set) {
-        transfers.sets.push_back(sets_row(context, process, key.first, sum));
+        own.sets.push_back(sets_row(context, process, key.first, sum));
       } else {
-        transfers.by_kind.push_back(copies_row(context, process, key.first, sum));
+        own.by_kind.push_back(copies_row(context, process, key.first, sum));
       }
     }
-    add_sites(context, process, transfers.sites);
+    add_sites(context, process, own.sites);
+  };
+  rows::Transfers transfers;
+  for (rows::Transfers& own : context.gather<rows::Transfers>(add_rows)) {
+    append(std::move(own.by_kind), transfers.by_kind);
+    append(std::move(own.sets), transfers.sets);
+    append(std::move(own.sites), transfers.sites);
   }
   sort_rows(transfers.by_kind, &rows::Copies::bytes);
   sort_rows(transfers.sets, &rows::Sets::bytes);

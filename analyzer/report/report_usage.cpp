@@ -117,11 +117,9 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
 }
 
 template <class Visit>
-void for_each_peak(const ReportContext& context, Visit&& visit) {
-  for (const ReportProcess& process : context.processes()) {
-    for (const Account& account : process.model().accounts().accounts()) {
-      if (is_own_memory(account.level) && account.peak.happened()) visit(process, account);
-    }
+void for_each_peak(const ReportProcess& process, Visit&& visit) {
+  for (const Account& account : process.model().accounts().accounts()) {
+    if (is_own_memory(account.level) && account.peak.happened()) visit(account);
   }
 }
 
@@ -140,8 +138,7 @@ rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
 }  // namespace
 
 std::vector<rows::Usage> report_usage(const ReportContext& context) {
-  std::vector<rows::Usage> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Usage>& list) {
     const std::vector<std::string> names_of_pools =
         pool_names(process.model().memory().pools.pools());
     for (const UsageRow& row : process.model().accounts().rows()) {
@@ -149,41 +146,45 @@ std::vector<rows::Usage> report_usage(const ReportContext& context) {
       if (row.allocations == 0 && row.failed == 0) continue;
       list.push_back(usage_row(context, process, row, names_of_pools));
     }
-  }
+  };
+  std::vector<rows::Usage> list = context.gather<rows::Usage>(add_rows);
   sort_rows(list, &rows::Usage::peak_bytes);
   return list;
 }
 
 std::vector<rows::Peak> report_peak_bytes(const ReportContext& context) {
-  std::vector<rows::Peak> list;
-  for_each_peak(context, [&](const ReportProcess& process, const Account& account) {
-    list.push_back(peak_row(context, process, account));
-  });
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Peak>& list) {
+    for_each_peak(process, [&](const Account& account) {
+      list.push_back(peak_row(context, process, account));
+    });
+  };
+  std::vector<rows::Peak> list = context.gather<rows::Peak>(add_rows);
   sort_rows(list, &rows::Peak::bytes);
   return list;
 }
 
 std::vector<rows::Peak> report_peak(const ReportContext& context) {
-  std::vector<rows::Peak> list;
-  for_each_peak(context, [&](const ReportProcess& process, const Account& account) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Peak>& list) {
     const ProcessModel& model = process.model();
-    const Holders holders = model.holders().at(account.peak, account.level, account.device);
-    rows::Peak row = peak_row(context, process, account);
-    row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
-    if (account.level == Level::kFramework) {
-      row.categories = categories_of(holders).row();
-      if (!model.program().tensor_names().empty())
-        row.categories_exact = exact_categories_of(holders);
-    }
-    list.push_back(std::move(row));
-  });
+    for_each_peak(process, [&](const Account& account) {
+      const Holders holders = model.holders().at(account.peak, account.level, account.device);
+      rows::Peak row = peak_row(context, process, account);
+      row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
+      if (account.level == Level::kFramework) {
+        row.categories = categories_of(holders).row();
+        if (!model.program().tensor_names().empty())
+          row.categories_exact = exact_categories_of(holders);
+      }
+      list.push_back(std::move(row));
+    });
+  };
+  std::vector<rows::Peak> list = context.gather<rows::Peak>(add_rows);
   sort_rows(list, &rows::Peak::bytes);
   return list;
 }
 
 std::vector<rows::Owner> report_owners(const ReportContext& context) {
-  std::vector<rows::Owner> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Owner>& list) {
     const ProcessModel& model = process.model();
     for (const Account& account : model.accounts().accounts()) {
       if (!is_own_memory(account.level)) continue;
@@ -207,14 +208,14 @@ std::vector<rows::Owner> report_owners(const ReportContext& context) {
                         sums.allocations});
       }
     }
-  }
+  };
+  std::vector<rows::Owner> list = context.gather<rows::Owner>(add_rows);
   sort_rows(list, &rows::Owner::bytes_at_peak);
   return list;
 }
 
 std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {
-  std::vector<rows::BlockAt> list;
-  for (const ReportProcess& process : context.processes()) {
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::BlockAt>& list) {
     const ProcessModel& model = process.model();
     const std::uint64_t now_ns = process.known_time_ns(model.statistics().last_time);
     for (const Account& account : model.accounts().accounts()) {
@@ -236,8 +237,8 @@ std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {
         list.push_back(std::move(row));
       }
     }
-  }
-  return list;
+  };
+  return context.gather<rows::BlockAt>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -29,6 +29,13 @@ StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const 
       owners_(owners),
       executable_(model.program().dictionary().text(trace::TextKey::kExecutable)) {}
 
+const std::vector<SymbolFrame>& StackNames::symbols_at(const LoadedModule& module,
+                                                       std::uint64_t offset) const {
+  const std::vector<SymbolFrame>*& known = symbols_[{&module, offset}];
+  if (known == nullptr) known = &symbolizer_.frames_at(module.identity, offset);
+  return *known;
+}
+
 template <class Visit>
 void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
   const Dictionary& dictionary = model_.program().dictionary();
@@ -46,7 +53,7 @@ void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
     frame.module = base_name(path);
     if (is_recorder(frame.module)) continue;
     frame.offset = address - 1 - module->base;
-    const std::vector<SymbolFrame>& symbols = symbolizer_.frames_at(module->identity, frame.offset);
+    const std::vector<SymbolFrame>& symbols = symbols_at(*module, frame.offset);
     if (symbols.empty() && visit(frame, std::string_view(path))) return;
     for (const SymbolFrame& symbol : symbols) {
       frame.function = symbol.function;

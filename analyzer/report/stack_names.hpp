@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/model/process/process.hpp"
@@ -25,7 +27,8 @@ struct StackFrame {
 };
 
 // - One process's; the model, the symbolizer and the owners are borrowed.
-// - Addresses are resolved when they are asked for, and by the symbolizer only once.
+// - Addresses are resolved when they are asked for, and only once.
+// - One thread at a time asks about a process.
 class StackNames {
  public:
   StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners);
@@ -73,10 +76,16 @@ class StackNames {
   template <class Visit>
   void visit_native(trace::StackId stack, Visit&& visit) const;
 
+  [[nodiscard]] const std::vector<SymbolFrame>& symbols_at(const LoadedModule& module,
+                                                           std::uint64_t offset) const;
+
   const ProcessModel& model_;
   Symbolizer& symbolizer_;
   const CodeOwners& owners_;
   std::string executable_;
+  // The symbolizer's answers.
+  mutable std::map<std::pair<const LoadedModule*, std::uint64_t>, const std::vector<SymbolFrame>*>
+      symbols_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -216,6 +216,7 @@ Symbolizer::Symbolizer(const SymbolOptions& options)
 
 const std::vector<SymbolFrame>& Symbolizer::frames_at(const ModuleIdentity& module,
                                                       std::uint64_t offset) {
+  const std::lock_guard lock(mutex_);
   const std::vector<SymbolFrame>* known = answers_.find(module, offset);
   if (known != nullptr) return *known;
   return answers_.add(module, offset, look_up(module, offset));

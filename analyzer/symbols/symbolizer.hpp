@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -64,13 +65,14 @@ class ModuleSymbols {
 };
 
 // - A module is opened when the first of its addresses is asked for; answers are kept.
+// - Several threads may ask for frames. The other questions are for when all of them are done.
 // - Throws InputError for a side-car that cannot be read, at construction only.
 class Symbolizer {
  public:
   explicit Symbolizer(const SymbolOptions& options);
 
   // The frames at the module's virtual address, innermost function first; empty if no file of the
-  // same build has it. For a return address, ask for the byte before it.
+  // same build has it. For a return address, ask for the byte before it. The answer stays valid.
   [[nodiscard]] const std::vector<SymbolFrame>& frames_at(const ModuleIdentity& module,
                                                           std::uint64_t offset);
 
@@ -85,6 +87,7 @@ class Symbolizer {
                                                  std::uint64_t offset);
 
   bool enabled_;
+  std::mutex mutex_;  // of all that follows
   SymbolFiles files_;
   SideCar told_;     // by side-cars
   SideCar answers_;  // ours

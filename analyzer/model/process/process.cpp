@@ -306,7 +306,7 @@ void ProcessModel::add_unfinished(const trace::RecordHeader& record) {
 }
 
 void ProcessModel::join_device(const trace::Device& device) {
-  SharedDevice* shared = registry_.find_or_add(index(), device);
+  SharedDevice* shared = registry_.find(index(), device);
   if (shared == nullptr) return;
   join(memory_.devices.state(device.ordinal), *shared, index(), registry_.process_id_of(index()),
        present_.time);

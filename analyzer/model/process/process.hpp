@@ -22,13 +22,13 @@
 
 namespace gpumemtrace::analyzer {
 
-// The physical devices of the job, which its processes share.
+// The physical devices of the job, which its processes share. Several threads may ask.
 class DeviceRegistry {
  public:
   virtual ~DeviceRegistry() = default;
-  // nullptr if the record does not identify a physical device.
-  [[nodiscard]] virtual SharedDevice* find_or_add(std::uint32_t process,
-                                                  const trace::Device& record) = 0;
+  // nullptr if the record does not identify a physical device that was known before the first
+  // record of the job.
+  [[nodiscard]] virtual SharedDevice* find(std::uint32_t process, const trace::Device& record) = 0;
   // The system's number of the process.
   [[nodiscard]] virtual std::uint32_t process_id_of(std::uint32_t process) const = 0;
 };
