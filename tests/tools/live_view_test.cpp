@@ -4,6 +4,7 @@
 #include "tests/catch.hpp"
 #include "tools/live/live_screen.hpp"
 #include "tools/live/live_text.hpp"
+#include "tools/live/openmetrics_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -125,6 +126,27 @@ TEST_CASE("of many rows those around the chosen one are shown", "[unit]") {
   const std::string text = text_of(live_lines(state, 80, 100, 9));
   CHECK(has(text, "rows 3 to 10 of 12, the fullest first"));
   CHECK(has(text, ">    -      110     d0"));
+}
+
+TEST_CASE("gauges have a series for what is known, with escaped labels", "[unit]") {
+  LiveState state = two_rows();
+  state.rows.pop_back();
+  LiveRow& row = state.rows.front();
+  row.trace = "t.gmt";
+  row.host = "a\"b\\c";
+  row.capacity_bytes = 24 * kMebibyte;
+  const std::string labels = R"({trace="t.gmt",host="a\"b\\c",pid="11"})";
+  const std::string text = openmetrics_text(state);
+  CHECK(has(text, "\ngpumemtrace_in_use_bytes" + labels + " 8388608\n"));
+  CHECK_FALSE(has(text, "\ngpumemtrace_headroom_bytes{"));
+  CHECK_FALSE(has(text, "\ngpumemtrace_full_in_seconds{"));
+
+  row.card_peak_bytes = 10 * kMebibyte;
+  row.full_in_ns = 90 * kSecond;
+  row.losses = {{"dropped_blocks", 12}};
+  CHECK(has(openmetrics_text(state), "\ngpumemtrace_headroom_bytes" + labels + " 14680064\n"));
+  CHECK(has(openmetrics_text(state), "\ngpumemtrace_full_in_seconds" + labels + " 90\n"));
+  CHECK(has(openmetrics_text(state), R"(pid="11",loss="dropped_blocks"} 12)"));
 }
 
 }  // namespace gpumemtrace::tools

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,12 +15,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "analyzer/follow.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
@@ -27,6 +31,8 @@
 #include "tools/live/live_screen.hpp"
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
+#include "tools/live/openmetrics_text.hpp"
+#include "tools/report_view/output_rules.hpp"
 #include "tools/report_view/printable_report.hpp"
 #include "tools/traces/ring_control.hpp"
 #include "tools/traces/trace_files.hpp"
@@ -48,11 +54,15 @@ the interval: looks take some 2 % of a processor, more of a job that allocates h
 thousands of times a second. It ends when the recording ends; q ends it before, space
 pauses it, and the arrow keys choose the row whose holders and history are shown.
 
+--openmetrics prints nothing. It replaces the file after each look and removes it at the
+end. A process that has ended is left out. With --once all are in it, and it stays.
+
 Examples:
   gpumemtrace live 4711
   gpumemtrace live traces/
   gpumemtrace live 4711 --once
   gpumemtrace live traces/ --json | tee live.jsonl
+  gpumemtrace live traces/ --openmetrics textfile/job.prom
 
 Exit codes: 0 the recording ended or the user left, 1 nothing is recorded there
 or it cannot be read, 2 usage.)TEXT";
@@ -60,12 +70,17 @@ or it cannot be read, 2 usage.)TEXT";
 // In a pause, from one time to see whether the recording has ended to the next.
 constexpr milliseconds kEndCheckInterval{200};
 
+// The begin of a file that --openmetrics wrote.
+constexpr std::string_view kMetricsMark = "# HELP gpumemtrace_";
+
 struct LiveOptions {
   std::string what;
   NamingOptions naming;
   std::string interval = "1s";
   bool once = false;
   bool json = false;
+  std::filesystem::path openmetrics;
+  bool force = false;
   std::string rank;
   std::string device;
   std::string color = "auto";
@@ -195,6 +210,72 @@ LiveState show_on_screen(Looks& looks) {
   }
 }
 
+// SIGTERM, SIGINT and SIGHUP wait to be asked for.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  }
+  // Returns true once one has come, false after the time.
+  [[nodiscard]] bool wait(milliseconds time) const {
+    constexpr milliseconds::rep kSecond = 1000;
+    constexpr long kNsPerMs = 1'000'000;
+    const timespec limit = {time.count() / kSecond, time.count() % kSecond * kNsPerMs};
+    return sigtimedwait(&signals_, nullptr, &limit) > 0;
+  }
+
+ private:
+  sigset_t signals_ = {};
+};
+
+// A file of gauges for a collector, which would read it on and on: it goes with the object, also
+// one that was left by a view that was killed.
+class MetricsFile {
+ public:
+  explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
+  ~MetricsFile() {
+    std::error_code ignored;
+    if (is_stdout(path_) || !std::filesystem::is_regular_file(path_, ignored)) return;
+    std::filesystem::remove(path_, ignored);
+  }
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  void write(LiveState state) const {
+    std::erase_if(state.rows, [](const LiveRow& row) { return !row.is_running; });
+    write_output(path_, openmetrics_text(state));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+int keep_metrics(const LiveOptions& options) {
+  if (options.json) {
+    throw Failure("--json and --openmetrics exclude each other", ExitCode::kUsage);
+  }
+  OutputRules rules(options.force);
+  rules.reads(traces_of(options.what));
+  rules.require_writable(options.openmetrics, kMetricsMark);
+  const HeldSignals signals;
+  Looks looks(options);
+  if (options.once) {
+    write_output(options.openmetrics, openmetrics_text(looks.look()));
+    return to_int(ExitCode::kSuccess);
+  }
+  const MetricsFile file(options.openmetrics);
+  const auto wait = [&](milliseconds time) { return signals.wait(time); };
+  while (true) {
+    const LiveState state = looks.look();
+    if (!state.is_running) break;
+    file.write(state);
+    if (looks.wait_for_next(wait) || signals.wait(milliseconds(0))) break;
+  }
+  return to_int(ExitCode::kSuccess);
+}
+
 int show(const LiveOptions& options) {
   Looks looks(options);
   if (!options.once && !options.json && can_draw()) {
@@ -224,6 +305,10 @@ Action define_live(CommandLine& line, const std::vector<std::string>&) {
   line.flag("--once", options->once, "Show the present state as text and end.");
   line.flag("--json", options->json,
             "One JSON object a line: the state of each process on each device.");
+  line.option("--openmetrics", options->openmetrics,
+              "Write gauges for Prometheus to FILE, whose name ends in .prom for node_exporter.")
+      .value_name("FILE");
+  add_force_option(line, options->force);
   line.option("--interval", options->interval, "From one look to the next, at least (default 1s).")
       .value_name("TIME")
       .check(time_error);
@@ -233,7 +318,8 @@ Action define_live(CommandLine& line, const std::vector<std::string>&) {
             "Replace private names (paths, commands, hosts, functions of the program) by "
             "names without meaning (docs/security.md).");
   add_naming_options(line, options->naming);
-  return [options] { return show(*options); };
+  return
+      [options] { return options->openmetrics.empty() ? show(*options) : keep_metrics(*options); };
 }
 
 }  // namespace gpumemtrace::tools

@@ -34,14 +34,21 @@ void add_process(const analyzer::JobNow& now, LiveRow& row) {
   for (const rows::Process& process : report.processes) {
     if (process.id != row.process) continue;
     row.pid = process.pid;
+    row.host = process.host;
     row.rank = process.rank;
   }
   for (const rows::Trace& trace : report.traces) {
-    if (trace.process == row.process) row.missing = trace.incomplete_because;
+    if (trace.process != row.process) continue;
+    row.trace = trace.file;
+    row.is_running = trace.end == rows::TraceEnd::kRunning;
+    row.missing = trace.incomplete_because;
   }
   for (const rows::Loss& loss : now.losses.at(row.process)) row.losses[loss.name] = loss.count;
   for (const rows::Device& device : report.devices) {
     if (device.id != row.device) continue;
+    row.uuid = device.uuid;
+    const auto seen = std::ranges::find(device.seen_as, row.process, &rows::SeenAs::process);
+    if (seen != device.seen_as.end()) row.ordinal = seen->ordinal;
     row.capacity_bytes = device.total_bytes;
     const DevicePeaks peaks = peaks_of(report, device);
     if (peaks.job != nullptr) row.job_peak_bytes = peaks.job->high_bytes;

@@ -26,9 +26,14 @@ struct LiveStretch {
 // framework if it has blocks, else all that calls of the driver and its pools gave out there.
 struct LiveRow {
   std::string process;               // its id in the report
+  std::string trace;                 // its file
   std::optional<std::uint64_t> pid;  // not known of a snapshot
+  std::optional<std::string> host;
   std::optional<std::uint64_t> rank;
-  std::optional<std::string> device;
+  bool is_running = false;              // it still records
+  std::optional<std::string> device;    // its id in the report
+  std::optional<std::string> uuid;      // of the device
+  std::optional<std::int64_t> ordinal;  // of the device, as the process numbers it
   bool has_framework = false;
   bool is_exact = true;
   std::uint64_t time_ns = 0;          // of the job, up to which the trace goes
