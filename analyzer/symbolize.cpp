@@ -64,7 +64,7 @@ SymbolizeResult symbolize(const std::vector<std::filesystem::path>& inputs,
     throw InputError(error.what());
   }
   const SideCar& answers = symbolizer.answers();
-  return {answers.text(), answers.offsets(), answers.named_offsets()};
+  return {answers.text(), answers.offset_count(), answers.named_offset_count()};
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -92,13 +92,13 @@ TraceFile::TraceFile(OwnDescriptor file, const std::filesystem::path& path)
 }
 
 void TraceFile::read(const RingHeader& ring) {
-  Writers writers;
+  Writers streams;
   read_header();
-  read_blocks(writers);
-  read_ring(ring, writers);
-  for (auto& [writer, stream] : writers) {
+  read_blocks(streams);
+  read_ring(ring, streams);
+  for (auto& [writer, stream] : streams) {
     order_pieces(stream);
-    // A checkpoint may stand for all records of a writer.
+    // Left out: a writer all of whose records were replaced by a checkpoint.
     if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
   }
 }

@@ -331,18 +331,18 @@ AllocatorSettings changed_settings(const AllocatorSettings& before, std::string_
 }
 
 AllocatorSettings AllocatorSettings::for_requests_up_to(std::uint64_t bytes) const {
-  AllocatorSettings same = *this;
+  AllocatorSettings effective = *this;
   for (std::size_t interval = 0; interval < kIntervals; ++interval) {
-    std::uint64_t& parts = same.divisions[interval];
+    std::uint64_t& parts = effective.divisions[interval];
     if (parts == 1 || interval > interval_of(bytes)) parts = 0;
   }
   const std::uint64_t largest_block =
       std::max(segment_bytes(round_request(bytes)), large_segment_bytes);
   if (!expandable && max_split_bytes > largest_block) {
-    same.max_split_bytes = kNoLimit;
-    same.max_non_split_rounding_bytes = AllocatorSettings().max_non_split_rounding_bytes;
+    effective.max_split_bytes = kNoLimit;
+    effective.max_non_split_rounding_bytes = AllocatorSettings().max_non_split_rounding_bytes;
   }
-  return same;
+  return effective;
 }
 
 std::string with_recorded_limit(const std::string& text, const std::string& recorded) {

@@ -46,8 +46,8 @@ constexpr const char* kUsualWithLimit[] = {
     "garbage_collection_threshold:0.8",
 };
 
-// The reason for a range, as the subject of its ends.
-std::string open_question(const SettingReplays& replays) {
+// The beginning of the sentence that gives a range: what is not known.
+std::string unknown_of_range(const SettingReplays& replays) {
   const std::string sizes = "the sizes that the program can have asked for";
   const std::string places = "where the driver can have placed segments";
   if (!replays.samples_places()) return sizes + " give ";
@@ -342,8 +342,8 @@ class DeviceRows {
     }
     if (low != high && row.basis == Basis::kReplayed) row.basis = Basis::kSampled;
     if (high - low > low / kWidestRangeDivisor) {
-      row.reason =
-          open_question(replays) + std::to_string(low) + " to " + std::to_string(high) + " bytes";
+      row.reason = unknown_of_range(replays) + std::to_string(low) + " to " + std::to_string(high) +
+                   " bytes";
       return;
     }
     set_peak(row, low, high);

@@ -251,7 +251,7 @@ std::optional<rows::Origin> models_caller(const ReportContext& context,
     const std::optional<StackFrame> caller = names.models_caller(stack);
     if (!caller) continue;
     Identity identity = context.identity_of_framework(process, stack);
-    set_place(identity, *caller);
+    set_site(identity, *caller);
     callers[std::move(identity)] += bytes;
   }
   if (callers.empty()) return std::nullopt;

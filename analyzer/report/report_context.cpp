@@ -135,7 +135,7 @@ Identity ReportContext::name_site(const ReportProcess& process, const CallSite& 
   return identity;
 }
 
-void set_place(Identity& identity, const StackFrame& frame) {
+void set_site(Identity& identity, const StackFrame& frame) {
   identity.has_site = true;
   identity.is_python = frame.is_python;
   identity.function = frame.function;
@@ -163,7 +163,7 @@ void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack
     }
     return;
   }
-  set_place(identity, *users);
+  set_site(identity, *users);
 }
 
 Identity ReportContext::identity_of(const ReportProcess& process, const HolderKey& holder) const {

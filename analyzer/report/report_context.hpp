@@ -165,8 +165,8 @@ class ReportContext {
 // True if the process has loaded PyTorch.
 [[nodiscard]] bool uses_pytorch(const ReportProcess& process);
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
-// Gives the identity the place of the frame.
-void set_place(Identity& identity, const StackFrame& frame);
+// Gives the identity the frame's line of code, or its offset in the module if no line is known.
+void set_site(Identity& identity, const StackFrame& frame);
 // No value if nothing is known about the site.
 [[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
 // A second line of code in a row.

@@ -42,17 +42,18 @@ void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
   const std::uint64_t time = dictionary.native_stacks().time_of(stack);
   for (const std::uint64_t address : dictionary.native_stacks().addresses_of(stack)) {
     if (address == 0) continue;
-    const LoadedModule* module = dictionary.modules().find(address - 1, time);
+    const std::uint64_t call = address - 1;  // The address is the one behind the call.
+    const LoadedModule* module = dictionary.modules().find(call, time);
     StackFrame frame;
     if (module == nullptr) {
-      frame.offset = address - 1;
+      frame.offset = call;
       if (visit(frame, std::string_view())) return;
       continue;
     }
     const std::string& path = module->identity.path;
     frame.module = base_name(path);
     if (is_recorder(frame.module)) continue;
-    frame.offset = address - 1 - module->base;
+    frame.offset = call - module->base;
     const std::vector<SymbolFrame>& symbols = symbols_at(*module, frame.offset);
     if (symbols.empty() && visit(frame, std::string_view(path))) return;
     for (const SymbolFrame& symbol : symbols) {

@@ -127,7 +127,7 @@ void add_copies(const rows::Hotspot& row, rows::Evidence& evidence) {
   if (row.overlapped_ns) add_evidence(row, {"overlapped_ns"}, evidence);
 }
 
-// The names of sentences on the copies.
+// The finding's sentence with the values that its text names.
 Sentence sentence_of(const rows::Finding& finding, const rows::Hotspot& row) {
   const std::uint64_t trips = std::max<std::uint64_t>(row.returned_count, 1);
   const bool is_pageable = row.source_memory == MemoryClass::kPageable ||

@@ -149,13 +149,13 @@ const std::vector<SymbolFrame>& SideCar::add(const ModuleIdentity& module, std::
   return known.offsets[offset] = std::move(frames);
 }
 
-std::uint64_t SideCar::offsets() const {
+std::uint64_t SideCar::offset_count() const {
   std::uint64_t count = 0;
   for (const auto& [key, module] : modules_) count += module.offsets.size();
   return count;
 }
 
-std::uint64_t SideCar::named_offsets() const {
+std::uint64_t SideCar::named_offset_count() const {
   std::uint64_t count = 0;
   for (const auto& [key, module] : modules_) {
     for (const auto& [offset, frames] : module.offsets) count += frames.empty() ? 0 : 1;

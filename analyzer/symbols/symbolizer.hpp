@@ -37,8 +37,8 @@ class SideCar {
   const std::vector<SymbolFrame>& add(const ModuleIdentity& module, std::uint64_t offset,
                                       std::vector<SymbolFrame> frames);
   // The number of offsets asked for, and of those with a known name.
-  [[nodiscard]] std::uint64_t offsets() const;
-  [[nodiscard]] std::uint64_t named_offsets() const;
+  [[nodiscard]] std::uint64_t offset_count() const;
+  [[nodiscard]] std::uint64_t named_offset_count() const;
 
  private:
   struct Module {

@@ -154,7 +154,9 @@ void CompactedMemory::finish() noexcept {
   replaced_.release();
 }
 
-bool CompactedMemory::ends_replaced(const trace::Free& call) noexcept {
+// Ends memory whose address was allocated again, by another writer, before this free of it came.
+// False if the free is none of such memory.
+bool CompactedMemory::take_late_free(const trace::Free& call) noexcept {
   if (call.call.record.result != trace::kCudaSuccess) return false;
   for (std::size_t i = 0; i < replaced_.size(); ++i) {
     const Replaced replaced = replaced_[i];
@@ -164,7 +166,7 @@ bool CompactedMemory::ends_replaced(const trace::Free& call) noexcept {
     }
     replaced_.erase(i, i + 1);
     ++records_.counts.order_repaired;
-    count_pair(replaced.group, replaced.pair, true, nullptr);
+    count_pair(replaced.group, replaced.pair, /*is_freed=*/true, /*freed_by=*/nullptr);
     records_.count_gone(call.call.record);
     return true;
   }

@@ -93,7 +93,7 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   // Compaction has no records ahead: it ends memory that is replaced, and waits for the free.
   [[nodiscard]] static bool ends_unfinished_free(std::uint64_t) noexcept { return false; }
   [[nodiscard]] static bool finds_late_free(std::uint64_t) noexcept { return false; }
-  [[nodiscard]] bool ends_replaced(const trace::Free& call) noexcept;
+  [[nodiscard]] bool take_late_free(const trace::Free& call) noexcept;
   void on_unknown_free(const trace::Free& call, bool) noexcept {
     records_.retain(call.call.record);
   }

@@ -161,7 +161,7 @@ void set_context_of_stream(Record& record) noexcept {
 template <class Record>
 void mark_collected(Record& record) noexcept {
   if constexpr (std::is_same_v<Record, trace::Free>) {
-    if (python::in_collection()) record.call.record.flags |= trace::kFlagCollected;
+    if (python::in_garbage_collection()) record.call.record.flags |= trace::kFlagCollected;
   }
 }
 

@@ -197,7 +197,7 @@ template <Streams kStreams>
   constexpr StackUse kUse =
       kStreams == Streams::kRemembered ? StackUse::kTorchBlock : StackUse::kBlock;
   const trace::StackId stack = current_stack(guard, caller, bytes > 0 ? kUse : StackUse::kRelease);
-  const bool collected = bytes < 0 && python::in_collection();
+  const bool collected = bytes < 0 && python::in_garbage_collection();
   if constexpr (kStreams == Streams::kRemembered) {
     if (bytes > 0) {
       block_waits::block_handed_out();

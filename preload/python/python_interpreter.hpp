@@ -117,7 +117,7 @@ void watch_collector() noexcept;
 
 // True if a collection of cycles runs on the calling thread. Any thread, no lock, no call of
 // Python that could wait; false if it is not known, and while the interpreter ends.
-[[nodiscard]] inline bool in_collection() noexcept {
+[[nodiscard]] inline bool in_garbage_collection() noexcept {
   // Relaxed: the memory behind the pointer was complete long before.
   return is_loaded() && *some_thread_collects.load(std::memory_order_relaxed) != 0 &&
          collects_here();

@@ -81,7 +81,7 @@ bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
 }
 
 bool pause_recording(const CallGuard&) noexcept {
-  if (!recording(false)) return false;
+  if (!recording(/*may_start=*/false)) return false;
   (void)write_mark(trace::MarkKind::kStopped, {});  // mutant: paused_before_told
   Session& session = the_session();
   std::uint32_t recording_id = session.id();

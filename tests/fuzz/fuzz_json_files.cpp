@@ -31,7 +31,7 @@ void read_side_car(const std::filesystem::path& path) {
   try {
     analyzer::SideCar names;
     names.read(path);
-    tests::require(names.named_offsets() <= names.offsets(), "no name without a place");
+    tests::require(names.named_offset_count() <= names.offset_count(), "no name without a place");
     (void)names.text();
   } catch (const analyzer::InputError&) {
   }

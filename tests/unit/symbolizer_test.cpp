@@ -205,7 +205,7 @@ TEST_CASE("a side-car says elsewhere what was known here", "[unit]") {
   (void)here.frames_at(library.identity(), 8);  // names nothing, so it is not written
   const fs::path file = library.folder.path() / "symbols.json";
   std::ofstream(file) << here.answers().text();
-  CHECK(here.answers().named_offsets() == 1);
+  CHECK(here.answers().named_offset_count() == 1);
   fs::remove(library.path);
   SymbolOptions options;
   options.side_cars = {file};

@@ -59,7 +59,7 @@ constexpr std::uint64_t kComfortableFreeBytes = std::uint64_t{4} << 30;
 
 // Runs `probe` in a child and returns its output, so that a crash in foreign code is a finding.
 // `probe` runs in a forked copy of this process, which has one thread only.
-std::string run_apart(std::string (*probe)()) {
+std::string run_in_child(std::string (*probe)()) {
   std::array<int, 2> ends = {-1, -1};
   if (pipe(ends.data()) != 0) return format_text("pipe failed: {}", std::strerror(errno));
   const pid_t child = fork();
@@ -82,7 +82,7 @@ std::string run_apart(std::string (*probe)()) {
 }
 
 // The text of the answer "ok TEXT" or "no TEXT"; any other answer is a crash.
-std::string text_of(const std::string& answer) {
+std::string describe(const std::string& answer) {
   return answer.starts_with("ok ") || answer.starts_with("no ") ? answer.substr(3) : answer;
 }
 
@@ -191,7 +191,7 @@ CheckResult check_library() {
   CheckResult check{CheckState::kOk, "recording library", "", ""};
   try {
     check.finding = find_library().string();
-    const std::string trouble = run_apart(probe_library);
+    const std::string trouble = run_in_child(probe_library);
     if (trouble.empty()) return check;
     check.finding += " does not load: " + trouble;
     check.remedy = "build it on this machine or on one with an older glibc";
@@ -213,30 +213,30 @@ CheckResult check_libc() {
 }
 
 CheckResult check_driver() {
-  const std::string text = run_apart(probe_driver);
-  if (!text.starts_with("ok ")) {
-    return {CheckState::kBad, "CUDA driver", text_of(text),
+  const std::string answer = run_in_child(probe_driver);
+  if (!answer.starts_with("ok ")) {
+    return {CheckState::kBad, "CUDA driver", describe(answer),
             "only `gpumemtrace run --simulate` works until a driver is installed"};
   }
-  const std::string device = run_apart(probe_first_device);
+  const std::string device = run_in_child(probe_first_device);
   if (device.starts_with("ok ") && device != "ok ") {
-    return {CheckState::kOk, "CUDA driver", text_of(text), ""};
+    return {CheckState::kOk, "CUDA driver", describe(answer), ""};
   }
-  return {CheckState::kBad, "CUDA driver", text_of(text),
+  return {CheckState::kBad, "CUDA driver", describe(answer),
           "look at CUDA_VISIBLE_DEVICES, and whether this container was given a GPU"};
 }
 
 CheckResult check_nvml() {
-  const std::string text = run_apart(probe_nvml);
-  if (text == "ok") return {CheckState::kOk, "NVML", "gives the driver's count per process", ""};
-  return {CheckState::kNote, "NVML", text_of(text),
-          "the report's composition then rests on cuMemGetInfo, for the whole device"};
+  const std::string answer = run_in_child(probe_nvml);
+  if (answer == "ok") return {CheckState::kOk, "NVML", "gives the driver's count per process", ""};
+  return {CheckState::kNote, "NVML", describe(answer),
+          "the report then splits the device's memory by cuMemGetInfo, which counts all processes"};
 }
 
 CheckResult check_cupti() {
-  const std::string text = run_apart(probe_cupti);
-  if (text.starts_with("ok ")) return {CheckState::kOk, "CUPTI", text.substr(3), ""};
-  return {CheckState::kNote, "CUPTI", text_of(text),
+  const std::string answer = run_in_child(probe_cupti);
+  if (answer.starts_with("ok ")) return {CheckState::kOk, "CUPTI", answer.substr(3), ""};
+  return {CheckState::kNote, "CUPTI", describe(answer),
           "programs that bring their own, as PyTorch and JAX do, are not affected; others have no "
           "times of copies on the device"};
 }

@@ -233,13 +233,13 @@ void require_meaning(const ExportOptions& options, const Format& format) {
   }
 }
 
-// The time that was asked for; nothing: all of it.
+// The time that was asked for; no value: the whole recording.
 std::optional<TimeSpan> span_of(const ExportOptions& options) {
   const NamedTimes& times = options.times;
   if (times.at.empty() && !times.has_part()) return std::nullopt;
   TimeSpan span;
-  span.from_ns = parse_time(times.at + times.from).value_or(0);
-  span.to_ns = parse_time(times.at + times.until).value_or(span.to_ns);
+  span.from_ns = parse_time(times.at.empty() ? times.from : times.at).value_or(0);
+  span.to_ns = parse_time(times.at.empty() ? times.until : times.at).value_or(span.to_ns);
   return span;
 }
 

@@ -82,7 +82,7 @@ void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Orig
 // Calls add(numbers, level, holder) for each holder of each peak. Each level is counted for itself:
 // framework memory lies inside the driver's.
 template <class Add>
-Numbers of_holders(const rows::Report& report, Add&& add) {
+Numbers sum_over_holders(const rows::Report& report, Add&& add) {
   Numbers numbers;
   for (const rows::Peak& peak : report.peak) {
     for (const rows::Holder& holder : peak.holders) {
@@ -101,7 +101,7 @@ void add_named(Numbers& numbers, const std::string& level, const std::string& na
 }
 
 Numbers by_category(const rows::Report& report) {
-  return of_holders(
+  return sum_over_holders(
       report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
         const std::string category(name_of(holder.category));
         add_named(numbers, level, category.empty() ? "not told" : category, holder.bytes,
@@ -110,15 +110,15 @@ Numbers by_category(const rows::Report& report) {
 }
 
 Numbers by_owner(const rows::Report& report) {
-  return of_holders(report,
-                    [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
-                      const std::string owner = holder.origin.owner.value_or("not known");
-                      add_named(numbers, level, owner, holder.bytes, owner);
-                    });
+  return sum_over_holders(
+      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
+        const std::string owner = holder.origin.owner.value_or("not known");
+        add_named(numbers, level, owner, holder.bytes, owner);
+      });
 }
 
 Numbers by_call_site(const rows::Report& report) {
-  return of_holders(
+  return sum_over_holders(
       report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
         add_call_site(numbers, level + ": ", holder.origin, holder.bytes, title_of_level(level));
       });

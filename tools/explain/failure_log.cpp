@@ -16,8 +16,8 @@ constexpr std::size_t kMostPrefixBytes = 120;
 constexpr std::size_t kMostNameBytes = 1024;
 constexpr std::size_t kMostMessageBytes = 4096;
 constexpr std::size_t kMostMessageLines = 16;
-constexpr std::size_t kBytesBefore = 80;   // of a message, kept for the words before it
-constexpr std::size_t kBytesBehind = 200;  // of a message, which name the variable of settings
+constexpr std::size_t kBytesBefore = 80;  // of a message, kept for the words before it
+constexpr std::size_t kBytesAfter = 200;  // of a message, which name the variable of settings
 constexpr std::string_view kDigitLetters = "0123456789";
 
 // The words by which a message is found. Each ends with the word that is looked for first.
@@ -248,7 +248,8 @@ void FailureLog::open_message(const std::string& text, std::size_t from, Stream&
   stream.lines = 1;
 }
 
-// Takes the whole messages in stream.open; with `is_at_end` also one that is cut.
+// Adds the complete messages in stream.open to the log and keeps the rest open; at the end of the
+// log, or if it grew too long, an incomplete message is added as well.
 void FailureLog::close_messages(const Prefix& prefix, Stream& stream, bool is_at_end) {
   const bool gives_up =
       is_at_end || stream.lines > kMostMessageLines || stream.open.size() > kMostMessageBytes;
@@ -258,10 +259,10 @@ void FailureLog::close_messages(const Prefix& prefix, Stream& stream, bool is_at
     const std::size_t end = std::min(
         next.begin, end_of_message(open.substr(0, next.begin), stream.words_end, stream.kind));
     if (end == std::string_view::npos && !gives_up) return;
-    const std::size_t behind = end == std::string_view::npos ? open.size() : end;
-    const std::size_t most = std::min(next.begin, behind + kBytesBehind);
+    const std::size_t rest = end == std::string_view::npos ? open.size() : end;
+    const std::size_t most = std::min(next.begin, rest + kBytesAfter);
     add_message(prefix, stream, open.substr(0, most));
-    open_message(std::string(open.substr(behind)), 0, stream);
+    open_message(std::string(open.substr(rest)), 0, stream);
   }
 }
 

@@ -66,7 +66,8 @@ class DriverUse {
   // Hands over the records of a checkpoint: put(record).
   template <class Put>
   void store(Put&& put) const;
-  // Replaces all that was known of the device.
+  // Goes on from a checkpoint: the device's row replaces all that was known of it, the rows of its
+  // shares and contexts follow.
   void restore(const trace::DriverTaken& taken);
   void restore(const trace::DriverShare& share);
   void restore(const trace::ContextTaken& taken);

@@ -155,7 +155,7 @@ NcclOwner& NcclMemory::owner_of(const Live& live) {
 }
 
 // Keeps the bytes at the mark before they change for the first time after it.
-void NcclMemory::keep_mark(NcclUse& use, const Device& device) {
+void NcclMemory::keep_high_water(NcclUse& use, const Device& device) {
   if (use.mark == device.mark) return;
   use.bytes_at_mark = use.bytes;
   use.mark = device.mark;
@@ -175,7 +175,7 @@ void NcclMemory::allocate(std::uint32_t writer, const CallSite& site, std::int32
   if (owner.site == CallSite{}) owner.site = site;
   Device& on = devices_[device];
   NcclUse& use = owner.uses[device];
-  keep_mark(use, on);
+  keep_high_water(use, on);
   ++use.allocations;
   use.bytes += bytes;
   use.most_bytes = std::max(use.most_bytes, use.bytes);
@@ -192,11 +192,11 @@ void NcclMemory::release(std::uint64_t born) {
   if (found == live_.end()) return;
   const Live live = found->second;
   live_.erase(found);
-  Device& on = devices_[live.device];
+  Device& device = devices_[live.device];
   NcclUse& use = owner_of(live).uses[live.device];
-  keep_mark(use, on);
+  keep_high_water(use, device);
   use.bytes -= live.bytes;
-  on.bytes -= live.bytes;
+  device.bytes -= live.bytes;
 }
 
 std::uint64_t NcclMemory::bytes_at_peak(std::int32_t device, const NcclUse& use) const {

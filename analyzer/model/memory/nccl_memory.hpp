@@ -127,7 +127,7 @@ class NcclMemory {
   void note_service(NcclThread& thread, std::int32_t device);
 
   [[nodiscard]] NcclOwner& owner_of(const Live& live);
-  static void keep_mark(NcclUse& use, const Device& device);
+  static void keep_high_water(NcclUse& use, const Device& device);
 
   std::vector<NcclCommunicator> communicators_;
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;

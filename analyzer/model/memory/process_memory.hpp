@@ -147,7 +147,7 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
     return unfinished_frees.erase(address) != 0;
   }
   [[nodiscard]] bool finds_late_free(std::uint64_t address);
-  [[nodiscard]] static bool ends_replaced(const trace::Free&) { return false; }
+  [[nodiscard]] static bool take_late_free(const trace::Free&) { return false; }
   void on_unknown_free(const trace::Free& call, bool was_ended);
   void on_captured_free(const trace::Free& call) { graphs.capture_free(call.stream, call.address); }
   void on_refused(const trace::Free& call, const ledger::Refusal& refusal);
