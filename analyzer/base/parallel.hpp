@@ -15,9 +15,8 @@ namespace gpumemtrace::analyzer {
 // are processors for.
 //
 // - Returns when all calls have ended; what they did is then known to the calling thread.
-// - If calls throw, throws the exception of the smallest index. Calls may then be left out, but
-// none
-//   with a smaller index.
+// - If calls throw, throws the exception of the smallest index. Calls with larger indexes may then
+//   be left out.
 // - A call of this function from `work` divides nothing.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
 
