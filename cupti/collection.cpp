@@ -265,8 +265,8 @@ void Collection::finalize_begins() noexcept {
   record_clock();
 }
 
-void Collection::finalize_ended(bool finalized) noexcept {
-  if (!finalized) {
+void Collection::finalize_ended(bool succeeded) noexcept {
+  if (!succeeded) {
     state_.store(State::kCollecting);
     return;
   }

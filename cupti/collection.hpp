@@ -50,7 +50,7 @@ class Collection final : public LibraryObserver {
     dropped_by_cupti_.fetch_add(records);
   }
   void finalize_begins() noexcept override;
-  void finalize_ended(bool finalized) noexcept override;
+  void finalize_ended(bool succeeded) noexcept override;
 
   // --- The thread that records.
 

@@ -197,6 +197,7 @@ class WriterCursor {
  private:
   [[nodiscard]] bool load_next_piece();
   [[nodiscard]] bool read_piece(Image& image);
+  // False if the piece is damaged. Leaves the image empty if no record of it is wanted.
   [[nodiscard]] bool read_packed(const ChunkPiece& piece, Image& image);
   [[nodiscard]] bool read_ring(const ChunkPiece& piece, Image& image);
 

@@ -110,16 +110,16 @@ void Lifetimes::apply(const std::vector<Event>& events) {
     if (event.kind == EventKind::kRequest) {
       if (event.slot >= live_.size()) live_.resize(event.slot + 1);
       live_[event.slot] = {now_, event.high_bytes, event.low_bytes};
-      bytes_ += event.high_bytes;
-      low_ += event.low_bytes;
-      live_peak_ = std::max(live_peak_, bytes_);
-      live_peak_low_ = std::max(live_peak_low_, low_);
+      high_bytes_ += event.high_bytes;
+      low_bytes_ += event.low_bytes;
+      live_peak_ = std::max(live_peak_, high_bytes_);
+      live_peak_low_ = std::max(live_peak_low_, low_bytes_);
       ++requests_;
     } else if (event.kind == EventKind::kFree || event.kind == EventKind::kWaitIsOver) {
       Live& live = live_[event.slot];
-      bytes_ -= live.bytes;
-      low_ -= live.low;
-      if (requests_ <= kMostBlocks) blocks_.push_back({live.bytes, live.begin, now_});
+      high_bytes_ -= live.high_bytes;
+      low_bytes_ -= live.low_bytes;
+      if (requests_ <= kMostBlocks) blocks_.push_back({live.high_bytes, live.begin, now_});
       live = {};
     }
   }
@@ -130,7 +130,7 @@ std::optional<std::uint64_t> Lifetimes::packed_bytes() const {
   if (requests_ > kMostBlocks) return std::nullopt;
   std::vector<Lifetime> blocks = blocks_;
   for (const Live& live : live_) {
-    if (live.bytes != 0) blocks.push_back({live.bytes, live.begin, now_ + 1});
+    if (live.high_bytes != 0) blocks.push_back({live.high_bytes, live.begin, now_ + 1});
   }
   return packed_height(std::move(blocks));
 }

@@ -41,15 +41,15 @@ class Lifetimes final : public EventSink {
  private:
   struct Live {
     std::uint64_t begin = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t low = 0;
+    std::uint64_t high_bytes = 0;  // the most that the block may take, and the least
+    std::uint64_t low_bytes = 0;
   };
   std::vector<Live> live_;  // by slot
   std::vector<Lifetime> blocks_;
   std::uint64_t requests_ = 0;
   std::uint64_t now_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::uint64_t low_ = 0;
+  std::uint64_t high_bytes_ = 0;
+  std::uint64_t low_bytes_ = 0;
   std::uint64_t live_peak_ = 0;
   std::uint64_t live_peak_low_ = 0;
   std::uint64_t largest_request_ = 0;

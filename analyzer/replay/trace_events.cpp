@@ -232,7 +232,7 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
   }
   if (setting.option != trace::AllocatorOption::kMemoryFraction) return;
   usage_[setting.device].fraction = std::bit_cast<double>(setting.value);
-  allow(setting.device);
+  update_limit(setting.device);
 }
 
 // Addresses and events of one process belong to one device each.
@@ -242,7 +242,7 @@ void TraceEvents::apply(const trace::BlockWait& wait) {
 }
 
 // PyTorch's limit is a fraction of the device.
-void TraceEvents::allow(std::int32_t ordinal) {
+void TraceEvents::update_limit(std::int32_t ordinal) {
   const Usage& usage = usage_[ordinal];
   const auto found = devices_.find(ordinal);
   if (!usage.fraction || usage.total_bytes == 0 || found == devices_.end()) return;
@@ -294,7 +294,7 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
     if (!events.settings_error.empty()) events.recorded->report_mismatch(events.settings_error);
     give_earlier_calls(device, *events.recorded);
     give_earlier_spaces(device);
-    allow(device);
+    update_limit(device);
   }
   return events;
 }
@@ -418,7 +418,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   if (sample.source != trace::SampleSource::kMemGetInfo || sample.total_bytes == 0) return;
   Usage& usage = usage_[sample.device];
   usage.total_bytes = sample.total_bytes;
-  allow(sample.device);
+  update_limit(sample.device);
   const std::uint64_t used = sample.total_bytes - std::min(sample.free_bytes, sample.total_bytes);
   const std::uint64_t known = usage.driver_bytes + pools_.sums_of(sample.device).reserved_bytes;
   const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);

@@ -139,7 +139,7 @@ class TraceEvents {
   void apply(const trace::ContextCall& call);
   void apply(const trace::Device& device) {
     usage_[device.ordinal].total_bytes = device.total_bytes;
-    allow(device.ordinal);
+    update_limit(device.ordinal);
   }
   void apply(const trace::Stack& stack) { python_frames_->add(stack); }
   void apply(const trace::AllocatorSetting& setting);
@@ -158,7 +158,7 @@ class TraceEvents {
   void add_own_block(const trace::Allocation& call, const ledger::Target& target);
   void end_own_block(const OwnBlock& block);
   void set_options(const std::string& text);
-  void allow(std::int32_t device);
+  void update_limit(std::int32_t device);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(std::int32_t device, RecordedAllocator& recorded);
   void give_earlier_spaces(std::int32_t ordinal);

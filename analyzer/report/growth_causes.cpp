@@ -95,31 +95,34 @@ bool is_called_alike(const Place& place, const Place& other) {
          common_frames(place, other) == place.frames.size();
 }
 
-// Layers save much of what they allocate for backward, and not the last block of a call alone.
+// True if graphs of autograd are kept: calls of the modules that grow keep at least an eighth of
+// what they allocate, and some block beside the last one of each call, which may be its result.
+// `stacks` are in the order of their first allocations.
 bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingStack>& stacks,
                  const FramesOf& frames_of) {
   constexpr std::uint64_t kLeastShare = 8;  // one in so many
   const rows::Growth& first = *together.front().row;
-  std::uint64_t fewest = std::min(first.blocks, first.steps.value_or(first.blocks));
-  for (const Place& place : together) fewest = std::min(fewest, place.row->blocks);
+  std::uint64_t fewest_calls = std::min(first.blocks, first.steps.value_or(first.blocks));
+  for (const Place& place : together) fewest_calls = std::min(fewest_calls, place.row->blocks);
   std::uint64_t kept = 0;
   std::uint64_t made = 0;
-  bool is_before_last = false;
+  bool keeps_earlier_block = false;
   for (const AllocatingStack& one : stacks) {
     if (one.device != first.device) continue;
     const Place place = place_at(one.stack, frames_of);
-    const bool is_of_calls =
+    const bool is_in_same_calls =
         place.is_in_module && std::ranges::any_of(together, [&](const Place& each) {
           return each.is_in_module && is_called_alike(each, place);
         });
-    if (!is_of_calls) continue;
-    is_before_last = is_before_last || kept != 0;
+    if (!is_in_same_calls) continue;
+    keeps_earlier_block = keeps_earlier_block || kept != 0;
     made += one.allocations;
-    if (one.kept * 2 < fewest) continue;  // nothing that each call leaves
+    if (one.kept * 2 < fewest_calls) continue;  // Fewer than half of the calls keep a block.
     kept += one.kept;
-    is_before_last = is_before_last || one.kept >= 2 * fewest;
+    // If a call keeps two blocks, one of them is not the last.
+    keeps_earlier_block = keeps_earlier_block || one.kept >= 2 * fewest_calls;
   }
-  return is_before_last && kept * kLeastShare >= made;
+  return keeps_earlier_block && kept * kLeastShare >= made;
 }
 
 rows::CodeLocation meeting_point(const std::vector<Place>& places) {

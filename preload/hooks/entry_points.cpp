@@ -47,7 +47,7 @@ Function* real_or_stand_in(int version) noexcept {
 template <driver::Entry kEntry>
 cuda_abi::CUresult get_proc_address_v1(const char* name, void** function, int version,
                                        std::uint64_t flags) {
-  auto* const real = real_or_stand_in<cuda_abi::cuGetProcAddress_t, kEntry>(1);
+  auto* const real = real_or_stand_in<cuda_abi::cuGetProcAddress_t, kEntry>(/*version=*/1);
   if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
   recognize_runtime(name, __builtin_return_address(0));
   const cuda_abi::CUresult result = real(name, function, version, flags);

@@ -181,7 +181,8 @@ std::optional<Fact> card_fact(const Report& report) {
               besides.empty() ? "everything on the card" : "with " + besides};
 }
 
-// The bytes of the peak that is shown.
+// The bytes of the peak that the first lines show: the job's on its fullest device; in a report
+// without one, the use of the fullest card.
 std::uint64_t peak_bytes(const Report& report) {
   if (const rows::CardPeak* const job = fullest_device(report).job) return job->bytes;
   const std::optional<CardState> card = fullest_card(report);

@@ -33,7 +33,8 @@ Location CopyLocations::find(std::uint64_t address) const {
   return ranges_[hint].location;
 }
 
-bool CopyLocations::is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const {
+bool CopyLocations::has_no_other_kind(std::uint64_t begin, std::uint64_t end,
+                                      Location location) const {
   for (std::size_t i = first_ending_after(begin); i < ranges_.size() && ranges_[i].begin < end;
        ++i) {
     if (!(ranges_[i].location == location)) return false;
@@ -54,7 +55,7 @@ void CopyLocations::set_slowly(std::uint64_t address, std::uint64_t bytes, Locat
   const bool host = location.memory == MemoryClass::kPinned;
   const std::uint64_t wide_begin = begin & ~(kPageBytes - 1);
   const std::uint64_t wide_end = end_of(end - 1, kPageBytes) & ~(kPageBytes - 1);
-  if (!host && wide_end > end && is_free_for(wide_begin, wide_end, location)) {
+  if (!host && wide_end > end && has_no_other_kind(wide_begin, wide_end, location)) {
     begin = wide_begin;
     end = wide_end;
   }

@@ -108,7 +108,8 @@ class CopyLocations {
   }
   void set_slowly(std::uint64_t address, std::uint64_t bytes, Location location);
   void insert(const Range& range);
-  [[nodiscard]] bool is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const;
+  [[nodiscard]] bool has_no_other_kind(std::uint64_t begin, std::uint64_t end,
+                                       Location location) const;
   [[nodiscard]] std::size_t first_ending_after(std::uint64_t address) const;
 
   void add(std::size_t index, const Range& range) {

@@ -436,6 +436,7 @@ class Accounts {
   void stop_at(std::uint64_t now);
   void take_moment();
   void begin_window();
+  // Closes the timeline at the last moment of the window; later changes count in the sums alone.
   void end_window();
   void begin_bucket(std::uint64_t now);
   void find_next_stop();

@@ -14,8 +14,10 @@ std::uint64_t overlap(std::uint64_t begin, std::uint64_t end, std::uint64_t othe
   return to > from ? to - from : 0;
 }
 
-void share_out(std::uint64_t stranded, std::uint64_t held_in_all,
-               const std::map<std::uint32_t, std::uint64_t>& held, Fragmentation& result) {
+// Divides stranded bytes among the groups whose live memory keeps their segment from being
+// released, in proportion to what each holds. `held_in_all` is not 0.
+void share_out_stranded(std::uint64_t stranded, std::uint64_t held_in_all,
+                        const std::map<std::uint32_t, std::uint64_t>& held, Fragmentation& result) {
   std::uint64_t left = stranded;
   std::size_t groups_left = held.size();
   for (const auto& [group, bytes] : held) {
@@ -93,7 +95,7 @@ Fragmentation measure_fragmentation(std::vector<Unit> units, std::vector<LiveAll
       result.releasable_bytes += free;
     } else if (free != 0) {
       result.stranded_bytes += free;
-      share_out(free, held_in_all, held, result);
+      share_out_stranded(free, held_in_all, held, result);
     }
   }
   result.largest_free_bytes = stretch.largest();

@@ -151,7 +151,9 @@ class Program final : public BlockUses {
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
   // Called after the block's category was chosen.
   void block_gone(std::uint64_t address) { workspaces_.record_release(address); }
-  // `find` returns the block that is freed, nullptr if that is not known.
+  // A block was freed. Gradients that Python's thread frees in a row mark zero_grad(), which ends a
+  // step; a free with a stack tells its phase by it. `find` returns the block, nullptr if it is not
+  // known.
   template <class Find>
   void block_released(const trace::Block& block, Find&& find);
   // A copy from the host into the block.
@@ -212,7 +214,7 @@ class Program final : public BlockUses {
 template <class Find>
 void Program::block_released(const trace::Block& block, Find&& find) {
   if (block.stack != trace::StackId::kNone) {
-    static_cast<void>(enter_phase(block.stack, true));
+    static_cast<void>(enter_phase(block.stack, /*is_block=*/true));
     return;
   }
   if (present_.in_checkpoint) return;
