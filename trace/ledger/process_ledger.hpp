@@ -42,7 +42,7 @@ enum class End : std::uint8_t {
 //     ends_unfinished_free(address), finds_late_free(address)
 //                               a free of the address is known that did not take effect so far: in
 //                               an unfinished call, or later in the order of records
-//     take_late_free(call)      the free is of memory that ended by End::kReplaced; it is counted so
+//     take_late_free(call)      the free is of memory that ended by End::kReplaced; counts it
 //     on_unknown_free(call, was_ended), on_captured_free(call), on_refused(call, refusal)
 //     on_release(physical, call)  a reference is dropped; nullptr: of memory that is not known
 //     on_reference(call, physical)  a reference is added, or memory of another process imported
