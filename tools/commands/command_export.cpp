@@ -37,7 +37,8 @@ Formats of stacks and sums, also from a report:
 Formats of single allocations, from traces:
   memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
   sqlite      a database: allocations, stacks, steps, findings (docs/exports.md)
-  parquet     the same tables as a folder of Parquet files by rank, for DuckDB
+  parquet     the same tables as a folder of Parquet files by rank, for DuckDB,
+              ClickHouse and others; --job adds a job to a folder
 
 Costs:
   peak       bytes held at the peak
@@ -51,6 +52,7 @@ Examples:
   gpumemtrace export job.gmt --format memory_viz -o job.pickle
   gpumemtrace export job.gmt --format sqlite -o job.db
   gpumemtrace export traces/ --format parquet -o tables
+  gpumemtrace export node7/ --format parquet --job 4711 -o all-jobs
   gpumemtrace export report.json --format speedscope --cost copied -o c.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
@@ -67,7 +69,10 @@ struct ExportOptions {
   std::string by = "stack";
   NamedTimes times;
   std::string last;
+  std::string job;
   OutputOptions output;
+
+  [[nodiscard]] ParquetTarget parquet_target() const { return {output.output, job, output.force}; }
 };
 
 using analyzer::Level;
@@ -222,6 +227,8 @@ void require_meaning(const ExportOptions& options, const Format& format) {
   require(times.has_part(), "--from and --until", format.selectable.why_no_part);
   require(!times.step.empty(), "--step", format.selectable.why_no_part);
   require(!options.last.empty(), "--last", format.selectable.why_no_last);
+  require(!options.job.empty(), "--job",
+          format.write == nullptr ? nullptr : "its file is of one job");
   if (times.at.empty()) return;
   if (times.has_part() || !times.step.empty()) {
     throw Failure(
@@ -292,7 +299,7 @@ void require_writable(const ExportOptions& options, const Format& format) {
                   ExitCode::kUsage);
   }
   if (format.write == nullptr) {
-    require_parquet_folder(options.output.output, options.output.force);
+    require_parquet_folder(options.parquet_target());
   } else {
     options.output.require_writable(options.input.inputs, options.input.naming);
   }
@@ -317,7 +324,7 @@ int export_job(ExportOptions& options) {
   narrow(report, scope);
   select(report, options, *format, span);
   if (format->write == nullptr) {
-    write_parquet_folder(report, what.selection, options.output.output);
+    write_parquet_folder(report, what.selection, options.parquet_target());
   } else {
     write_output(options.output.output, format->write(report, what));
   }
@@ -351,6 +358,9 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
               "what lives to the end is always there.")
       .value_name("N")
       .check(number_error);
+  line.option("--job", options->job,
+              "For parquet, the job's name in the tables. It is added to a folder of other jobs.")
+      .value_name("NAME");
   options->output.add_options(line, "Write there instead of to stdout; a folder for parquet.");
   return [options] { return export_job(*options); };
 }

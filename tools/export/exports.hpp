@@ -39,17 +39,23 @@ namespace gpumemtrace::tools {
                                               const std::string& process, analyzer::Level level,
                                               std::uint64_t job_start_unix_ns);
 
-// Throws Failure if `folder` may not be written: it is a file, it holds an export and `force` is
-// not set, or it holds a file that no export made. Called before the work.
-void require_parquet_folder(const std::filesystem::path& folder, bool force);
+// The folder for the tables of an export.
+struct ParquetTarget {
+  std::filesystem::path folder;
+  std::string job;     // its name, if the folder can hold other jobs; else empty
+  bool force = false;  // replaces all that earlier exports left there
+};
 
-// The tables of job_tables.hpp: TABLE/part-0.parquet, and TABLE/rank=N/part-0.parquet for those
-// that have a process; rows without a rank lie in the partition that Hive has for NULL. The folder
-// gets its name when it is whole, and replaces an earlier export; files that an export did not make
-// are never removed. Throws Failure, and leaves no half export.
+// Throws Failure if the folder may not be written: it is a file, it holds an export that would be
+// neither replaced nor joined, or it holds a file that no export made. Called before the work.
+void require_parquet_folder(const ParquetTarget& target);
+
+// The files of parquet_tables.hpp. A folder that is replaced gets its name when it is whole; a job
+// that is added to one comes in file by file. Files that an export did not make are never removed.
+// Throws Failure, and leaves no half export.
 // `selection` is the part of the job that `report` has.
 void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
-                          const std::filesystem::path& folder);
+                          const ParquetTarget& target);
 
 // For each process: a counter for each level and device, the reserved bytes, and one for each
 // category or owner (timeline[]); steps and ranges as slices; marks and failed requests as

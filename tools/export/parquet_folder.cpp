@@ -1,103 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
-#include <map>
 #include <set>
 #include <string>
 #include <system_error>
-#include <utility>
-#include <variant>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/text.hpp"
 #include "tools/export/exports.hpp"
-#include "tools/export/job_tables.hpp"
-#include "tools/export/parquet_file.hpp"
+#include "tools/export/parquet_tables.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The file with the names of the export's files, a line each, itself last. Engines skip names that
-// begin so.
+// The file with the names of an export's files, a line each, itself last. That of a further export
+// in the folder ends with its number. Engines skip names that begin so.
 constexpr const char* kFileList = "_gpumemtrace_files";
-constexpr const char* kPartFile = "part-0.parquet";
-// The partition in which Hive and its followers put rows whose value is NULL.
-constexpr const char* kNoRank = "__HIVE_DEFAULT_PARTITION__";
 
-// Writes each table into a folder of its own below `root`, which exists.
-class FolderSink : public TableSink {
- public:
-  FolderSink(fs::path root, const analyzer::rows::Report& report) : root_(std::move(root)) {
-    for (const analyzer::rows::Process& process : report.processes) {
-      if (process.rank) partitions_[process.id] = format_text("rank={}", *process.rank);
-    }
+// The list of the export with that number.
+std::string list_of(std::uint64_t number) {
+  return number == 0 ? kFileList : format_text("{}.{}", kFileList, number);
+}
+
+bool is_list(const fs::path& name) { return name.string().starts_with(kFileList); }
+
+void add_listed(const fs::path& list, std::set<fs::path>& files) {
+  files.insert(list.filename());
+  std::ifstream lines(list);
+  for (std::string line; std::getline(lines, line);) {
+    files.insert(fs::path(line).lexically_normal());
   }
+}
 
-  [[nodiscard]] std::string format() const override { return "gpumemtrace-parquet"; }
-
-  void begin(const Table& table) override {
-    table_ = table;
-    const auto process = std::ranges::find(table.columns, "process", &Column::name);
-    process_ = static_cast<std::size_t>(process - table.columns.begin());
-    // A table without rows can be queried, too.
-    if (!is_partitioned()) file_of("");
-  }
-
-  void add(const std::vector<Value>& row) override {
-    file_of(is_partitioned() ? partition_of(row[process_]) : "").add(row);
-  }
-
-  void end() override {
-    if (files_.empty()) file_of(partition_of({}));
-    for (auto& [partition, file] : files_) file.finish();
-    files_.clear();
-  }
-
-  // All files written so far, below `root`.
-  [[nodiscard]] const std::string& written() const { return written_; }
-
- private:
-  [[nodiscard]] bool is_partitioned() const { return process_ < table_.columns.size(); }
-
-  [[nodiscard]] std::string partition_of(const Value& process) const {
-    const auto* const id = std::get_if<std::string>(&process);
-    const auto found = id == nullptr ? partitions_.end() : partitions_.find(*id);
-    return found == partitions_.end() ? format_text("rank={}", kNoRank) : found->second;
-  }
-
-  ParquetFile& file_of(const std::string& partition) {
-    const auto found = files_.find(partition);
-    if (found != files_.end()) return found->second;
-    const fs::path file = fs::path(table_.name) / partition / kPartFile;
-    fs::create_directories((root_ / file).parent_path());
-    written_ += file.string() + "\n";
-    return files_.try_emplace(partition, root_ / file, table_.columns).first->second;
-  }
-
-  fs::path root_;
-  std::map<std::string, std::string> partitions_;  // by process
-  Table table_;
-  std::size_t process_ = 0;                   // the column; behind the last: there is none
-  std::map<std::string, ParquetFile> files_;  // of the table, by partition
-  std::string written_;
-};
-
-// The files that the list in `folder` names; empty if there is none.
-std::set<fs::path> files_of_export(const fs::path& folder) {
+// The files of all exports in `folder`; empty if there is none.
+std::set<fs::path> files_of_exports(const fs::path& folder) {
   std::set<fs::path> files;
-  std::ifstream list(folder / kFileList);
-  for (std::string line; std::getline(list, line);) files.insert(fs::path(line).lexically_normal());
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (is_list(entry.path().filename())) add_listed(entry.path(), files);
+  }
   return files;
 }
 
-// Removes the files of an export, and folders that are empty then.
-void remove_export(const fs::path& folder) {
+// Removes files below `folder`, and folders that are empty then.
+void remove_files(const fs::path& folder, const std::set<fs::path>& files) {
   std::error_code ignored;
   std::set<fs::path> folders;
-  for (const fs::path& file : files_of_export(folder)) {
+  for (const fs::path& file : files) {
     const bool leads_out = file.is_absolute() || *file.begin() == "..";
     if (leads_out) continue;
     fs::remove(folder / file, ignored);
@@ -129,12 +85,12 @@ fs::path real_name(const fs::path& folder) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-void write_tables_below(const analyzer::rows::Report& report, std::string_view selection,
-                        const fs::path& root) {
-  FolderSink sink(root, report);
-  append_output(root / kFileList, "");
-  write_tables(report, selection, sink);
-  append_output(root / kFileList, sink.written() + kFileList + "\n");
+// Writes an export and the list of its files.
+void write_export(const analyzer::rows::Report& report, std::string_view selection,
+                  const ParquetExport& which, const fs::path& root) {
+  const std::string list = list_of(which.number);
+  append_output(root / list, "");
+  append_output(root / list, write_parquet_tables(report, selection, which, root) + list + "\n");
 }
 
 // `whole` becomes `folder`, and replaces an earlier export.
@@ -151,12 +107,42 @@ void replace_folder(const fs::path& whole, const fs::path& folder) {
     fs::rename(old, folder);
     throw fs::filesystem_error("rename", error);
   }
-  remove_export(old);
+  remove_files(old, files_of_exports(old));
+}
+
+// Takes the lowest number that no export in `folder` has, by making its list. Exports from several
+// machines can do so at once.
+std::uint64_t take_number(const fs::path& folder) {
+  for (std::uint64_t number = 0;; ++number) {
+    const int list = open((folder / list_of(number)).c_str(), O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (list >= 0) {
+      close(list);
+      return number;
+    }
+    if (errno != EEXIST) {
+      throw fs::filesystem_error("open", std::error_code(errno, std::generic_category()));
+    }
+  }
+}
+
+// The files of the export in `whole` go into `folder`, beside those of other exports. The list goes
+// first: if this ends midway, the files are still known as an export's.
+void add_to_folder(const fs::path& whole, const std::string& list, const fs::path& folder) {
+  std::set<fs::path> files;
+  add_listed(whole / list, files);
+  fs::rename(whole / list, folder / list);
+  for (const fs::path& file : files) {
+    if (file == list) continue;
+    fs::create_directories((folder / file).parent_path());
+    fs::rename(whole / file, folder / file);
+  }
+  fs::remove_all(whole);
 }
 
 }  // namespace
 
-void require_parquet_folder(const fs::path& folder, bool force) {
+void require_parquet_folder(const ParquetTarget& target) {
+  const fs::path& folder = target.folder;
   const auto refuse = [&](std::string_view why) {
     throw Failure(format_text("{} {}", folder.string(), why), ExitCode::kUsage);
   };
@@ -166,7 +152,7 @@ void require_parquet_folder(const fs::path& folder, bool force) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(folder, error))) return;
   if (!fs::is_directory(folder, error)) refuse("is a file; parquet is a folder of files");
-  const std::set<fs::path> ours = files_of_export(folder);
+  const std::set<fs::path> ours = files_of_exports(folder);
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     if (entry.is_directory() && !entry.is_symlink()) continue;
     const fs::path name = entry.path().lexically_relative(folder);
@@ -174,26 +160,43 @@ void require_parquet_folder(const fs::path& folder, bool force) {
       refuse(
           format_text("holds {}, which is not of an export; name another folder", name.string()));
     }
-    if (!force) refuse("holds an export already; name another folder, or add --force");
+    if (!target.force && target.job.empty()) {
+      refuse("holds an export already; name another folder, or add --force or --job");
+    }
   }
   if (error) refuse(format_text("cannot be read: {}", error.message()));
 }
 
 void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
-                          const fs::path& folder) {
+                          const ParquetTarget& target) {
+  const bool is_added = !target.job.empty() && !target.force;
+  ParquetExport which = {target.job, 0};
+  fs::path folder;
   fs::path unfinished;
+  std::set<fs::path> taken;
   try {
-    const fs::path target = real_name(folder);
-    unfinished = create_beside(target, ".unfinished");
-    write_tables_below(report, selection, unfinished);
-    replace_folder(unfinished, target);
+    folder = real_name(target.folder);
+    if (is_added) {
+      fs::create_directories(folder);
+      which.number = take_number(folder);
+      taken.insert(list_of(which.number));
+    }
+    unfinished = create_beside(folder, ".unfinished");
+    write_export(report, selection, which, unfinished);
+    if (is_added) {
+      add_listed(unfinished / list_of(which.number), taken);
+      add_to_folder(unfinished, list_of(which.number), folder);
+    } else {
+      replace_folder(unfinished, folder);
+    }
   } catch (const std::exception& error) {
     std::error_code ignored;
     if (!unfinished.empty()) fs::remove_all(unfinished, ignored);
+    if (!taken.empty()) remove_files(folder, taken);
     const auto* const system = dynamic_cast<const fs::filesystem_error*>(&error);
     if (system == nullptr) throw;
-    throw Failure(format_text("cannot write {}: {}; choose another place for it", folder.string(),
-                              system->code().message()));
+    throw Failure(format_text("cannot write {}: {}; choose another place for it",
+                              target.folder.string(), system->code().message()));
   }
 }
 
