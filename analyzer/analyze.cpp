@@ -27,6 +27,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.tensors = report_tensors(context);
   report.composition = report_composition(context);
   report.card_peaks = report_card_peaks(context);
+  report.card_peaks_reason = card_peaks_reason(context);
   report.driver_memory = report_driver_memory(context);
   report.pools = report_pools(context);
   report.communicators = report_communicators(context);

@@ -63,6 +63,7 @@ JobNow job_now(const ReportContext& context, const Job& job, bool redact) {
   report.usage = report_usage(context);
   report.peak = report_peak_bytes(context);
   report.card_peaks = report_card_peaks(context);
+  report.card_peaks_reason = card_peaks_reason(context);
   report.timeline = report_timeline(context);
   report.steps = report_steps(context);
   report.leaks.growth = report_growth(context, report.steps, report.devices, Thresholds());

@@ -156,6 +156,15 @@ void limit(rows::CardPeak& job, std::uint64_t most_bytes) {
 
 }  // namespace
 
+rows::OptionalText card_peaks_reason(const ReportContext& context) {
+  if (context.devices().empty()) return "No memory of a device was recorded.";
+  const auto is_of_source = [](const ReportContext::PhysicalDevice& device) {
+    return device.seen_as.front().first->process->preview().source.has_value();
+  };
+  if (std::ranges::none_of(context.devices(), is_of_source)) return std::nullopt;
+  return "A snapshot of PyTorch has PyTorch's part of a card alone.";
+}
+
 std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
   std::vector<rows::CardPeak> list;
   for (const ReportContext::PhysicalDevice& device : context.devices()) {

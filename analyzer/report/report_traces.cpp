@@ -175,7 +175,13 @@ rows::Device device_row(const ReportContext::PhysicalDevice& device, const Job& 
   const bool has_uuid = first.uuid_low != 0 || first.uuid_high != 0;
   row.id = device.id;
   row.name = text_or_none(first.name);
-  if (has_uuid) row.uuid = uuid_text(first.uuid_low, first.uuid_high);
+  if (has_uuid) {
+    row.uuid = uuid_text(first.uuid_low, first.uuid_high);
+  } else {
+    row.uuid_reason = device.seen_as.front().first->process->preview().source
+                          ? "A snapshot of PyTorch names a device by its ordinal alone."
+                          : "The driver did not give it.";
+  }
   row.total_bytes = rows::number_or_none(first.total_bytes);
   row.link = link_row(first);
   return row;
@@ -221,6 +227,9 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.ppid = number(trace::TextKey::kParentProcessId);
     row.host = text(trace::TextKey::kHost);
     row.boot_id = text(trace::TextKey::kBootId);
+    if (process.process->preview().source) {
+      row.identity_reason = "A snapshot of PyTorch does not say which process wrote it.";
+    }
     row.rank = number(trace::TextKey::kRank);
     row.local_rank = number(trace::TextKey::kLocalRank);
     row.world_size = number(trace::TextKey::kWorldSize);

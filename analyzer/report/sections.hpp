@@ -46,6 +46,7 @@ namespace gpumemtrace::analyzer {
 
 // report_card_peaks.cpp
 [[nodiscard]] std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context);
+[[nodiscard]] rows::OptionalText card_peaks_reason(const ReportContext& context);
 
 // report_driver_memory.cpp
 [[nodiscard]] std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context);

@@ -123,6 +123,7 @@ struct Process {
   OptionalNumber ppid;
   OptionalText host;
   OptionalText boot_id;
+  OptionalText identity_reason;  // why pid and host are null
   OptionalNumber rank;
   OptionalNumber local_rank;
   OptionalNumber world_size;
@@ -138,8 +139,10 @@ struct Process {
   std::optional<Torch> torch;    // null if the process has not loaded PyTorch
 
   static void fields(auto& self, auto& v) {
-    GPUMEMTRACE_KEYS(v, id, pid, ppid, host, boot_id, rank, local_rank, world_size, executable,
-                     command, start_unix_ns, clock_error_ns, cuda, cupti);
+    GPUMEMTRACE_KEYS(v, id, pid, ppid, host, boot_id);
+    v.added("identity_reason", self.identity_reason);
+    GPUMEMTRACE_KEYS(v, rank, local_rank, world_size, executable, command, start_unix_ns,
+                     clock_error_ns, cuda, cupti);
     v.added("suppressions", self.suppressions);
     GPUMEMTRACE_KEYS(v, python, torch);
   }
@@ -178,6 +181,7 @@ struct Device {
   std::string id;
   OptionalText name;
   OptionalText uuid;
+  OptionalText uuid_reason;  // why it is null
   OptionalNumber total_bytes;
   std::vector<SeenAs> seen_as;
   // The maximum over time of the sum over the job's processes
@@ -185,7 +189,9 @@ struct Device {
   std::optional<Link> link;  // null if NVML does not give it
 
   static void fields(auto& self, auto& v) {
-    GPUMEMTRACE_KEYS(v, id, name, uuid, total_bytes, seen_as, physical_peak);
+    GPUMEMTRACE_KEYS(v, id, name, uuid);
+    v.added("uuid_reason", self.uuid_reason);
+    GPUMEMTRACE_KEYS(v, total_bytes, seen_as, physical_peak);
     v.added("link", self.link);
   }
 };

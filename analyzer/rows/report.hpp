@@ -40,6 +40,7 @@ struct Report {
   std::vector<Tensor> tensors;
   std::vector<Composition> composition;
   std::vector<CardPeak> card_peaks;  // two for each device
+  OptionalText card_peaks_reason;    // why a device has none
   std::vector<PoolRow> pools;
   std::vector<DriverMemory> driver_memory;
   std::vector<Communicator> communicators;
@@ -76,7 +77,7 @@ struct Report {
     GPUMEMTRACE_KEYS(v, traces, processes, devices, usage, peak);
     GPUMEMTRACE_KEYS(v.added, modules, tensors);
     v("composition", self.composition);
-    GPUMEMTRACE_KEYS(v.added, card_peaks, pools, driver_memory, communicators);
+    GPUMEMTRACE_KEYS(v.added, card_peaks, card_peaks_reason, pools, driver_memory, communicators);
     GPUMEMTRACE_KEYS(v, owners, leaks, fragmentation);
     v.added("segments", self.segments);
     GPUMEMTRACE_KEYS(v, transfers, managed, oom, steps, ranges);

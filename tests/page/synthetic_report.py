@@ -148,7 +148,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
                                                       "cpu_ns": 90_000_000}, "notes": [], "source": None})
     report["processes"].append(
         {"id": process, "pid": 4000 + rank, "ppid": 3999, "host": f"node-{'ab'[rank % 2]}",
-         "boot_id": None, "rank": rank, "local_rank": rank // 2, "world_size": report["ranks_made"],
+         "boot_id": None, "identity_reason": None,
+         "rank": rank, "local_rank": rank // 2, "world_size": report["ranks_made"],
          "executable": "/usr/bin/python3", "command": ["python3", "/home/me/project/train.py"],
          "suppressions": [], "start_unix_ns": 1_790_000_000_000_000_000, "clock_error_ns": 100,
          "cuda": {"driver_version": 13000},
@@ -157,7 +158,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "python": {"version": "3.12.3", "stacks": True, "reason": None},
          "torch": {"version": "2.11.0", "allocator": "native", "settings": None}})
     report["devices"].append(
-        {"id": device, "name": "NVIDIA H100 80GB HBM3", "uuid": None, "total_bytes": CARD,
+        {"id": device, "name": "NVIDIA H100 80GB HBM3", "uuid": None,
+         "uuid_reason": "The driver did not give it.", "total_bytes": CARD,
          "seen_as": [{"process": process, "ordinal": 0}], "physical_peak": None, "link": None})
     framework = framework_row(process, device, steps, buckets, grows)
     driver = driver_row(framework)

@@ -134,8 +134,12 @@ class SnapshotInput(unittest.TestCase):
         report = self.analyze(self.write("a.pickle.gz", training().snapshot()))
         [process] = report["processes"]
         self.assertEqual([process[key] for key in ("pid", "host", "rank")], [None] * 3)
+        self.assertIn("does not say which process", process["identity_reason"])
         [device] = report["devices"]
         self.assertEqual([device["uuid"], device["total_bytes"]], [None, None])
+        self.assertIn("ordinal", device["uuid_reason"])
+        self.assertEqual(report["card_peaks"], [])
+        self.assertIn("PyTorch's part", report["card_peaks_reason"])
         [trace] = report["traces"]
         self.assertEqual(trace["source"]["events"], 26)
         self.assertEqual(trace["source"]["events_left_out"], 0)

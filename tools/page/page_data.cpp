@@ -45,6 +45,10 @@ constexpr bool kIsList = false;
 template <class Row>
 constexpr bool kIsList<std::vector<Row>> = std::is_class_v<Row>;
 
+template <class Value>
+constexpr bool kIsText =
+    std::is_same_v<Value, std::string> || std::is_same_v<Value, rows::OptionalText>;
+
 // Calls see(key, list) for every list of rows: "usage", "leaks.exit".
 template <class See>
 void for_each_list(Report& report, See&& see) {
@@ -52,7 +56,7 @@ void for_each_list(Report& report, See&& see) {
     using Value = std::remove_reference_t<decltype(value)>;
     if constexpr (kIsList<Value>) {
       see(key, value);
-    } else if constexpr (std::is_class_v<Value> && !std::is_same_v<Value, std::string>) {
+    } else if constexpr (std::is_class_v<Value> && !kIsText<Value>) {
       rows::for_each_section(value, [&](const std::string& name, auto& list) {
         if constexpr (kIsList<std::remove_reference_t<decltype(list)>>) see(key + '.' + name, list);
       });

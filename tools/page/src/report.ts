@@ -18,6 +18,7 @@ export interface Report {
   tensors: Tensor[];
   composition: Composition[];
   card_peaks: CardPeak[];
+  card_peaks_reason: string | null;
   pools: PoolRow[];
   driver_memory: DriverMemory[];
   communicators: Communicator[];
@@ -95,6 +96,7 @@ export interface Process {
   ppid: number | null;
   host: string | null;
   boot_id: string | null;
+  identity_reason: string | null;
   rank: number | null;
   local_rank: number | null;
   world_size: number | null;
@@ -147,6 +149,7 @@ export interface Device {
   id: string;
   name: string | null;
   uuid: string | null;
+  uuid_reason: string | null;
   total_bytes: Bytes | null;
   seen_as: SeenAs[];
   physical_peak: PhysicalPeak | null;
