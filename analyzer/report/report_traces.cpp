@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "analyzer/findings/rule_table.hpp"
+#include "analyzer/job/file_ranks.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/report/site_copies.hpp"
@@ -213,6 +214,27 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
   return list;
 }
 
+namespace {
+
+// Snapshots do not have their process: what their files' names say stands for it.
+void add_guessed_ranks(const ReportContext& context, std::vector<rows::Process>& list) {
+  std::vector<std::filesystem::path> files;
+  std::vector<rows::Process*> processes;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Process& process = *context.processes()[i].process;
+    if (!process.preview().source) continue;
+    files.push_back(process.file().path());
+    processes.push_back(&list[i]);
+  }
+  const std::vector<std::optional<std::uint64_t>> ranks = ranks_by_name(files);
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    processes[i]->rank = ranks[i];
+    processes[i]->is_rank_guessed = ranks[i].has_value();
+  }
+}
+
+}  // namespace
+
 std::vector<rows::Process> report_processes(const ReportContext& context) {
   std::vector<rows::Process> list;
   for (const ReportProcess& process : context.processes()) {
@@ -245,6 +267,7 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.torch = torch_of(process);
     list.push_back(std::move(row));
   }
+  add_guessed_ranks(context, list);
   return list;
 }
 

@@ -125,6 +125,7 @@ struct Process {
   OptionalText boot_id;
   OptionalText identity_reason;  // why pid and host are null
   OptionalNumber rank;
+  bool is_rank_guessed = false;  // from the name of the file
   OptionalNumber local_rank;
   OptionalNumber world_size;
   OptionalText executable;
@@ -141,8 +142,10 @@ struct Process {
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, pid, ppid, host, boot_id);
     v.added("identity_reason", self.identity_reason);
-    GPUMEMTRACE_KEYS(v, rank, local_rank, world_size, executable, command, start_unix_ns,
-                     clock_error_ns, cuda, cupti);
+    v("rank", self.rank);
+    v.added("rank_guessed", self.is_rank_guessed);
+    GPUMEMTRACE_KEYS(v, local_rank, world_size, executable, command, start_unix_ns, clock_error_ns,
+                     cuda, cupti);
     v.added("suppressions", self.suppressions);
     GPUMEMTRACE_KEYS(v, python, torch);
   }

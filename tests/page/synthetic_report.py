@@ -149,7 +149,7 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
     report["processes"].append(
         {"id": process, "pid": 4000 + rank, "ppid": 3999, "host": f"node-{'ab'[rank % 2]}",
          "boot_id": None, "identity_reason": None,
-         "rank": rank, "local_rank": rank // 2, "world_size": report["ranks_made"],
+         "rank": rank, "rank_guessed": False, "local_rank": rank // 2, "world_size": report["ranks_made"],
          "executable": "/usr/bin/python3", "command": ["python3", "/home/me/project/train.py"],
          "suppressions": [], "start_unix_ns": 1_790_000_000_000_000_000, "clock_error_ns": 100,
          "cuda": {"driver_version": 13000},

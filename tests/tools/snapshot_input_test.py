@@ -163,10 +163,21 @@ class SnapshotInput(unittest.TestCase):
         for rank in range(2):
             self.write(f"rank{rank}.pickle", training().snapshot())
         report = self.analyze(str(self.folder))
-        self.assertEqual(len(report["processes"]), 2)
+        self.assertEqual([(row["rank"], row["rank_guessed"]) for row in report["processes"]], [(0, True), (1, True)])
         self.assertEqual(len(report["devices"]), 2)
         self.assertEqual([row["bytes"] for row in report["peak"] if row["level"] == "framework"],
                          [PEAK_BYTES] * 2)
+
+    def test_the_summary_says_that_a_rank_is_of_the_name(self):
+        text = self.run_program("summary", self.write("oom_rank_3.pickle", training().snapshot()))
+        self.assertIn("oom_rank_3.pickle (rank 3 by its name)", " ".join(text.split()))
+
+    def test_a_rank_is_not_guessed_twice(self):
+        for folder in ("step1", "step2"):
+            (self.folder / folder).mkdir()
+            self.write(f"{folder}/rank0.pickle", training().snapshot())
+        report = self.analyze(str(self.folder / "step1"), str(self.folder / "step2"))
+        self.assertEqual([(row["rank"], row["rank_guessed"]) for row in report["processes"]], [(None, False)] * 2)
 
     def test_every_command_takes_a_snapshot(self):
         path = self.write("a.pkl", training().snapshot())

@@ -463,14 +463,22 @@ Blocks fact_blocks(const Report& report, std::size_t width) {
 
 namespace {
 
+// The name of a snapshot, and the rank that it says.
+std::string file_text(const Report& report, const rows::Trace& trace) {
+  const auto process = std::ranges::find(report.processes, trace.process, &rows::Process::id);
+  if (process == report.processes.end() || !process->is_rank_guessed) return trace.file;
+  return format_text("{} (rank {} by its name)", trace.file, process->rank.value_or(0));
+}
+
 // The part of the run that a snapshot of PyTorch covers.
-std::string covered_part(const rows::Trace& trace) {
+std::string covered_part(const Report& report, const rows::Trace& trace) {
   const rows::TraceSource& source = *trace.source;
+  const std::string file = file_text(report, trace);
   std::string text =
       source.events + source.events_left_out == 0
           ? format_text("PyTorch's part only: {} has no history, but what was live at its end.",
-                        trace.file)
-          : format_text("PyTorch's part only, {}: {} in {}.", trace.file,
+                        file)
+          : format_text("PyTorch's part only, {}: {} in {}.", file,
                         count_of(source.events, "event", "events"),
                         duration_text(trace.duration_ns.value_or(0)));
   if (source.events_left_out != 0) {
@@ -497,7 +505,8 @@ Blocks answer_section(const Report& report, const SummaryDetail& detail) {
   }
   for (const rows::Trace& trace : report.traces) {
     if (!trace.source) continue;
-    blocks.push_back({wrapped("  ", covered_part(trace), detail.width), rank::kMissingEvents});
+    blocks.push_back(
+        {wrapped("  ", covered_part(report, trace), detail.width), rank::kMissingEvents});
   }
   if (is_of_snapshots(report)) {
     constexpr std::string_view kRest =

@@ -98,6 +98,7 @@ export interface Process {
   boot_id: string | null;
   identity_reason: string | null;
   rank: number | null;
+  rank_guessed: boolean;
   local_rank: number | null;
   world_size: number | null;
   executable: string | null;
