@@ -13,6 +13,7 @@
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/replay/allocator_settings.hpp"
 #include "analyzer/snapshot/device_records.hpp"
+#include "analyzer/snapshot/host_records.hpp"
 #include "analyzer/snapshot/read_snapshot.hpp"
 #include "analyzer/snapshot/stack_records.hpp"
 #include "analyzer/snapshot/undo.hpp"
@@ -23,9 +24,10 @@ namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
 constexpr std::string_view kSettings = "PYTORCH_CUDA_ALLOC_CONF";
-// Records that no device makes.
+// Writers whose records no device makes.
 constexpr std::uint32_t kAnnotationWriter = 1;
-constexpr std::uint32_t kFirstDeviceWriter = 2;
+constexpr std::uint32_t kHostWriter = 2;
+constexpr std::uint32_t kFirstDeviceWriter = 3;
 
 TickScale scale_of(const Snapshot& snapshot) {
   std::uint64_t first = ~std::uint64_t{0};
@@ -151,6 +153,7 @@ class TraceOfSnapshot {
       if (snapshot_.device_traces[i].count != 0) devices.insert(static_cast<std::int32_t>(i));
     }
     for (const std::int32_t device : devices) write_device(device);
+    write_host_memory();
     trace::StreamWriter annotations(file_, kAnnotationWriter);
     AnnotationRecords(snapshot_, scale_, annotations).write();
     add_source();
@@ -218,8 +221,37 @@ class TraceOfSnapshot {
     source_.earlier_blocks += records.earlier().blocks;
     source_.earlier_bytes += records.earlier().bytes;
     source_.earlier_reserved_bytes += records.earlier().reserved_bytes;
-    if (misfit_.empty() && !history.misfit.empty()) {
-      misfit_ = "device " + std::to_string(ordinal) + ", " + history.misfit;
+    count_events(history, events, "device " + std::to_string(ordinal));
+  }
+
+  void write_host_memory() {
+    if (!snapshot_.has_host_memory) return;
+    std::vector<const Segment*> segments;
+    for (const Segment& segment : snapshot_.segments_of(snapshot_.host_segments)) {
+      segments.push_back(&segment);
+    }
+    // PyTorch has one host allocator, and so one history of it.
+    const auto events = snapshot_.host_traces.empty()
+                            ? std::span<const Event>()
+                            : snapshot_.events_of(snapshot_.host_traces.front());
+    const UndoneHistory history = undo_history(memory_at_end(snapshot_, segments), events);
+    HostRecords records({snapshot_, settings_, scale_, stacks_}, {file_, kHostWriter});
+    records.write(history, events);
+    last_tick_ = std::max(last_tick_, records.last_tick());
+    count_events(history, events, "pinned memory");
+  }
+
+  void count_events(const UndoneHistory& history, std::span<const Event> events,
+                    const std::string& owner) {
+    source_.events += events.size() - history.first_event;
+    source_.events_left_out += history.first_event;
+    if (misfit_.empty() && !history.misfit.empty()) misfit_ = owner + ", " + history.misfit;
+  }
+
+  void add_note_on_skipped() {
+    std::string text;
+    for (const auto& [name, count] : skipped_content(snapshot_)) {
+      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
     }
   }
 

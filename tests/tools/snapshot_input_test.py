@@ -42,8 +42,10 @@ class History:
     def add(self, action, address, size, line):
         self.events.append(
             {"action": action, "addr": address, "size": size, "stream": 0,
-             "time_us": 1_700_000_000_000_000 + 1000 * len(self.events), "frames": frames(line)}
+             "time_us": 1_700_000_000_000_000 + 1000 * len(self.events)}
         )
+        if line is not None:
+            self.events[-1]["frames"] = frames(line)
 
     def allocate(self, offset, size, line):
         self.add("alloc", SEGMENT + offset, size, line)
@@ -178,6 +180,32 @@ class SnapshotInput(unittest.TestCase):
             self.write(f"{folder}/rank0.pickle", training().snapshot())
         report = self.analyze(str(self.folder / "step1"), str(self.folder / "step2"))
         self.assertEqual([(row["rank"], row["rank_guessed"]) for row in report["processes"]], [(None, False)] * 2)
+
+    def test_pinned_memory_is_the_host_memory_of_the_report(self):
+        """As PyTorch's CachingHostAllocator.h records it: the stack stands at the block, and a block that was given back stays pinned."""
+        host = History(-1)
+        host.events = []
+        first, second = 1 << 32, 1 << 33
+        for offset, size, line in ((first, MEBIBYTE, 40), (second, 2 * MEBIBYTE, 41)):
+            host.add("segment_alloc", SEGMENT + offset, size, None)
+            host.allocate(offset, size, line)
+        host.free(first, 42)
+        host.add("segment_free", SEGMENT + first, MEBIBYTE, None)
+        pinned = {**training().snapshot(), "host_traces": host.events}
+        pinned["host_segments"] = [
+            {"device": -1, "address": address, "total_size": size, "stream": 0, "segment_type": "small",
+             "segment_pool_id": (0, 0), "is_expandable": False, "frames": [], "blocks": [
+                 {"address": address, "size": size, "requested_size": size, "state": "active_allocated",
+                  "frames": frames(line)}]}
+            for address, (size, line) in host.live.items()]
+        report = self.analyze(self.write("a.pickle", pinned))
+        [usage] = [row for row in report["usage"] if row["level"] == "host"]
+        self.assertEqual((usage["kind"], usage["device"]), ("pinned", None))
+        self.assertEqual((usage["peak_bytes"], usage["live_bytes_at_end"]), (3 * MEBIBYTE, 2 * MEBIBYTE))
+        [peak] = [row for row in report["peak"] if row["level"] == "host"]
+        self.assertEqual({row["site"]["line"]: row["bytes"] for row in peak["holders"] if row["bytes"] != 0},
+                         {40: MEBIBYTE, 41: 2 * MEBIBYTE})
+        self.assertEqual(report["traces"][0]["source"]["events"], 26 + len(host.events))
 
     def test_every_command_takes_a_snapshot(self):
         path = self.write("a.pkl", training().snapshot())
