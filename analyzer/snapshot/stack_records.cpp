@@ -2,6 +2,8 @@
 #include "analyzer/snapshot/stack_records.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 namespace gpumemtrace::analyzer::snapshot {
@@ -11,6 +13,31 @@ constexpr std::string_view kEarlier = "allocated before the history";
 constexpr std::size_t kMostWords = 255;  // of a record
 
 bool is_python(std::string_view file) { return file.ends_with(".py") || file.starts_with("<"); }
+
+struct TracebackLine {
+  std::string_view file;
+  std::uint32_t line = 0;
+  std::string_view function;
+};
+
+// As Python writes it: File "model.py", line 41, in forward
+std::optional<TracebackLine> line_of_traceback(std::string_view text) {
+  constexpr std::string_view kFile = "File \"";
+  constexpr std::string_view kLine = "\", line ";
+  constexpr std::string_view kFunction = ", in ";
+  const std::size_t begin = text.find(kFile);
+  const std::size_t end = text.rfind(kLine);
+  if (begin == text.npos || end == text.npos || end < begin + kFile.size()) return std::nullopt;
+  TracebackLine found;
+  found.file = text.substr(begin + kFile.size(), end - begin - kFile.size());
+  const std::string_view number = text.substr(end + kLine.size());
+  const auto [rest, error] =
+      std::from_chars(number.data(), number.data() + number.size(), found.line);
+  if (error != std::errc()) return std::nullopt;
+  const std::size_t function = text.find(kFunction, end);
+  if (function != text.npos) found.function = text.substr(function + kFunction.size());
+  return found;
+}
 
 // Texts longer than a record come in several.
 void add_text(trace::Code record, trace::CodeText which, std::string_view text,
@@ -46,10 +73,10 @@ trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
   if (stack.value == 0 || written == Written::kYes) return number;
   std::vector<std::uint64_t> frames;
   for (const std::uint32_t id : snapshot_.stack(stack)) {
-    const Frame& frame = snapshot_.frame({id});
-    if (!is_python(snapshot_.text(frame.file))) continue;
-    add_code(id, frame, snapshot_.text(frame.function), time, out);
-    frames.push_back(std::uint64_t{id} << 32);
+    if (!is_python(snapshot_.text(snapshot_.frame({id}).file))) continue;
+    for (const std::uint32_t code : codes_of({id}, time, out)) {
+      frames.push_back(std::uint64_t{code} << 32);
+    }
   }
   written = frames.empty() ? Written::kHasNoFrames : Written::kYes;
   if (frames.empty()) return trace::StackId::kNone;
@@ -62,10 +89,9 @@ trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
 
 trace::StackId StackRecords::stack_of_earlier(std::uint64_t time, trace::StreamWriter& out) {
   const std::uint32_t stack = snapshot_.stacks.size();
-  const std::uint32_t code = snapshot_.frames.size();
   if (written_[stack] == Written::kNo) {
     written_[stack] = Written::kYes;
-    add_code(code, {}, kEarlier, time, out);
+    const std::uint32_t code = code_of({kEarlier, {}, 0}, time, out);
     trace::Stack record;
     record.record.time = time;
     record.id = trace::StackId{stack};
@@ -74,18 +100,47 @@ trace::StackId StackRecords::stack_of_earlier(std::uint64_t time, trace::StreamW
   return trace::StackId{stack};
 }
 
-// A code object for each line. Its line is the first one of the function: without a table of lines
-// all instructions have that.
-void StackRecords::add_code(std::uint32_t number, const Frame& frame, std::string_view function,
-                            std::uint64_t time, trace::StreamWriter& out) {
-  if (is_code_written_[number]) return;
-  is_code_written_[number] = true;
+const std::vector<std::uint32_t>& StackRecords::codes_of(FrameId id, std::uint64_t time,
+                                                         trace::StreamWriter& out) {
+  std::vector<std::uint32_t>& codes = codes_of_frames_[id.value];
+  if (codes.empty()) {
+    for (const Line& line : lines_of(snapshot_.frame(id))) {
+      codes.push_back(code_of(line, time, out));
+    }
+  }
+  return codes;
+}
+
+std::vector<StackRecords::Line> StackRecords::lines_of(const Frame& frame) const {
+  const Line own{snapshot_.text(frame.function), snapshot_.text(frame.file), frame.line};
+  std::vector<Line> lines = {own};
+  const std::string_view node = snapshot_.text(frame.fx_node);
+  if (!node.empty()) lines.push_back({node, own.file, own.line});
+  std::string_view rest = snapshot_.text(frame.fx_trace);
+  while (!rest.empty()) {
+    const std::string_view text = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), text.size() + 1));
+    if (const auto line = line_of_traceback(text)) {
+      lines.push_back({line->function, line->file, line->line});
+    }
+  }
+  std::ranges::reverse(lines);  // a traceback has the innermost line last
+  return lines;
+}
+
+// The line is given as the first of a function: without a table of lines all instructions have it.
+std::uint32_t StackRecords::code_of(const Line& line, std::uint64_t time,
+                                    trace::StreamWriter& out) {
+  const auto [code, is_new] =
+      codes_.try_emplace(line, static_cast<std::uint32_t>(codes_.size() + 1));
+  if (!is_new) return code->second;
   trace::Code record;
   record.record.time = time;
-  record.id = number;
-  record.first_line = frame.line;
-  add_text(record, trace::CodeText::kName, function, out);
-  add_text(record, trace::CodeText::kFile, snapshot_.text(frame.file), out);
+  record.id = code->second;
+  record.first_line = line.line;
+  add_text(record, trace::CodeText::kName, line.function, out);
+  add_text(record, trace::CodeText::kFile, line.file, out);
+  return code->second;
 }
 
 }  // namespace gpumemtrace::analyzer::snapshot

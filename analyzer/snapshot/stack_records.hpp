@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -12,14 +13,17 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// Frames of Python alone, as in a trace: those of C++ have no file, and mostly say how PyTorch
-// itself works.
+// - Frames of Python alone, as in a trace: those of C++ have no file, and mostly say how PyTorch
+//   itself works.
+// - A frame of compiled code that names its FX node is followed by the node, and by the lines of
+// the
+//   model that became it. The innermost line of the user's code is then the model's.
 class StackRecords {
  public:
   explicit StackRecords(const Snapshot& snapshot)
       : snapshot_(snapshot),
         written_(snapshot.stacks.size() + 1, Written::kNo),
-        is_code_written_(snapshot.frames.size() + 1) {}
+        codes_of_frames_(snapshot.frames.size()) {}
 
   // The stack's number in the trace, kNone if it has no Python frames; its records are added to
   // `out` if they are new.
@@ -31,12 +35,26 @@ class StackRecords {
  private:
   enum class Written : std::uint8_t { kNo, kYes, kHasNoFrames };
 
-  void add_code(std::uint32_t number, const Frame& frame, std::string_view function,
-                std::uint64_t time, trace::StreamWriter& out);
+  // A line of a function as a code object of its own.
+  struct Line {
+    std::string_view function;
+    std::string_view file;
+    std::uint32_t line = 0;
+    friend auto operator<=>(const Line&, const Line&) = default;
+  };
+
+  // Those of a frame, innermost first.
+  [[nodiscard]] const std::vector<std::uint32_t>& codes_of(FrameId id, std::uint64_t time,
+                                                           trace::StreamWriter& out);
+  [[nodiscard]] std::vector<Line> lines_of(const Frame& frame) const;
+  [[nodiscard]] std::uint32_t code_of(const Line& line, std::uint64_t time,
+                                      trace::StreamWriter& out);
 
   const Snapshot& snapshot_;
   std::vector<Written> written_;  // by the stack's number
-  std::vector<bool> is_code_written_;
+  std::vector<std::vector<std::uint32_t>>
+      codes_of_frames_;  // by the frame's number; empty: not yet
+  std::map<Line, std::uint32_t> codes_;
 };
 
 }  // namespace gpumemtrace::analyzer::snapshot

@@ -207,6 +207,23 @@ class SnapshotInput(unittest.TestCase):
                          {40: MEBIBYTE, 41: 2 * MEBIBYTE})
         self.assertEqual(report["traces"][0]["source"]["events"], 26 + len(host.events))
 
+    def test_the_lines_of_the_model_stand_for_compiled_code(self):
+        """As torch.cuda.memory._snapshot(augment_with_fx_traces=True) marks a frame of generated code."""
+        history = training()
+        [large] = [event["frames"] for event in history.events if event["action"] == "alloc" and event["size"] == 2 * MEBIBYTE]
+        large.insert(1, {
+            "name": "forward", "filename": "fx_generated_7.py", "line": 8, "fx_node_op": "call_module",
+            "fx_node_name": "linear", "fx_node_target": "net1",
+            "fx_original_trace": '  File "/app/train.py", line 70, in run\n    loss = model(x)\n'
+                                 '  File "/app/model.py", line 71, in forward\n    a = self.net1(x)\n'})
+        report = self.analyze(self.write("a.pickle", history.snapshot()))
+        [peak] = [row for row in report["peak"] if row["level"] == "framework"]
+        [holder] = [row for row in peak["holders"] if row["bytes"] == 2 * MEBIBYTE]
+        self.assertEqual((holder["site"]["file"], holder["site"]["line"]), ("/app/model.py", 71))
+        [stack] = [row["frames"] for row in report["stacks"] if row["id"] == holder["stack"]]
+        self.assertEqual([frame["function"] for frame in stack if frame["kind"] == "python"],
+                         ["forward", "run", "linear", "forward", "step"])
+
     def test_every_command_takes_a_snapshot(self):
         path = self.write("a.pkl", training().snapshot())
         self.run_program("check", "--allow-incomplete", path)
