@@ -64,6 +64,9 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   losses.add(Loss::steps_left_out, process.model().program().steps().steps_left_out());
   losses.add(Loss::marks_left_out, process.model().program().steps().marks().left_out());
   losses.add(Loss::ranges_left_out, process.model().program().steps().ranges_left_out());
+  const auto& source = process.preview().source;
+  const bool is_cut = source && (source->file.record.flags & trace::kFlagCut) != 0;
+  losses.add(Loss::history_overflowed, is_cut ? 1 : 0);
   losses.add(Loss::detail_replaced_by_checkpoint, statistics.compacted_records);
   add_activity_losses(process.model().activity(), losses);
   return losses;

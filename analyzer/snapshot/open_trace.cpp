@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <system_error>
@@ -23,6 +24,7 @@
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
+constexpr std::size_t kMostTextBytes = 1024;  // of the text in a record
 constexpr std::string_view kSettings = "PYTORCH_CUDA_ALLOC_CONF";
 // Writers whose records no device makes.
 constexpr std::uint32_t kAnnotationWriter = 1;
@@ -63,6 +65,28 @@ replay::AllocatorSettings parsed_settings(const std::string& text) {
   }
 }
 
+// The keys, actions and frames of the file that no record has, counted by name.
+std::map<std::string, std::uint64_t> skipped_content(const Snapshot& snapshot) {
+  constexpr std::string_view kNone = "N/A";  // PyTorch's word outside of compiled code
+  std::uint64_t metadata = 0;
+  std::uint64_t contexts = 0;
+  std::uint64_t stacks_of_frees = 0;  // a trace does not have them either
+  for (const Event& event : snapshot.events) {
+    if (event.user_metadata.value != 0) ++metadata;
+    const std::string_view context = snapshot.text(event.compile_context);
+    if (!context.empty() && context != kNone) ++contexts;
+    if (event.action == Action::free_requested && event.stack.value != 0) ++stacks_of_frees;
+  }
+  std::map<std::string, std::uint64_t> skipped = snapshot.unknown_keys;
+  for (const auto& [action, count] : snapshot.unknown_actions) skipped["action." + action] += count;
+  skipped["event.user_metadata"] += metadata;
+  skipped["event.compile_context"] += contexts;
+  skipped["free_requested.frames"] += stacks_of_frees;
+  skipped["frame.native"] += count_native_frames(snapshot);
+  std::erase_if(skipped, [](const auto& row) { return row.second == 0; });
+  return skipped;
+}
+
 // The annotations as ranges, and ProfilerStep#N as steps.
 class AnnotationRecords {
  public:
@@ -101,12 +125,11 @@ class AnnotationRecords {
   }
 
   void add(trace::AnnotationOperation operation, std::uint64_t value, TextId name) {
-    constexpr std::size_t kMostBytes = 1024;
     if (name.value != 0 && named_.insert(name.value).second) {
       trace::Name text;
       text.record.time = now_;
       text.id = name.value;
-      out_.add(text, snapshot_.text(name).substr(0, kMostBytes));
+      out_.add(text, snapshot_.text(name).substr(0, kMostTextBytes));
     }
     trace::Annotation record;
     record.record.time = now_;
@@ -157,6 +180,7 @@ class TraceOfSnapshot {
     trace::StreamWriter annotations(file_, kAnnotationWriter);
     AnnotationRecords(snapshot_, scale_, annotations).write();
     add_source();
+    add_note_on_skipped();
     add_clock(last_tick_);
     about_.finish();
     return file_.take_file();
@@ -179,14 +203,13 @@ class TraceOfSnapshot {
   }
 
   void add_text(trace::TextKey key, std::string_view text) {
-    constexpr std::size_t kMostBytes = 1024;
     trace::Text record;
     record.record.time = TickScale::kFirstTick;
     record.key = key;
     do {
-      about_.add(record, text.substr(0, kMostBytes));
+      about_.add(record, text.substr(0, kMostTextBytes));
       ++record.part;
-      text = text.substr(std::min(text.size(), kMostBytes));
+      text = text.substr(std::min(text.size(), kMostTextBytes));
     } while (!text.empty());
   }
 
@@ -216,8 +239,6 @@ class TraceOfSnapshot {
     records.write(history, events);
     last_tick_ = std::max(last_tick_, records.last_tick());
     source_.devices += events.empty() ? 0 : 1;
-    source_.events += events.size() - history.first_event;
-    source_.events_left_out += history.first_event;
     source_.earlier_blocks += records.earlier().blocks;
     source_.earlier_bytes += records.earlier().bytes;
     source_.earlier_reserved_bytes += records.earlier().reserved_bytes;
@@ -253,11 +274,14 @@ class TraceOfSnapshot {
     for (const auto& [name, count] : skipped_content(snapshot_)) {
       text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
     }
+    if (!text.empty())
+      add_text(trace::TextKey::kNote, "The file has what is not shown: " + text + ".");
   }
 
   void add_source() {
     source_.record.time = TickScale::kFirstTick;
     source_.source = trace::SourceKind::kPytorchSnapshot;
+    if (snapshot_.ring_overflowed.value_or(false)) source_.record.flags = trace::kFlagCut;
     about_.add(source_, misfit_);
   }
 

@@ -65,6 +65,14 @@ void add_stack(trace::Stack record, const std::vector<std::uint64_t>& frames,
 
 }  // namespace
 
+std::uint64_t count_native_frames(const Snapshot& snapshot) {
+  std::uint64_t count = 0;
+  for (std::uint32_t id = 1; id < snapshot.frames.size(); ++id) {
+    if (!is_python(snapshot.text(snapshot.frame({id}).file))) ++count;
+  }
+  return count;
+}
+
 trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
                                        trace::StreamWriter& out) {
   const trace::StackId number{stack.value};

@@ -13,6 +13,9 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
+// The distinct frames of C++, which no record has.
+[[nodiscard]] std::uint64_t count_native_frames(const Snapshot& snapshot);
+
 // - Frames of Python alone, as in a trace: those of C++ have no file, and mostly say how PyTorch
 //   itself works.
 // - A frame of compiled code that names its FX node is followed by the node, and by the lines of

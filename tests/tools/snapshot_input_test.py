@@ -207,6 +207,15 @@ class SnapshotInput(unittest.TestCase):
                          {40: MEBIBYTE, 41: 2 * MEBIBYTE})
         self.assertEqual(report["traces"][0]["source"]["events"], 26 + len(host.events))
 
+    def test_a_full_history_is_a_loss(self):
+        snapshot = training().snapshot()
+        snapshot["allocator_settings"]["trace_alloc_overflowed"] = True
+        path = self.write("a.pickle", snapshot)
+        report = self.analyze(path)
+        self.assertIn("history_overflowed", [row["name"] for row in report["losses"]])
+        self.assertFalse(report["traces"][0]["complete"])
+        self.assertIn("history was full", " ".join(self.run_program("summary", path).split()))
+
     def test_the_lines_of_the_model_stand_for_compiled_code(self):
         """As torch.cuda.memory._snapshot(augment_with_fx_traces=True) marks a frame of generated code."""
         history = training()
@@ -223,6 +232,17 @@ class SnapshotInput(unittest.TestCase):
         [stack] = [row["frames"] for row in report["stacks"] if row["id"] == holder["stack"]]
         self.assertEqual([frame["function"] for frame in stack if frame["kind"] == "python"],
                          ["forward", "run", "linear", "forward", "step"])
+
+    def test_what_is_not_shown_is_counted(self):
+        history = training()
+        history.events[1]["user_metadata"] = "weights"
+        history.events[2]["compile_context"] = "0/1"
+        history.events[3]["compile_context"] = "N/A"
+        history.events[4]["of_a_later_version"] = 1
+        [note] = self.analyze(self.write("a.pickle", history.snapshot()))["traces"][0]["notes"]
+        for text in ("1 event.user_metadata", "1 event.compile_context", "1 event.of_a_later_version",
+                     "8 free_requested.frames", "1 frame.native"):
+            self.assertIn(text, note)
 
     def test_every_command_takes_a_snapshot(self):
         path = self.write("a.pkl", training().snapshot())

@@ -486,6 +486,10 @@ std::string covered_part(const Report& report, const rows::Trace& trace) {
                         count_of(source.events_left_out, "event", "events"),
                         source.left_out_because.value_or("unknown"));
   }
+  if (std::ranges::find(trace.incomplete_because, "history_overflowed") !=
+      trace.incomplete_because.end()) {
+    text += " PyTorch's history was full: older events are not in the file.";
+  }
   if (source.earlier_blocks != 0 && source.events != 0) {
     text += format_text(" {} in {} were allocated before the first event.",
                         size_text(source.earlier_bytes),
