@@ -228,9 +228,9 @@ rows::OptionalNumber outside_calls(const DriverSample& sample, std::uint64_t dri
 // the peak cannot be attributed.
 void add_driver_number(rows::Composition& row, const ReportProcess& process,
                        const DriverSample& sample, std::uint64_t explained) {
-  row.source = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
+  row.source = name_of(sample.source);
+  if (sample.source == trace::SampleSource::kNone) return;
   row.sample_time_ns = process.time_ns(sample.time);
-  if (sample.time == 0) return;
   // Without NVML's numbers of processes, contexts and other processes cannot be told apart.
   std::uint64_t number = sample.in_use_bytes();
   if (sample.source == trace::SampleSource::kNvmlProcess) {

@@ -246,8 +246,12 @@ namespace {
 // By the driver's last sample, and the bytes that the process itself has taken or freed since.
 rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   const DriverSample& sample = snapshot.sample;
-  if (sample.time == 0 || sample.total_bytes == 0) return std::nullopt;
+  if (sample.time == 0) return std::nullopt;
   const std::uint64_t taken = snapshot.parts.physical() - sample.physical_bytes;
+  if (sample.source == trace::SampleSource::kNone) {  // the size of the card is not known
+    return taken == 0 ? rows::OptionalNumber(sample.free_bytes) : std::nullopt;
+  }
+  if (sample.total_bytes == 0) return std::nullopt;
   const std::uint64_t free = sample.free_bytes - taken;
   return free > sample.total_bytes ? std::nullopt : rows::OptionalNumber(free);
 }

@@ -201,6 +201,11 @@ void DeviceRecords::write_oom(const Event& event) {
   record.device = static_cast<std::int8_t>(device_);
   record.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
   out_.add(record);
+  trace::MemorySample free;  // without a source: the file has no more than the free bytes
+  free.record.time = ++now_;
+  free.device = device_;
+  free.free_bytes = event.address;
+  out_.add(free);
 }
 
 void DeviceRecords::add_segment(std::uint64_t address, const HeldSegment& segment,

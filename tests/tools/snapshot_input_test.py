@@ -244,6 +244,16 @@ class SnapshotInput(unittest.TestCase):
                      "8 free_requested.frames", "1 frame.native"):
             self.assertIn(text, note)
 
+    def test_free_bytes_of_the_device_at_a_failure_are_those_that_the_driver_told(self):
+        history = training()
+        history.events.append(
+            {"action": "oom", "device_free": 3 * MEBIBYTE, "size": 40 * MEBIBYTE, "stream": 0,
+             "time_us": 1_700_000_001_000_000, "frames": frames(50)})
+        [failure] = self.analyze(self.write("a.pickle", history.snapshot()))["oom"]
+        self.assertEqual(failure["device_free_bytes"], 3 * MEBIBYTE)
+        self.assertEqual(failure["requested_bytes"], 40 * MEBIBYTE)
+        self.assertIsNone(failure["composition"]["driver_bytes"])
+
     def test_every_command_takes_a_snapshot(self):
         path = self.write("a.pkl", training().snapshot())
         self.run_program("check", "--allow-incomplete", path)

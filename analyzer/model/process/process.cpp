@@ -211,6 +211,13 @@ void ProcessModel::apply(const trace::Thread& thread) {
 
 void ProcessModel::apply(const trace::MemorySample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
+  if (sample.source == trace::SampleSource::kNone) {
+    DriverSample free;  // no more is known: what is in use does not follow
+    free.time = present_.time;
+    free.free_bytes = sample.free_bytes;
+    free.physical_bytes = device.physical_bytes;
+    return snapshots_.add_sample(sample.device, free);
+  }
   device.add_sample(sample, present_.time, device.physical_bytes, device.physical_peak.happened());
   if (present_.in_checkpoint) {
     device.most_in_use = std::max(device.most_in_use, ledger::in_use_of(sample));
