@@ -392,6 +392,19 @@ test("small and old reports are drawn as well", async () => {
   }
 });
 
+test("a snapshot is named by its file, and its program is not said to run", async () => {
+  const report = structuredClone(jobReport);
+  for (const process of report.processes) Object.assign(process, { command: [], executable: null });
+  for (const trace of report.traces) {
+    Object.assign(trace, { file: "rank.pickle", end: "running", source: {
+      kind: "pytorch_snapshot", devices: 1, events: 9, events_left_out: 0, left_out_because: null,
+      earlier_blocks: 0, earlier_bytes: 0, earlier_reserved_bytes: 0 } });
+  }
+  const page = await open(browser, makePage(writeReport("snapshots", report)).path);
+  assert.match(await page.innerText("#top"), /^rank\.pickle[^]*the program went on after this/);
+  await page.context().close();
+});
+
 test("a trace with gaps says so at the top", async () => {
   const report = structuredClone(jobReport);
   Object.assign(report.traces[1], { complete: false, dropped: 77 });

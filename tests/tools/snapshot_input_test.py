@@ -254,6 +254,11 @@ class SnapshotInput(unittest.TestCase):
         self.assertEqual(failure["requested_bytes"], 40 * MEBIBYTE)
         self.assertIsNone(failure["composition"]["driver_bytes"])
 
+    def test_live_shows_a_snapshot_once(self):
+        text = self.run_program("live", self.write("a.pickle", training().snapshot()))
+        self.assertIn("snapshot, ", text)
+        self.assertNotIn("recording", text)
+
     def test_every_command_takes_a_snapshot(self):
         path = self.write("a.pkl", training().snapshot())
         self.run_program("check", "--allow-incomplete", path)

@@ -195,8 +195,9 @@ LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope) {
   LiveState state;
   if (!report.processes.empty()) state.name = job_command(report);
   state.is_running = std::ranges::any_of(report.traces, [](const rows::Trace& trace) {
-    return trace.end == rows::TraceEnd::kRunning;
+    return trace.end == rows::TraceEnd::kRunning && !trace.source;
   });
+  state.is_snapshot = is_of_snapshots(report);
   state.rows = rows_of(now, scope);
   std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
   state.peaks = peak_sentences(report, state.rows);

@@ -68,6 +68,7 @@ struct LiveRow {
 struct LiveState {
   std::string name;                // of the job's first program
   bool is_running = false;         // a process still records
+  bool is_snapshot = false;        // of a program that went on: nothing records
   std::vector<LiveRow> rows;       // fullest device first
   std::vector<std::string> peaks;  // of the devices of the rows, in sentences
 };

@@ -196,7 +196,10 @@ std::string state_text(const LiveState& state) {
   for (const LiveRow& row : state.rows) time_ns = std::max(time_ns, row.time_ns);
   const std::string lost = losses_text(sum_losses(state, true));
   return format_text("{}, {}{}, {}: {}", duration_text(time_ns),
-                     state.is_running ? "recording" : "ended", pauses_text(state),
+                     state.is_running    ? "recording"
+                     : state.is_snapshot ? "snapshot"
+                                         : "ended",
+                     pauses_text(state),
                      lost.empty() ? "no event lost" : "events lost (" + lost + ")",
                      state.name.empty() ? "unknown program" : state.name);
 }

@@ -12,6 +12,12 @@ namespace gpumemtrace::tools {
 namespace rows = analyzer::rows;
 using rows::Report;
 
+bool is_of_snapshots(const Report& report) {
+  return !report.traces.empty() && std::ranges::all_of(report.traces, [](const rows::Trace& row) {
+    return row.source.has_value();
+  });
+}
+
 std::string job_command(const Report& report) {
   constexpr std::size_t kMostLetters = 60;
   if (report.processes.empty()) return "an unknown command";

@@ -10,6 +10,9 @@
 
 namespace gpumemtrace::tools {
 
+// All that is known comes from snapshots of PyTorch.
+[[nodiscard]] bool is_of_snapshots(const analyzer::rows::Report& report);
+
 // The command of its first process, the program by its name; "..." stands for arguments that make
 // it too long.
 [[nodiscard]] std::string job_command(const analyzer::rows::Report& report);

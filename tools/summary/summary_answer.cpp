@@ -20,13 +20,6 @@
 
 namespace gpumemtrace::tools {
 
-bool is_of_snapshots(const Report& report) {
-  return !report.traces.empty() &&
-         std::ranges::all_of(report.traces, [](const analyzer::rows::Trace& row) {
-           return row.source.has_value();
-         });
-}
-
 namespace {
 
 namespace rows = analyzer::rows;

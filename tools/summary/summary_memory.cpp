@@ -7,6 +7,7 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
+#include "tools/report_view/job_text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_card.hpp"
 

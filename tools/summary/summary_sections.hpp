@@ -66,9 +66,6 @@ struct SummaryDetail {
   std::string_view inputs{};  // for the next command, as words of a shell; empty: the traces
 };
 
-// All that is known comes from snapshots of PyTorch.
-[[nodiscard]] bool is_of_snapshots(const Report& report);
-
 // The answer to "is something wrong?", the program, and the three largest facts.
 [[nodiscard]] Blocks answer_section(const Report& report, const SummaryDetail& detail);
 // The worst findings, each with its remedy.

@@ -10,11 +10,16 @@ import { isDark, toggleTheme } from "./theme";
 
 function commandOf(head: Head): string {
   const command = head.processes[0]?.command ?? [];
-  if (command.length === 0) return head.processes[0]?.executable ?? "unknown command";
+  // A snapshot of PyTorch does not have the command.
+  const file = head.traces[0]?.source ? head.traces[0].file : null;
+  if (command.length === 0) return file ?? head.processes[0]?.executable ?? "unknown command";
   return command.map((word) => word.slice(word.lastIndexOf("/") + 1)).join(" ");
 }
 
 function endsOf(head: Head): string {
+  if (head.traces.length > 0 && head.traces.every((trace) => trace.source)) {
+    return "the program went on after this";
+  }
   const ends = Object.entries(head.page.job.ends);
   if (ends.length === 0) return "nothing was recorded";
   const plain: Record<string, string> = {
