@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "analyzer/snapshot/open_trace.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -258,10 +260,10 @@ RunOfTrace read_run(const fs::path& path) {
   constexpr std::size_t kMostRecords = 1000;  // the texts stand at the begin of the recorder's own
   std::map<trace::TextKey, std::string> texts;
   try {
-    const trace::TraceFile file(path);
-    for (const trace::WriterStream& writer : file.writers()) {
+    const std::unique_ptr<trace::TraceFile> file = analyzer::snapshot::open_trace(path);
+    for (const trace::WriterStream& writer : file->writers()) {
       if (writer.writer != 0 && writer.writer != trace::kCheckpointWriter) continue;
-      trace::WriterCursor cursor(file, writer);
+      trace::WriterCursor cursor(*file, writer);
       cursor.look_for({trace::RecordKind::kText});
       for (std::size_t i = 0; i < kMostRecords; ++i) {
         const trace::RecordHeader* const record = cursor.next();
@@ -308,7 +310,10 @@ TracesOfInputs split_by_run(const std::vector<fs::path>& inputs, const rows::Rep
   // incomplete anyway.
   if (paths.size() != report.traces.size()) return split;
   std::vector<RunOfTrace> runs;
-  for (const fs::path& path : paths) runs.push_back(read_run(path));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    // Another tool's file does not tell its run, and reading it once more takes long.
+    runs.push_back(report.traces[i].source ? RunOfTrace() : read_run(paths[i]));
+  }
   const std::vector<bool> replaced = replaced_traces(report, runs);
   const std::vector<Member> members = members_of(report);
   const std::set<fs::path> named(inputs.begin(), inputs.end());

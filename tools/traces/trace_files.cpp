@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "analyzer/snapshot/open_trace.hpp"
 #include "trace/file_layout.hpp"
 #include "trace/own_descriptor.hpp"
 #include "trace/reader.hpp"
@@ -120,7 +121,7 @@ void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end) {
 void remove_spent_rings(std::vector<WrittenTrace>& traces) {
   for (WrittenTrace& trace : traces) {
     try {
-      if (!trace::TraceFile(trace.path).ring_is_spent()) continue;
+      if (!analyzer::snapshot::open_trace(trace.path)->ring_is_spent()) continue;
     } catch (const trace::TraceError&) {
       continue;  // the code that reads it reports the error
     }
