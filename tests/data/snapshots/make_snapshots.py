@@ -159,21 +159,41 @@ def before(pull_request):
 
 
 def long_history(events):
-    """Frames are shared by all lists of frames, but each event has a list of its own."""
+    """Blocks come and go at the places of 40 segments; what is left is in them. Frames are shared by all lists of
+    frames, but each event has a list of its own.
+    """
     chosen = random.Random(1)
     frames = [{"name": f"function_{i}", "filename": f"/usr/lib/python3/site-packages/package/module_{i % 300}.py",
                "line": i} for i in range(3000)]
     stacks = [chosen.choices(frames, k=35) for _ in range(2000)]
-    trace = []
-    for i in range(events):
-        address = 0x7F0000000000 + 512 * chosen.randrange(2**22)
-        trace.append(event(("alloc", "free_requested", "free_completed")[i % 3], address,
-                           512 * chosen.randrange(1, 65536), 1700000000000000 + 7 * i, list(chosen.choice(stacks))))
-    segment = {"device": 0, "address": 0x7F0000000000, "total_size": 2**31, "allocated_size": 0, "active_size": 0,
-               "requested_size": 0, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
-               "is_expandable": False, "frames": [], "blocks": [
-                   {"address": 0x7F0000000000, "size": 2**31, "requested_size": 0, "state": "inactive", "frames": []}]}
-    return {"segments": [segment], "device_traces": [trace], "allocator_settings": {}, "external_annotations": []}
+    places, room, base = 40 * 32, 2**21, 0x7F0000000000
+    trace, live = [], {}
+
+    def add(action, address, size, stack):
+        trace.append(event(action, address, size, 1700000000000000 + 7 * len(trace), list(stack)))
+
+    while len(trace) < events:
+        place = chosen.randrange(places)
+        address, stack = base + room * place, chosen.choice(stacks)
+        if place in live:
+            size, _ = live.pop(place)
+            add("free_requested", address, size, stack)
+            add("free_completed", address, size, stack)
+        else:
+            live[place] = (512 * chosen.randrange(1, room // 512 + 1), stack)
+            add("alloc", address, live[place][0], stack)
+    segments = []
+    for first in range(0, places, 32):
+        blocks = [{"address": base + room * place, "size": live[place][0], "requested_size": live[place][0],
+                   "state": "active_allocated", "frames": live[place][1]}
+                  for place in range(first, first + 32) if place in live]
+        segments.append({"device": 0, "address": base + room * first, "total_size": 32 * room,
+                         "allocated_size": sum(block["size"] for block in blocks),
+                         "active_size": sum(block["size"] for block in blocks),
+                         "requested_size": sum(block["size"] for block in blocks), "stream": 0,
+                         "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+                         "blocks": blocks})
+    return {"segments": segments, "device_traces": [trace], "allocator_settings": {}, "external_annotations": []}
 
 
 def main(folder, events=None):
