@@ -190,6 +190,22 @@ TEST_CASE("a run without a fault has its three facts as well", "[unit]") {
   CHECK(has(text, "\n  HEADROOM  5.1 GiB               never used\n"));
 }
 
+TEST_CASE("the largest part of a job's peak can be of no process that is known", "[unit]") {
+  Json report = healthy_report();
+  Json second = report["processes"][0];
+  second["id"] = "p2";
+  report["processes"].push_back(second);
+  for (Json& row : report["card_peaks"]) {
+    row["parts"] = Json::array({{{"process", nullptr},
+                                 {"what", "not_separable"},
+                                 {"owner", nullptr},
+                                 {"bytes", 40ull << 30}}});
+  }
+  CHECK(has(
+      summary_text(report, 120),
+      "\n  LARGEST   40.0 GiB              contexts and other processes, not separable, 58 % "));
+}
+
 TEST_CASE("a peak that is not exact is a range, and one that is the card's stands alone",
           "[unit]") {
   Json report = healthy_report();

@@ -90,7 +90,7 @@ void append(Blocks& blocks, const Blocks& more);
 // The text with a comma before it; empty if it is empty.
 void append(std::string& text, const std::string& more);
 
-// process_name(), or an empty text in a job of one process.
+// process_name(), or an empty text in a job of one process. An empty id is of no process.
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
 
 // " 34 %".

@@ -18,7 +18,8 @@ void append(std::string& text, const std::string& more) {
 }
 
 std::string name_in_job(const Report& report, const std::string& process_id) {
-  return report.processes.size() < 2 ? std::string() : process_name(report, process_id);
+  const bool needs_no_name = process_id.empty() || report.processes.size() < 2;
+  return needs_no_name ? std::string() : process_name(report, process_id);
 }
 
 std::string share_text(std::uint64_t bytes, std::uint64_t total) {
