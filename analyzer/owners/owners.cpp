@@ -11,6 +11,7 @@
 
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/base/row_reader.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -20,11 +21,8 @@ struct OwnerRule {
   std::string_view owner;
 };
 
-// The first rule that fits decides.
+// The first rule that fits decides; analyzer/frameworks/ has those of frameworks.
 constexpr std::array kOwnerRules = {
-    OwnerRule{"libtorch", "pytorch"},
-    OwnerRule{"libc10", "pytorch"},
-    OwnerRule{"libcaffe2", "pytorch"},
     OwnerRule{"libnccl", "nccl"},
     OwnerRule{"libnvshmem", "nvshmem"},
     OwnerRule{"libcublas", "cublas"},
@@ -42,14 +40,7 @@ constexpr std::array kOwnerRules = {
     OwnerRule{"libcupti", "cupti"},
     OwnerRule{"libcufile", "cufile"},
     OwnerRule{"libcuda.so", "cuda_driver"},
-    OwnerRule{"xla_cuda_plugin", "jax"},
-    OwnerRule{"pjrt_c_api_gpu_plugin", "jax"},
-    OwnerRule{"libjax", "jax"},
-    OwnerRule{"xla_extension", "jax"},
-    OwnerRule{"libtensorflow", "tensorflow"},
-    OwnerRule{"_pywrap_tensorflow", "tensorflow"},
     OwnerRule{"libtriton", "triton"},
-    OwnerRule{"librmm", "rmm"},
     OwnerRule{"libcudf", "cudf"},
     OwnerRule{"libucm", "ucx"},
     OwnerRule{"libuct", "ucx"},
@@ -60,13 +51,10 @@ constexpr std::array kOwnerRules = {
 
 // For extension modules, whose names are short and general: the package's folder decides.
 constexpr std::array kFolderRules = {
-    OwnerRule{"/jax_cuda", "jax"},   OwnerRule{"/jaxlib/", "jax"},
-    OwnerRule{"/cupy/", "cupy"},     OwnerRule{"/cupy_backends/", "cupy"},
-    OwnerRule{"/triton/", "triton"}, OwnerRule{"/.triton/", "triton"},
-    OwnerRule{"/torch/", "pytorch"}, OwnerRule{"/tensorflow/", "tensorflow"},
-    OwnerRule{"/rmm/", "rmm"},       OwnerRule{"/numba_cuda/", "numba"},
-    OwnerRule{"/numba/", "numba"},   OwnerRule{"/pycuda/", "pycuda"},
-    OwnerRule{"/mxnet/", "mxnet"},   OwnerRule{"/paddle/", "paddle"},
+    OwnerRule{"/triton/", "triton"},    OwnerRule{"/.triton/", "triton"},
+    OwnerRule{"/numba_cuda/", "numba"}, OwnerRule{"/numba/", "numba"},
+    OwnerRule{"/pycuda/", "pycuda"},    OwnerRule{"/mxnet/", "mxnet"},
+    OwnerRule{"/paddle/", "paddle"},
 };
 
 // Libraries that others link in statically, by the beginning of a function's name.
@@ -76,7 +64,6 @@ constexpr std::array kFunctionRules = {
     OwnerRule{"cufft", "cufft"},       OwnerRule{"cusolver", "cusolver"},
     OwnerRule{"cusparse", "cusparse"}, OwnerRule{"curand", "curand"},
     OwnerRule{"nvshmem", "nvshmem"},   OwnerRule{"cutensor", "cutensor"},
-    OwnerRule{"rmm::", "rmm"},         OwnerRule{"xla::", "jax"},
 };
 
 // By the beginning of the file's name.
@@ -91,51 +78,24 @@ constexpr auto kInterpreterModules =
     std::to_array<std::string_view>({"libpython", "python", "libffi", "_ctypes.", "_ctypes_"});
 
 // Functions that C++ compiles into other code.
-constexpr auto kLibraryFunctions = std::to_array<std::string_view>({"std::",
-                                                                    "__gnu_cxx::",
-                                                                    "__cxxabi",
-                                                                    "thrust::",
-                                                                    "cub::",
-                                                                    "cuda::",
-                                                                    "cooperative_groups::",
-                                                                    "cutlass::",
-                                                                    "at::",
-                                                                    "c10::",
-                                                                    "torch::",
-                                                                    "caffe2::",
-                                                                    "rmm::",
-                                                                    "raft::",
-                                                                    "xla::",
-                                                                    "pybind11::",
-                                                                    "boost::",
-                                                                    "fmt::",
-                                                                    "_start",
-                                                                    "__libc_start",
-                                                                    "operator new",
-                                                                    "operator delete"});
+constexpr auto kLibraryFunctions = std::to_array<std::string_view>(
+    {"std::", "__gnu_cxx::", "__cxxabi", "thrust::", "cub::", "cuda::", "cooperative_groups::",
+     "cutlass::", "raft::", "pybind11::", "boost::", "fmt::", "_start", "__libc_start",
+     "operator new", "operator delete"});
 
 // Folders of distributions for libraries. /usr/local is the user's.
 constexpr auto kSystemFolders = std::to_array<std::string_view>(
     {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/usr/local/cuda"});
 
-constexpr std::array kOpaquePools = {
-    OpaquePool{"jax", "XLA's arena", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"},
-    OpaquePool{"tensorflow", "TensorFlow's BFC arena", "TF_GPU_ALLOCATOR=cuda_malloc_async"},
-    OpaquePool{"cupy", "CuPy's memory pool",
-               "cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)"},
-    OpaquePool{"rmm", "RMM's pool",
-               "rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())"},
-};
-
 bool has_part(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
+bool starts_with_any(std::string_view text, const auto& prefixes) {
   return std::ranges::any_of(prefixes, [&](auto prefix) { return text.starts_with(prefix); });
 }
 
-bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
+bool contains_any(std::string_view text, const auto& parts) {
   return std::ranges::any_of(parts, [&](auto part) { return has_part(text, part); });
 }
 
@@ -146,10 +106,20 @@ std::string_view owner_by_begin(std::string_view name, std::span<const OwnerRule
   return rule == rules.end() ? std::string_view() : rule->owner;
 }
 
+// The owner of the first framework of which this is true; empty if there is none.
+std::string_view owner_among_frameworks(auto is_its_own) {
+  const auto found = std::ranges::find_if(frameworks(), is_its_own);
+  return found == frameworks().end() ? std::string_view() : found->owner;
+}
+
 // The owner by the file's own name, or by its folder.
 std::string_view owner_by_table(std::string_view path) {
-  const std::string_view owner = owner_by_begin(base_name(path), kOwnerRules);
-  return owner.empty() ? owner_of_folder(path) : owner;
+  const std::string_view name = base_name(path);
+  const std::string_view library = owner_by_begin(name, kOwnerRules);
+  if (!library.empty()) return library;
+  const std::string_view framework = owner_among_frameworks(
+      [&](const FrameworkInfo& row) { return starts_with_any(name, row.code.libraries); });
+  return framework.empty() ? owner_of_folder(path) : framework;
 }
 
 bool is_installed_package(std::string_view path) {
@@ -174,7 +144,8 @@ bool is_builtin_owner(std::string_view owner) {
   const auto is_of = [&](std::span<const OwnerRule> rules) {
     return std::ranges::find(rules, owner, &OwnerRule::owner) != rules.end();
   };
-  return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) || owner == "program" ||
+  return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) ||
+         !framework_named(owner).owner.empty() || owner == "program" ||
          owner == "python_extension" || owner == "other";
 }
 
@@ -201,11 +172,17 @@ std::string_view owner_of_folder(std::string_view path) {
   for (const OwnerRule& rule : kFolderRules) {
     if (has_part(path, rule.prefix)) return rule.owner;
   }
-  return {};
+  return owner_among_frameworks(
+      [&](const FrameworkInfo& row) { return contains_any(path, row.code.folders); });
 }
 
 std::string_view owner_of_function(std::string_view function) {
-  return owner_by_begin(bare_function_name(function), kFunctionRules);
+  const std::string_view name = bare_function_name(function);
+  const std::string_view library = owner_by_begin(name, kFunctionRules);
+  if (!library.empty()) return library;
+  return owner_among_frameworks([&](const FrameworkInfo& row) {
+    return row.code.is_linked && starts_with_any(name, row.code.namespaces);
+  });
 }
 
 bool passes_calls_on(std::string_view path) {
@@ -229,8 +206,10 @@ bool is_users_module(std::string_view path, std::string_view executable) {
 
 bool is_users_function(std::string_view function) {
   const std::string_view name = bare_function_name(function);
-  return !starts_with_any(name, kLibraryFunctions) && owner_of_function(name).empty() &&
-         !function_passes_calls_on(name);
+  const std::string_view framework = owner_among_frameworks(
+      [&](const FrameworkInfo& row) { return starts_with_any(name, row.code.namespaces); });
+  return !starts_with_any(name, kLibraryFunctions) && framework.empty() &&
+         owner_of_function(name).empty() && !function_passes_calls_on(name);
 }
 
 bool is_users_source_file(std::string_view file) {
@@ -310,11 +289,6 @@ std::string short_function_name(std::string_view function) {
     name.erase(at, is_comprehension ? std::string::npos : kLocals.size());
   }
   return name;
-}
-
-const OpaquePool* find_opaque_pool(std::string_view owner) {
-  const auto pool = std::ranges::find(kOpaquePools, owner, &OpaquePool::owner);
-  return pool == kOpaquePools.end() ? nullptr : &*pool;
 }
 
 void CodeOwners::read(const std::filesystem::path& path) {

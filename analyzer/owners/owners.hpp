@@ -57,16 +57,6 @@ namespace gpumemtrace::analyzer {
 // The same for people: without the words of unnamed namespaces, too.
 [[nodiscard]] std::string short_function_name(std::string_view function);
 
-// A pool that takes memory in large pieces and hands it out where this trace cannot see.
-struct OpaquePool {
-  std::string_view owner;
-  std::string_view name;
-  std::string_view setting;  // the setting that records it in the next trace
-};
-
-// nullptr if the owner has no such pool.
-[[nodiscard]] const OpaquePool* find_opaque_pool(std::string_view owner);
-
 // The file's name without its folders.
 [[nodiscard]] std::string_view base_name(std::string_view path);
 

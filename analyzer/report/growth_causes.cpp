@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "analyzer/owners/owners.hpp"
+#include "analyzer/stacks/pytorch_frames.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -20,17 +21,12 @@ struct Place {
   bool is_own_layer = false;  // code of the user's runs in the module's call
 };
 
-bool is_module_call(const StackFrame& frame) {
-  return frame.file.ends_with("/torch/nn/modules/module.py") &&
-         frame.function.ends_with("_call_impl");
-}
-
 Place place_at(const std::string& stack, const FramesOf& frames_of) {
   Place place;
   const std::vector<StackFrame> frames = frames_of(stack);
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     if (!frame->is_python) continue;
-    place.is_in_module = place.is_in_module || is_module_call(*frame);
+    place.is_in_module = place.is_in_module || is_module_call(frame->file, frame->function);
     if (!is_users_python_file(frame->file)) continue;
     place.is_own_layer = place.is_in_module;
     if (!place.is_in_module) place.frames.push_back(*frame);

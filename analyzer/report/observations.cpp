@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/report/site_key.hpp"
 
@@ -147,7 +148,7 @@ void observe_rounded_pinned_memory(const ReportContext& context, const ReportPro
       SiteKey key{account.device, account.level,
                   context.identity_of(process, {life.entry.group, false})};
       const std::string stack = take_stack(key.identity);
-      if (key.identity.owner != "pytorch") continue;
+      if (!framework_named(key.identity.owner).pins_powers_of_two) continue;
       rows::RoundedPinnedMemory& row = sites[key];
       ++row.count;
       row.bytes += life.entry.bytes;

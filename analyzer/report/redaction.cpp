@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "analyzer/rows/walk.hpp"
 
@@ -15,7 +16,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)>
     "owner",    "program", "range", "suppression", "tensor",   "thread", "trace"};
 
 // Libraries that everyone has or can have, by the whole name before ".so": a longer name may be a
-// person's own.
+// person's own. The table of frameworks has more of them.
 constexpr auto kPublicLibraries = std::to_array<std::string_view>({
     "ld-linux-aarch64",
     "ld-linux-x86-64",
@@ -54,37 +55,24 @@ constexpr auto kPublicLibraries = std::to_array<std::string_view>({
     "libnvJitLink",
     "libnvrtc",
     "libnvshmem_host",
-    "libc10",
-    "libc10_cuda",
-    "libtorch",
-    "libtorch_cpu",
-    "libtorch_cuda",
-    "libtorch_cuda_linalg",
-    "libtorch_python",
     "libtriton",
-    "libjax_common",
-    "xla_cuda_plugin",
-    "xla_extension",
-    "_pywrap_tensorflow_internal",
-    "libtensorflow_cc",
-    "libtensorflow_framework",
-    "librmm",
     "libcudf",
 });
 
 constexpr auto kPublicPackages = std::to_array<std::string_view>(
-    {"accelerate", "cudf",        "cupy",       "cupy_backends", "cupyx",      "deepspeed",
-     "flax",       "jax",         "jaxlib",     "keras",         "lightning",  "numba",
-     "numba_cuda", "numpy",       "nvidia",     "optax",         "paddle",     "pycuda",
-     "rmm",        "scipy",       "tensorflow", "torch",         "torchaudio", "torchvision",
-     "triton",     "transformers"});
+    {"accelerate", "cudf", "deepspeed", "flax", "keras", "lightning", "numba", "numba_cuda",
+     "numpy", "nvidia", "optax", "paddle", "pycuda", "scipy", "triton", "transformers"});
 
 constexpr auto kSourceEndings = std::to_array<std::string_view>(
     {".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hpp", ".py", ".pyx"});
 
-template <std::size_t kCount>
-bool is_one_of(std::string_view text, const std::array<std::string_view, kCount>& list) {
+bool is_one_of(std::string_view text, const auto& list) {
   return std::ranges::find(list, text) != list.end();
+}
+
+bool is_of_framework(std::string_view text, Names FrameworkCode::*names) {
+  return std::ranges::any_of(
+      frameworks(), [&](const FrameworkInfo& row) { return is_one_of(text, row.code.*names); });
 }
 
 bool is_digits_and_dots(std::string_view text) {
@@ -94,6 +82,7 @@ bool is_digits_and_dots(std::string_view text) {
 bool is_public_library(std::string_view file_name) {
   const std::string_view name = file_name.substr(0, file_name.find(".so"));
   if (is_one_of(name, kPublicLibraries)) return true;
+  if (is_of_framework(name, &FrameworkCode::public_libraries)) return true;
   for (const std::string_view python : {"libpython", "python"}) {
     if (name.starts_with(python) && is_digits_and_dots(name.substr(python.size()))) return true;
   }
@@ -108,7 +97,10 @@ std::string_view public_python_path(std::string_view file) {
     const std::size_t begin = file.rfind(folder);
     if (begin == std::string_view::npos) continue;
     const std::string_view path = file.substr(begin + folder.size());
-    return is_one_of(path.substr(0, path.find('/')), kPublicPackages) ? path : std::string_view();
+    const std::string_view package = path.substr(0, path.find('/'));
+    const bool is_public = is_one_of(package, kPublicPackages) ||
+                           is_of_framework(package, &FrameworkCode::public_packages);
+    return is_public ? path : std::string_view();
   }
   const std::size_t begin = file.rfind("/lib/python3.");
   return begin == std::string_view::npos ? std::string_view() : file.substr(begin + 1);

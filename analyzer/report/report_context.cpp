@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -179,7 +180,7 @@ Identity ReportContext::identity_of_framework(const ReportProcess& process,
   CallSite site;
   site.stack = stack;
   Identity identity = identity_of_site(process, site);
-  identity.owner = "pytorch";
+  identity.owner = framework_with_blocks().owner;
   return identity;
 }
 
@@ -214,10 +215,11 @@ rows::Origin origin_of(const Identity& identity) {
           rows::text_or_none(identity.stack)};
 }
 
-bool uses_pytorch(const ReportProcess& process) {
+bool loads_framework_with_blocks(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().program().dictionary();
+  const std::string_view library = *framework_with_blocks().code.libraries.begin();
   return !dictionary.text(trace::TextKey::kTorchVersion).empty() ||
-         !dictionary.find_module("libtorch").empty();
+         !dictionary.find_module(library).empty();
 }
 
 rows::OptionalLocation location_of(const ReportContext& context, const ReportProcess& process,

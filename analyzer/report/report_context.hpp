@@ -162,8 +162,8 @@ class ReportContext {
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
 };
 
-// True if the process has loaded PyTorch.
-[[nodiscard]] bool uses_pytorch(const ReportProcess& process);
+// True if the process has loaded the framework whose blocks are recorded.
+[[nodiscard]] bool loads_framework_with_blocks(const ReportProcess& process);
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
 // Gives the identity the frame's line of code, or its offset in the module if no line is known.
 void set_site(Identity& identity, const StackFrame& frame);

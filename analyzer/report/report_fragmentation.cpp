@@ -2,6 +2,7 @@
 // Free memory that requests cannot use: its holders, the segments of a process, failed requests.
 #include <algorithm>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -312,7 +313,7 @@ rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
     add_snapshot(row, context, process, process.model().snapshots()[first.snapshot - 1]);
   }
   row.origin = origin_of(context.identity_of_site(process, first.site));
-  if (first.level == Level::kFramework) row.origin.owner = "pytorch";
+  if (first.level == Level::kFramework) row.origin.owner = framework_with_blocks().owner;
   row.is_exact = !is_inexact(process, first.level);
   return row;
 }

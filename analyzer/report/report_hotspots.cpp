@@ -5,9 +5,11 @@
 #include <string>
 
 #include "analyzer/findings/rule_table.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/report/site_copies.hpp"
 #include "analyzer/report/site_key.hpp"
+#include "analyzer/stacks/pytorch_frames.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -59,10 +61,8 @@ bool moves_a_module(const ReportContext& context, const ReportProcess& process,
                     const std::string& stack) {
   if (stack.empty()) return false;
   const auto frames = context.names_of(process).frames_of(stack_id(stack));
-  return std::ranges::any_of(frames, [](const StackFrame& frame) {
-    return frame.file.ends_with("/torch/nn/modules/module.py") &&
-           frame.function.ends_with("_apply");
-  });
+  return std::ranges::any_of(
+      frames, [](const StackFrame& frame) { return is_module_move(frame.file, frame.function); });
 }
 
 // At most one rule a site: the one whose remedy helps most.
@@ -148,57 +148,30 @@ std::uint64_t loop_ns(const ReportProcess& process, const TransferRow& sum) {
   return last > first ? process.duration_ns(last - first) : 0;
 }
 
-// True if advice in PyTorch's words helps the site's author.
-bool speaks_pytorch(const ReportProcess& process, const Identity& identity) {
-  return identity.owner == "pytorch" || (identity.is_python && uses_pytorch(process));
+// The advice in words that help the site's author.
+const CopyAdvice& copy_advice(const ReportProcess& process, const Identity& identity) {
+  const bool is_in_framework = identity.is_python && loads_framework_with_blocks(process);
+  return is_in_framework ? framework_with_blocks().copies : framework_named(identity.owner).copies;
 }
 
-std::string advice_for(Rule rule, const TransferKey& key, bool pytorch) {
+std::string_view advice_for(Rule rule, const TransferKey& key, const CopyAdvice& advice) {
   const bool up = key.direction == Direction::kHostToDevice;
   switch (rule) {
     case Rule::kRepeatedCopies:
-      return pytorch ? "Copy the tensor to the GPU once, before the loop, and use that one."
-                     : "Copy the data once, before the loop, and keep the buffer on the GPU.";
+      return advice.copy_once;
     case Rule::kPageableCopies:
-      if (pytorch) {
-        return up ? "Copy from pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()) "
-                    "with non_blocking=True; the calls then return at once."
-                  : "Copy into a pinned buffer (torch.empty(..., pin_memory=True)) with "
-                    "non_blocking=True; the calls then return at once.";
-      }
-      return std::string(up ? "Copy from" : "Copy into") +
-             " pinned memory (cudaMallocHost, cuMemHostAlloc): this buffer on the host is "
-             "pageable, "
-             "no call of CUDA allocated it. The calls then return at once.";
+      return up ? advice.pin_source : advice.pin_destination;
     case Rule::kSynchronousCopies:
-      if (up) {
-        return pytorch ? "Copy from pinned memory with non_blocking=True, or copy once before the "
-                         "loop."
-                       : "Use an asynchronous copy from pinned memory, or copy once before the "
-                         "loop.";
-      }
-      return pytorch ? "Keep the value on the GPU (no .item(), .cpu() or print in the loop) and "
-                       "read it every so many rounds."
-                     : "Keep the result on the GPU and read it every so many rounds, or copy it "
-                       "asynchronously to pinned memory.";
+      return up ? advice.send_without_wait : advice.read_seldom;
     case Rule::kPingPong:
       return "Keep the data on the GPU between the two copies, or copy only what the host changed: "
              "both ways would be saved. Where memory is offloaded on purpose, suppress this.";
     case Rule::kLowBandwidth:
-      if (has_pageable_end(key)) {
-        return pytorch ? "Copy from or to pinned memory (pin_memory=True): pageable memory goes "
-                         "through a buffer of the driver."
-                       : "Allocate the host buffer with cudaMallocHost or cuMemHostAlloc: pageable "
-                         "memory goes through a buffer of the driver.";
-      }
+      if (has_pageable_end(key)) return advice.pin_for_bandwidth;
       return "Run the process on the CPUs next to the GPU (nvidia-smi topo -m, numactl), and see "
              "whether its link runs at full width (nvidia-smi -q).";
     case Rule::kCopiesNotHidden:
-      return pytorch
-                 ? "Copy for the next round on a stream of its own (torch.cuda.Stream) from "
-                   "pinned memory with non_blocking=True while this round's kernels run."
-                 : "Copy for the next round on a stream of its own from pinned memory while this "
-                   "round's kernels run.";
+      return advice.overlap_with_kernels;
     default:
       return "Gather the pieces in one buffer and copy it once; a call costs more than these "
              "bytes.";
@@ -227,7 +200,7 @@ rows::Hotspot hotspot_row(const ReportContext& context, const ReportProcess& pro
   row.own_time_ns = own_time_ns(process, rule, sum, row.time_lost_ns);
   row.loop_ns = loop_ns(process, sum);
   row.origin = origin_with_stack(key.identity, copies.stack);
-  row.advice = advice_for(rule, sum.key, speaks_pytorch(process, key.identity));
+  row.advice = advice_for(rule, sum.key, copy_advice(process, key.identity));
   row.api = key.identity.api;
   row.source_memory = sum.key.source;
   row.destination_memory = sum.key.destination;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "analyzer/report/sections.hpp"
 
@@ -86,7 +87,9 @@ class LeakList {
     const Kind kind = process_.model().accounts().group(holder.group).key.kind;
     const std::string owner = context_.identity_of(process_, holder).owner;
     const Level level = level_of(kind);
-    if (level == Level::kDriver && owner == "pytorch") return LeakClass::kFrameworkCache;
+    if (level == Level::kDriver && owner == framework_with_blocks().owner) {
+      return LeakClass::kFrameworkCache;
+    }
     if (level == Level::kPool && owner.empty() && pool_is_framework_) {
       return LeakClass::kProcessLifetime;
     }

@@ -81,7 +81,7 @@ std::optional<rows::Python> python_of(const Dictionary& dictionary) {
 }
 
 std::optional<rows::Torch> torch_of(const ReportProcess& process) {
-  if (!uses_pytorch(process)) return std::nullopt;
+  if (!loads_framework_with_blocks(process)) return std::nullopt;
   const Dictionary& dictionary = process.model().program().dictionary();
   const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
   std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);

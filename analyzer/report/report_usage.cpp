@@ -2,7 +2,7 @@
 // The use of each allocator layer, and the holders of live memory of a job that goes on.
 #include <algorithm>
 
-#include "analyzer/owners/owners.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/report/category_sums.hpp"
 #include "analyzer/report/sections.hpp"
 
@@ -23,9 +23,9 @@ std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
     bytes_of_owner[identity.owner] += group.allocated_bytes;
   }
   for (const auto& [owner, bytes] : bytes_of_owner) {
-    const OpaquePool* pool = find_opaque_pool(owner);
-    if (pool != nullptr && bytes > row.allocated_bytes / 2) {
-      return rows::OpaquePool{std::string(pool->name), std::string(pool->setting)};
+    const OpaquePool& pool = framework_named(owner).opaque_pool;
+    if (!pool.name.empty() && bytes > row.allocated_bytes / 2) {
+      return rows::OpaquePool{std::string(pool.name), std::string(pool.setting)};
     }
   }
   return std::nullopt;
@@ -112,7 +112,9 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
     const std::uint64_t segments = std::min(group.segments, group.allocations);
     const std::string owner = context.identity_of(process, {i, false}).owner;
     if (group.allocations != segments) owners[owner].allocations += group.allocations - segments;
-    if (segments != 0) owners["pytorch"].allocations += segments;
+    if (segments != 0) {
+      owners[std::string(framework_with_blocks().owner)].allocations += segments;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/rules/allocator_advice.hpp"
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rules/sentences.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -44,7 +45,8 @@ const rows::ReplayedSetting* least_reserving(const rows::ReplayedAllocator& allo
 }
 
 std::string name_of_setting(const rows::ReplayedSetting& setting) {
-  return setting.options.empty() ? std::string(sentences::kDefaults) : setting.options;
+  return setting.options.empty() ? Sentence().with(framework_with_blocks())(sentences::kDefaults)
+                                 : setting.options;
 }
 
 }  // namespace
@@ -113,7 +115,8 @@ std::string names_of_settings(const rows::ReplayedAllocator& allocator) {
 }
 
 std::string advice_on_fragmentation(const std::optional<rows::Site>& site) {
-  return site ? Sentence(site)(sentences::kEmptyCacheBefore) : std::string();
+  if (!site) return {};
+  return Sentence(site).with(framework_with_blocks())(sentences::kEmptyCacheBefore);
 }
 
 }  // namespace gpumemtrace::analyzer

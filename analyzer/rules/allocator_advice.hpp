@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice on PyTorch's allocator: results of its replay under other settings that matter to a
+// Advice on the framework's allocator: results of its replay under other settings that matter to a
 // finding, and remedies for free memory that lies in pieces.
 #pragma once
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -34,7 +35,8 @@ rows::Finding finding_of_rule(Rule rule) {
 
 Sentence sentence_on(const rows::Finding& finding) {
   Sentence sentence(finding.origin.site);
-  return sentence.set("bytes", finding.bytes)
+  return sentence.with(framework_with_blocks())
+      .set("bytes", finding.bytes)
       .set("device", finding.device)
       .set("saved_bytes", finding.saves.bytes)
       .set("saved_ns", finding.saves.time_ns);

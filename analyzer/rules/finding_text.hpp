@@ -38,7 +38,8 @@ struct FindingText {
   std::string_view fix;
 };
 
-// Values for a finding's sentences: its site, device and bytes, saved_bytes and saved_ns.
+// Values for a finding's sentences: its site, device and bytes, saved_bytes and saved_ns, and the
+// words of the framework whose blocks are recorded.
 [[nodiscard]] Sentence sentence_on(const rows::Finding& finding);
 // Says the title, the detail and the fix.
 void say(const FindingText& text, const Sentence& sentence, rows::Finding& finding);

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "analyzer/frameworks/frameworks.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -50,40 +52,45 @@ std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown) {
   using Bytes = rows::OomBreakdown;
   struct Part {
     rows::OptionalNumber Bytes::*bytes;
-    const char* name;
+    std::string name;
   };
+  const std::string framework(framework_with_blocks().name);
   std::string text;
   for (const Part& part :
        {Part{&Bytes::total_capacity, "total capacity"}, Part{&Bytes::free, "free"},
         Part{&Bytes::process_in_use, "in use by this process"},
-        Part{&Bytes::allocated_by_pytorch, "allocated by PyTorch"},
-        Part{&Bytes::reserved_by_pytorch_but_unallocated, "reserved by PyTorch but unallocated"},
-        Part{&Bytes::non_pytorch, "non-PyTorch memory of this process"},
+        Part{&Bytes::allocated_by_pytorch, "allocated by " + framework},
+        Part{&Bytes::reserved_by_pytorch_but_unallocated,
+             "reserved by " + framework + " but unallocated"},
+        Part{&Bytes::non_pytorch, "non-" + framework + " memory of this process"},
         Part{&Bytes::other_processes, "other processes"}}) {
     const std::uint64_t bytes = ((*breakdown).*part.bytes).value_or(0);
     if (bytes == 0) continue;
-    text += (text.empty() ? " Then: " : ", ") + pytorch_size_text(bytes) + ' ' + part.name;
+    text += (text.empty() ? " Then: " : ", ") + message_size_text(bytes) + ' ' + part.name;
   }
   return text.empty() ? text : text + '.';
 }
 
 bool reached_own_limit(const rows::Oom& failure) {
-  constexpr std::uint64_t kMostRoundedUp = 20 << 20;  // PyTorch's kLargeBuffer
   return failure.level == Level::kFramework && failure.outcome == OomOutcome::kRaised &&
          failure.is_exact && failure.attempts == 0 &&
-         failure.device_free_bytes.value_or(0) >= failure.requested_bytes + kMostRoundedUp;
+         failure.device_free_bytes.value_or(0) >=
+             failure.requested_bytes + framework_with_blocks().segment_bytes;
 }
 
 std::string free_memory_text(const rows::Oom& failure, std::string (*size)(std::uint64_t)) {
+  const std::string framework(framework_with_blocks().name);
   const rows::OptionalNumber& free = failure.free_bytes;
   const rows::OptionalNumber& on_device = failure.device_free_bytes;
   const std::string device =
-      !on_device ? std::string()
-                 : size(*on_device) + " free on the device" +
-                       (reached_own_limit(failure) ? ", but not within PyTorch's own limit" : "");
+      !on_device
+          ? std::string()
+          : size(*on_device) + " free on the device" +
+                (reached_own_limit(failure) ? ", but not within " + framework + "'s own limit"
+                                            : "");
   // The layout of free memory is known for the framework's segments only.
   if (free && failure.largest_free_bytes) {
-    std::string cached = size(*free) + " free in PyTorch's cache";
+    std::string cached = size(*free) + " free in " + framework + "'s cache";
     if (*free != 0) cached += " (largest piece " + size(*failure.largest_free_bytes) + ')';
     return on_device ? cached + ", " + device : cached;
   }
@@ -91,7 +98,7 @@ std::string free_memory_text(const rows::Oom& failure, std::string (*size)(std::
   return free ? size(*free) + " free" : std::string();
 }
 
-std::string pytorch_size_text(std::uint64_t bytes) {
+std::string message_size_text(std::uint64_t bytes) {
   constexpr std::uint64_t kKibi = 1024;
   const auto value = static_cast<double>(bytes);
   if (bytes <= kKibi) return std::to_string(bytes) + " bytes";

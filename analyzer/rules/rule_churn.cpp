@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "analyzer/rules/sentences.hpp"
@@ -14,7 +15,12 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-bool is_pytorch(const rows::ChurningSite& row) { return row.origin.owner == "pytorch"; }
+const FrameworkInfo& framework_of(const rows::ChurningSite& row) {
+  return framework_named(row.origin.owner.value_or(""));
+}
+
+// True if the framework keeps a cache, which it frees at one line.
+bool has_cache(const rows::ChurningSite& row) { return !framework_of(row).empty_cache.empty(); }
 
 // Sites with one remedy, the one that allocates most bytes first, and their sums.
 struct Cause {
@@ -28,10 +34,11 @@ std::string name_of_site(const rows::ChurningSite& row) {
 }
 
 std::string_view advice_for(const rows::Finding& finding, const rows::ChurningSite& row) {
-  if (is_pytorch(row)) return sentences::kNoEmptyCache;
+  const std::string_view advice = framework_of(row).churn_advice;
+  if (has_cache(row)) return advice;
   if (!finding.origin.site) return sentences::kNoLineAsks;
   const bool is_pinned = row.level == Level::kHost;
-  if (finding.origin.owner == "jax" && !is_pinned) return sentences::kXlaPool;
+  if (!advice.empty() && !is_pinned) return advice;
   return is_pinned ? sentences::kPinBefore : sentences::kAllocateBefore;
 }
 
@@ -68,7 +75,7 @@ rows::Finding finding_of(const Cause& cause) {
                finding.evidence);
   finding.evidence.add("places", cause.sites.size());
   const std::string freed = location_text(row.freed_at);
-  const bool is_of_cache = is_pytorch(row) && !freed.empty();
+  const bool is_of_cache = has_cache(row) && !freed.empty();
   if (is_of_cache) {
     // The change belongs to the line that frees the cache.
     finding.origin.site = row.freed_at->site;
@@ -100,11 +107,11 @@ bool are_of_one_kind(const rows::ChurningSite& a, const rows::ChurningSite& b) {
          a.origin.owner == b.origin.owner;
 }
 
-// PyTorch's cache is freed at one line, whichever lines ask the driver again. Lines of a program
+// A cache is freed at one line, whichever lines ask the driver again. Lines of a program
 // that allocate equally often run in one loop: keeping their buffers is one change.
 bool have_one_cause(const rows::ChurningSite& a, const rows::ChurningSite& b) {
   if (!are_of_one_kind(a, b)) return false;
-  if (is_pytorch(a)) return a.freed_at && b.freed_at && a.freed_at->site == b.freed_at->site;
+  if (has_cache(a)) return a.freed_at && b.freed_at && a.freed_at->site == b.freed_at->site;
   return a.origin.site && b.origin.site && a.allocations == b.allocations;
 }
 

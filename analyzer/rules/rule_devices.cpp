@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "analyzer/rules/sentences.hpp"
@@ -69,11 +70,13 @@ rows::Finding finding_of(const Stray& stray) {
 }
 
 Sentence sentence_of(const rows::Finding& finding, const Stray& stray) {
+  const FrameworkInfo& framework =
+      stray.process.torch ? framework_with_blocks() : framework_named("");
   return sentence_on(finding)
       .set("local_rank", stray.process.local_rank)
       .set("owner_rank", stray.owner.local_rank)
       .set("own_device", stray.own_device)
-      .set("choose", stray.process.torch ? sentences::kSetDevice : sentences::kMakeCurrent);
+      .set("choose", framework.choose_device);
 }
 
 // The bytes that the driver took by itself for the process on the device; 0 if it does not tell

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rules/allocator_advice.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
@@ -98,7 +99,7 @@ std::uint64_t free_on_device(const Failure& failure) {
 }
 
 // A request needs one contiguous range: from the framework's segments or from the device. The bytes
-// that PyTorch's own limit would have allowed are not known.
+// that the framework's own limit would have allowed are not known.
 std::uint64_t available_bytes(const Failure& failure) {
   if (reached_own_limit(failure.row)) return 0;
   const rows::OptionalNumber& in_segments =
@@ -161,9 +162,10 @@ Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
   const rows::Oom& row = failure.row;
   const bool is_known = row.verdict != rows::OomVerdict::kUnknown;
   const bool is_of_framework = row.level == Level::kFramework;
+  const std::string live_blocks = "live blocks of " + std::string(framework_with_blocks().name);
   Sentence sentence = sentence_on(finding).with(row);
-  sentence.set("tried", pytorch_size_text(row.requested_bytes))
-      .set("free", free_memory_text(row, pytorch_size_text))
+  sentence.set("tried", message_size_text(row.requested_bytes))
+      .set("free", free_memory_text(row, message_size_text))
       .set("reason", is_known ? name_of(row.verdict) : std::string_view())
       .set("times", row.count == 1 ? std::string() : count_of(row.count, "time", "times"))
       .set("holders", holders_text(row))
@@ -174,7 +176,7 @@ Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
       .set("capacity_bytes", failure.capacity())
       .set("held_bytes", bytes_held(row))
       .set("missing_bytes", missing_bytes(failure))
-      .set("live_memory", is_of_framework ? "live blocks of PyTorch" : "live memory of the process")
+      .set("live_memory", is_of_framework ? live_blocks : "live memory of the process")
       .set("at_most", at_most_text(failure, sentence));
   if (failure.replayed != nullptr) {
     sentence.set("settings", names_of_settings(*failure.replayed))
@@ -203,7 +205,7 @@ std::string fix_for_recovered(const Failure& failure, bool framework, const Sent
   std::string fix = setting + sentence(sentences::kFlushBefore);
   if (framework) fix += sentences::kSmallerBatch;
   if (framework && failure.replayed == nullptr && !failure.is_expandable) {
-    fix += sentences::kOrExpandableSegments;
+    fix += sentence(sentences::kOrExpandableSegments);
   }
   fix += sentence(sentences::kSavesAttempts);
   if (failure.replayed == nullptr || !setting.empty()) return fix;
@@ -247,7 +249,7 @@ std::string fix_by_asking_less(const Failure& failure, const Sentence& sentence)
          sentence(can_never_fit ? sentences::kCanNeverFit : sentences::kLargerThanAll);
 }
 
-// Advice on having fewer PyTorch blocks, by their category.
+// Advice on having fewer blocks of the framework, by their category.
 std::string_view advice_on(Category category) {
   switch (category) {
     case Category::kParameter:
@@ -348,7 +350,7 @@ void add_text(rows::Finding& finding, const Failure& failure, const Sentence& se
   }
   finding.detail += breakdown_text(failure.breakdown);
   if (!holders_text(row).empty()) finding.detail += sentence(sentences::kHeldBy);
-  if (!largest_other(row).empty()) finding.detail += sentence(sentences::kOutsidePyTorch);
+  if (!largest_other(row).empty()) finding.detail += sentence(sentences::kOutsideFramework);
 }
 
 void add_failure(const Failure& failure, rows::Evidence& evidence) {

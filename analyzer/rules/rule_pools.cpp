@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "analyzer/rules/sentences.hpp"
@@ -45,7 +46,7 @@ rows::Finding finding_of(const PoolsOfDevice& pools, const Sums& sums) {
       pools, {}, [](const rows::PoolRow* pool) { return pool->reserved_peak_bytes; });
   rows::Finding finding = finding_at(Rule::kManyPools, largest);
   finding.level = Level::kFramework;
-  finding.origin = {"pytorch", largest.made_at, largest.stack};
+  finding.origin = {std::string(framework_with_blocks().owner), largest.made_at, largest.stack};
   finding.bytes = sums.reserved;
   finding.time_ns = largest.time_ns;
   finding.saves = {sums.beyond_largest(), std::nullopt, rows::SavesBasis::kArithmetic};

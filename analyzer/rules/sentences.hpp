@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sentence of the findings. A rule chooses among them and sets those names that its row does
-// not have; analyzer/text/sentence.hpp tells what braces and brackets mean.
+// Every sentence of the findings. A rule chooses among them and sets those names that its row and
+// its framework do not have; analyzer/text/sentence.hpp tells what braces and brackets mean.
 #pragma once
 
 #include <string_view>
@@ -24,28 +24,28 @@ constexpr Text kMetAfterFlush =
 constexpr Text kWentOn = " The program went on, allocated again and ended by itself.";
 constexpr Text kOutcomeUnknown = " The trace does not show what the program did after that.";
 constexpr Text kHeldBy = " Held by: {holders}.";
-constexpr Text kOutsidePyTorch = " Outside PyTorch most is held by {other}.";
+constexpr Text kOutsideFramework = " Outside {framework} most is held by {other}.";
 constexpr Text kHolder = "{site}, {bytes} in {count|allocation|allocations}";
 constexpr Text kFewerRetries =
-    "{set}: {setting_retries|retry|retries} of PyTorch's allocator instead of {recorded_retries} "
-    "{basis}, with no change of the program. Or: ";
+    "{set}: {setting_retries|retry|retries} of {framework}'s allocator instead of "
+    "{recorded_retries} {basis}, with no change of the program. Or: ";
 constexpr Text kFlushBefore =
     "{flushed_bytes} had to be given back first{count?|, over all times}. Free memory before this "
     "request, or hold less[ ({holder})]";
 constexpr Text kSmallerBatch = ", with a smaller batch";
-constexpr Text kOrExpandableSegments = " or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+constexpr Text kOrExpandableSegments = " or {expandable_setting}";
 constexpr Text kSavesAttempts = ". It would save the {lost_ns} of the failed attempts (exact).";
 constexpr Text kNoFewerRetries =
-    " No other setting of PyTorch's allocator retries less often (replayed: {settings}).";
+    " No other setting of {framework}'s allocator retries less often (replayed: {settings}).";
 constexpr Text kNoSettingMeets =
-    "No other setting of PyTorch's allocator meets this request (replayed: {settings}).";
+    "No other setting of {framework}'s allocator meets this request (replayed: {settings}).";
 constexpr Text kAtMostReplayed = "at most {most_bytes} (replayed)";
 constexpr Text kAtMostAvailable = "at most {most_bytes} (arithmetic)";
 constexpr Text kAskForLess = "Ask for less[ at {site}][, {at_most}]";
 constexpr Text kJoinPieces =
-    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the program, "
-    "so that the {cached_bytes} that PyTorch keeps free in pieces can be one: the request needs "
-    "{requested_bytes} (arithmetic).";
+    "Set {expandable_setting}, which needs no change of the program, so that the {cached_bytes} "
+    "that {framework} keeps free in pieces can be one: the request needs {requested_bytes} "
+    "(arithmetic).";
 constexpr Text kCanNeverFit =
     ": the device has {capacity_bytes} in all, so nothing that is freed makes room for this "
     "request.";
@@ -58,7 +58,7 @@ constexpr Text kAvoidAtLeast =
 constexpr Text kAvoidUpTo =
     "Free or avoid up to {missing_bytes} before this request (arithmetic), beginning with the "
     "largest holder";
-constexpr Text kTheOther = ", the {other} outside PyTorch.";
+constexpr Text kTheOther = ", the {other} outside {framework}.";
 constexpr Text kTheHolder = "[ ({holder})]";
 constexpr Text kHolderGrew = ", whose memory grew throughout the run: stop that first.";
 constexpr Text kShardState =
@@ -77,16 +77,15 @@ constexpr Text kKeepLess =
     "Keep less of each round: {pile_up}. Reduce each result before it is kept, send it to the host "
     "(.cpu()), or free it in each round.";
 constexpr Text kHigherLimit =
-    " A higher limit of PyTorch's own (torch.cuda.set_per_process_memory_fraction) would meet this "
-    "request, as {device_bytes} of the device were free, and at most {rounds|round|rounds} of this "
-    "kind (arithmetic).";
+    " A higher limit of {framework}'s own ({limit_function}) would meet this request, as "
+    "{device_bytes} of the device were free, and at most {rounds|round|rounds} of this kind "
+    "(arithmetic).";
 constexpr Text kSettingMeetsOne =
     " With {setting} this request would have been met {basis}; the next round asks for another "
     "{rise_bytes}.";
 constexpr Text kRaiseLimit =
-    "Raise PyTorch's own limit (torch.cuda.set_per_process_memory_fraction, or "
-    "per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF): {device_bytes} of the device were "
-    "free.[ Else: {else}]";
+    "Raise {framework}'s own limit ({limit_function}, or {limit_setting} of "
+    "{settings_variable}): {device_bytes} of the device were free.[ Else: {else}]";
 constexpr Text kSettingMeets =
     "{set}: this request would have been met {basis}. The program needs no change. What happens "
     "after this request is not known.";
@@ -96,15 +95,15 @@ constexpr Text kOnRank = " This was on rank {rank}.";
 constexpr Text kFirstToFail = " It was the first rank to fail.";
 constexpr Text kFirstToFailWas = " The first rank to fail was {first_rank}.";
 
-// Settings of PyTorch's allocator.
-constexpr Text kSet = "Set PYTORCH_CUDA_ALLOC_CONF={options}";
-constexpr Text kSetNothing = "Leave PYTORCH_CUDA_ALLOC_CONF empty";
-constexpr Text kDefaults = "PyTorch's defaults";
+// Settings of the framework's allocator.
+constexpr Text kSet = "Set {settings_variable}={options}";
+constexpr Text kSetNothing = "Leave {settings_variable} empty";
+constexpr Text kDefaults = "{framework}'s defaults";
 constexpr Text kReserved =
     "[{low_bytes} to ]{high_bytes} reserved at most instead of {recorded_bytes} {basis}";
 constexpr Text kEmptyCacheBefore =
-    "free the short-lived tensors and call torch.cuda.empty_cache() before {site}; or allocate the "
-    "long-lived tensors first";
+    "free the short-lived tensors and call {empty_cache} before {site}; or allocate the long-lived "
+    "tensors first";
 constexpr Text kOr = "[ Or {or_else}.]";
 
 constexpr FindingText kFragmentation = {
@@ -113,14 +112,15 @@ constexpr FindingText kFragmentation = {
     "{largest_piece_bytes}.[ Blocks from {pin}, {pin_bytes}, keep {pinned_bytes} of it.]",
     "[{settings}][ Or {or_else}.]"};
 constexpr Text kUsableAgain =
-    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the program: "
-    "up to {stranded_bytes} would be usable again (arithmetic).";
+    "Set {expandable_setting}, which needs no change of the program: up to {stranded_bytes} would "
+    "be usable again (arithmetic).";
 constexpr Text kReservesLess = "{set}: {reserved}, with no change of the program.";
 constexpr Text kMeetsRefused =
     "{set}: a request that was refused would have been met {basis}, with no change of the program.";
 constexpr Text kUndecided = "{setting} may or may not help: {reserved}.";
 constexpr Text kNoSettingHelps =
-    "Other settings of PyTorch's allocator do not help: those that were tried ({settings}) save "
+    "Other settings of {framework}'s allocator do not help: those that were tried ({settings}) "
+    "save "
     "less than 5 % of what is reserved, or nothing (replayed).";
 
 // Memory that was never freed.
@@ -274,9 +274,9 @@ constexpr FindingText kReferenceCycles = {
     "Python's cycle collector freed {count|allocation|allocations} ({collected_bytes}) of {site}, "
     "in at least {collections} runs, {largest_collection_bytes} at once. Nobody could reach that "
     "memory any more; it stayed until the collector ran.",
-    "Break the cycle of references that holds it, or make one of them a weakref; in PyTorch "
-    "torch.utils.viz._cycles.warn_tensor_cycles() shows the cycles. gc.collect() at a fixed place "
-    "is a workaround. {largest_collection_bytes} would have been free earlier (exact)."};
+    "Break the cycle of references that holds it, or make one of them a weakref; in {framework} "
+    "{show_cycles} shows the cycles. gc.collect() at a fixed place is a workaround. "
+    "{largest_collection_bytes} would have been free earlier (exact)."};
 
 // Processes and devices.
 constexpr FindingText kWrongDevice = {
@@ -288,8 +288,6 @@ constexpr FindingText kWrongDevice = {
     "free {bytes} on {device} (inferred)."};
 constexpr Text kSameDevice =
     "Local ranks {owner_rank} and {local_rank} use the same device {device}";
-constexpr Text kSetDevice = "Call torch.cuda.set_device(local_rank)";
-constexpr Text kMakeCurrent = "Make the rank's own device the current one (cudaSetDevice)";
 constexpr FindingText kContextElsewhere = {
     "Local rank {local_rank} opened a context on {device}, the device of local rank {owner_rank}[, "
     "at {opened_at}]",
@@ -393,8 +391,8 @@ constexpr FindingText kChurn = {
     "{time_in_calls_ns}; {cost}.",
     "{advice} The calls took {time_in_calls_ns} (exact), most of which would be saved."};
 constexpr FindingText kChurnOfCache = {
-    "{freed} makes PyTorch ask the driver for memory again and again, {allocations|time|times}",
-    "What PyTorch allocated from the driver for {line}, {allocations|time|times}, "
+    "{freed} makes {framework} ask the driver for memory again and again, {allocations|time|times}",
+    "What {framework} allocated from the driver for {line}, {allocations|time|times}, "
     "{allocations_after_warmup} of them after the warm-up, was freed again at {freed}. The calls "
     "took {time_in_calls_ns}; {cost}.",
     kChurn.fix};
@@ -404,14 +402,8 @@ constexpr Text kAndOtherLines = "{line} and {more_lines|other line|other lines}"
 constexpr Text kTheLines = " The lines: ";
 constexpr Text kTimesEach = "{line}, {allocations|time|times}, {each_bytes} each";
 constexpr Text kMoreLines = "and {more_lines|other line|other lines}";
-constexpr Text kNoEmptyCache =
-    "Do not call torch.cuda.empty_cache() in the loop, and see whether the job is so near the "
-    "device's limit that the allocator has to give back its cache.";
 constexpr Text kNoLineAsks =
     "No line of the program asks for it; the stack of the finding says which library does.";
-constexpr Text kXlaPool =
-    "Let XLA deal its buffers out of its own pool: leave XLA_PYTHON_CLIENT_ALLOCATOR unset "
-    "(platform asks the driver for each buffer).";
 constexpr Text kPinBefore =
     "Pin one buffer before the loop and free it after the loop[, not at {freed_in_loop}].";
 constexpr Text kAllocateBefore =
@@ -422,48 +414,44 @@ constexpr Text kAllocateBefore =
 constexpr FindingText kPinnedRounding = {
     "{bytes} of host memory is pinned at {site} for {used_bytes} that is used",
     "{count|pinned allocation|pinned allocations} at {site} took {bytes} of the host's memory. "
-    "PyTorch rounds each request up to a power of two; the program's copies used {used_bytes}.",
-    "Pin the memory that a tensor already has, which rounds nothing: "
-    "torch.cuda.cudart().cudaHostRegister(t.data_ptr(), t.nbytes, 0). Or put the tensors into one "
-    "pinned buffer whose size is just below a power of two. It would save {saved_bytes} of host "
-    "memory (inferred)."};
+    "{framework} rounds each request up to a power of two; the program's copies used {used_bytes}.",
+    "Pin the memory that a tensor already has, which rounds nothing: {pin_exactly}. Or put the "
+    "tensors into one pinned buffer whose size is just below a power of two. It would save "
+    "{saved_bytes} of host memory (inferred)."};
 constexpr FindingText kManyPools = {
     "{pools|private pool|private pools} of CUDA graphs captured at {site} reserve {bytes} and use "
     "{used_bytes}",
     "A graph that is captured without `pool` gets a pool of its own. The pool keeps the room for "
     "all results in between for as long as the graph lives. The largest of these pools has "
     "{largest_bytes}.",
-    "Capture all of them into one pool: handle = torch.cuda.graph_pool_handle(), then pool=handle "
-    "for each capture, the largest size first. One pool needs at least {largest_bytes}, which "
-    "saves up to {saved_bytes} (arithmetic). Graphs that share a pool must not run at the same "
-    "time."};
+    "Capture all of them into one pool: {share_graph_pool}, the largest size first. One pool needs "
+    "at least {largest_bytes}, which saves up to {saved_bytes} (arithmetic). Graphs that share a "
+    "pool must not run at the same time."};
 constexpr FindingText kManyCommunicators = {
     "{communicators|NCCL communicator|NCCL communicators} made at {site} hold {bytes}",
     "Each communicator has buffers of its own, {each_bytes} on average, until it is destroyed. "
     "None of these had been when they held most together.",
-    "Make the process group once and use it again, or call "
-    "torch.distributed.destroy_process_group(group) when it is no longer needed. One communicator "
-    "instead of {communicators} saves {saved_bytes} (arithmetic)."};
+    "Make the process group once and use it again, or call {end_communicator} when it is no longer "
+    "needed. One communicator instead of {communicators} saves {saved_bytes} (arithmetic)."};
 constexpr FindingText kLoadedAndKept = {
     "{bytes} that {site} loaded stays on the GPU beside its copy",
     "{count|tensor|tensors} that {site} read from a file, {bytes}, were copied to other tensors "
     "and not freed: they are part of the peak of {peak_bytes}.",
-    "Load to the host: torch.load(..., map_location=\"cpu\"). Or delete what was loaded (del "
-    "checkpoint) once it was copied. It would save {bytes} of the peak (inferred)."};
+    "Load to the host: {load_to_host}. Or delete what was loaded (del checkpoint) once it was "
+    "copied. It would save {bytes} of the peak (inferred)."};
 constexpr FindingText kGradientsInForward = {
     "{bytes} of gradients from the step before, made at {site}, were alive at the peak",
     "{count|gradient|gradients}, {bytes} of the {peak_bytes} at the peak, had already been used by "
     "the optimizer and were kept through the next forward pass.",
-    "Call optimizer.zero_grad() before the forward pass, with set_to_none=True (the default). Up "
-    "to {bytes} of the peak would be saved (arithmetic)."};
+    "Call {zero_gradients} before the forward pass, with set_to_none=True (the default). Up to "
+    "{bytes} of the peak would be saved (arithmetic)."};
 constexpr FindingText kGraphWithoutBackward = {
     "The forward pass at {site} kept {bytes} for a backward pass that never came",
     "{count|block|blocks} of {places|place|places}, {bytes} of the {peak_bytes} at the peak, were "
     "allocated in forward with gradients enabled, one after the other, and freed together before "
     "any backward pass began.",
-    "If this is an evaluation, run it under torch.no_grad() or torch.inference_mode(): each "
-    "layer's result is then freed when the next one is done with it. Up to {bytes} of the peak "
-    "would be saved (inferred)."};
+    "If this is an evaluation, run it under {without_gradients}: each layer's result is then freed "
+    "when the next one is done with it. Up to {bytes} of the peak would be saved (inferred)."};
 constexpr FindingText kGraphsPileUp = {
     "{live_peak|CUDA graph|CUDA graphs} were alive at once; most were instantiated at {site}",
     "{instantiated|graph was|graphs were} instantiated, {instantiated_here} of them at this place; "

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kApply = "::apply";
 constexpr std::string_view kAutograd = "torch::autograd::";
+constexpr std::string_view kModuleFile = "/torch/nn/modules/module.py";
 
 // The part behind the last `::` outside of brackets.
 std::string_view last_part(std::string_view name) {
@@ -59,14 +60,16 @@ bool is_way_into_function(std::string_view file, std::string_view function) {
          (function == "apply" || function == "BackwardCFunction.apply");
 }
 
-namespace {
-
-// The frames between every call of a module and the class's own `forward`.
-bool is_module_call(const PythonFrame& frame) {
-  constexpr std::string_view kFile = "/torch/nn/modules/module.py";
-  if (!frame.file.ends_with(kFile)) return false;
-  return frame.function.ends_with("_call_impl") || frame.function.ends_with("_slow_forward");
+bool is_module_call(std::string_view file, std::string_view function) {
+  return file.ends_with(kModuleFile) &&
+         (function.ends_with("_call_impl") || function.ends_with("_slow_forward"));
 }
+
+bool is_module_move(std::string_view file, std::string_view function) {
+  return file.ends_with(kModuleFile) && function.ends_with("_apply");
+}
+
+namespace {
 
 // Decorators of `forward` run between the module's call and it.
 bool is_forward(std::string_view function) {
@@ -93,7 +96,7 @@ std::string layer_of(const PythonFrame& forward) {
 
 std::size_t frames_of_model(const std::vector<PythonFrame>& frames) {
   for (std::size_t count = frames.size(); count > 0; --count) {
-    if (is_module_call(frames[count - 1])) return count;
+    if (is_module_call(frames[count - 1].file, frames[count - 1].function)) return count;
   }
   return 0;
 }
@@ -103,7 +106,7 @@ std::string layers_of(const std::vector<PythonFrame>& frames) {
   bool is_called = false;  // a module's call, whose forward is still to come
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     if (is_backward_call(frame->file, frame->function)) path.clear();
-    if (is_module_call(*frame)) {
+    if (is_module_call(frame->file, frame->function)) {
       is_called = true;
     } else if (is_called && is_forward(frame->function)) {
       is_called = false;

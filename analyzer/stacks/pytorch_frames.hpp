@@ -23,6 +23,12 @@ namespace gpumemtrace::analyzer {
 // autograd.Function. Nothing is below it on the engine's own threads.
 [[nodiscard]] bool is_way_into_function(std::string_view file, std::string_view function);
 
+// True for the frames between every call of a module and the class's own `forward`.
+[[nodiscard]] bool is_module_call(std::string_view file, std::string_view function);
+
+// True for the function that moves or converts all tensors of a module.
+[[nodiscard]] bool is_module_move(std::string_view file, std::string_view function);
+
 // Copies for which the caller waits at once, although the copy itself is asynchronous.
 //
 // PyTorch's functions that copy to pinned memory and then synchronize with the stream: .item() and

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/report_view/card_text.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -14,8 +15,6 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 using rows::CardPartKind;
-
-constexpr std::string_view kPyTorch = "pytorch";
 
 // Sums what one call site held in several processes and at several lines.
 class Holders {
@@ -110,14 +109,15 @@ void add_part(const rows::Report& report, const rows::CardPeak& row, const rows:
   if (!has_lines) holders.add(part_name(part), part.bytes);
 }
 
-// Adds the memory that the job asked the driver for; for PyTorch's segments the blocks in them.
+// Adds the memory that the job asked the driver for; for the framework's segments the blocks in
+// them.
 void add_asked_for(const rows::Report& report, const PeakOfJob& peak, Holders& holders) {
   for (const rows::Peak& row : report.peak) {
     if (row.level != Level::kDriver || !is_of(row, peak)) continue;
     const PeakOfJob same{{}, Level::kFramework, row.device, row.process};
     const bool has_blocks = add_level(report, same, Level::kFramework, std::nullopt, holders);
     for (const rows::Holder& holder : row.holders) {
-      if (has_blocks && holder.origin.owner == kPyTorch) continue;
+      if (has_blocks && holder.origin.owner == analyzer::framework_with_blocks().owner) continue;
       holders.add(holder.origin, holder.bytes);
     }
   }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analyzer/findings/rule_table.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rows/evidence.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -96,9 +97,10 @@ class JobJudge {
     } else if (is_of_same_driver(report_, *known_)) {
       message = "the baseline is of the same devices, driver, framework and world size";
     } else {
-      message =
-          "the baseline is of another driver: what the program and PyTorch asked for is compared, "
-          "what the driver takes by itself is not";
+      message = format_text(
+          "the baseline is of another driver: what the program and {} asked for is "
+          "compared, what the driver takes by itself is not",
+          framework_);
     }
     add({"baseline", "", std::move(message), known_ != nullptr, kBaselineCanAccept},
         Outcome::kNotComparable);
@@ -300,12 +302,14 @@ class JobJudge {
     const std::uint64_t capacity = *policy_.max_what_if_bytes;
     if (!report_.what_if || report_.what_if->empty()) {
       return add_unmatched("max-what-if",
-                           "PyTorch's allocator was not seen, or not replayed: give "
-                           "the traces instead of a report without what_if");
+                           format_text("{}'s allocator was not seen, or not replayed: give the "
+                                       "traces instead of a report without what_if",
+                                       framework_));
     }
     for (const rows::WhatIf& row : *report_.what_if) check_fit(row, capacity);
     if (const std::string device = device_without_replay(); !device.empty()) {
-      add_unmatched("max-what-if", "PyTorch's allocator was not seen on " + device);
+      add_unmatched("max-what-if",
+                    format_text("{}'s allocator was not seen on {}", framework_, device));
     }
   }
 
@@ -392,6 +396,7 @@ class JobJudge {
   const rows::Report& report_;
   const Policy& policy_;
   const BaselineEntry* known_;
+  const std::string_view framework_ = analyzer::framework_with_blocks().name;
   std::uint64_t events_ = 0;  // of all traces
   Verdict verdict_;
 };

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rows/words.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
@@ -51,10 +52,12 @@ DifferenceSection compare(std::string name, std::string title, const Numbers& ba
 
 // The title of a level.
 std::string title_of_level(const std::string& level) {
+  if (level == "framework") {
+    return format_text("{} allocated", analyzer::framework_with_blocks().name);
+  }
   constexpr std::pair<std::string_view, std::string_view> kTitles[] = {
       {"physical", "asked for by all processes of the job"},
       {"driver", "asked of the CUDA driver"},
-      {"framework", "PyTorch allocated"},
       {"pool", "allocated from the driver's memory pools"},
       {"managed", "managed memory"},
       {"host", "pinned host memory"},

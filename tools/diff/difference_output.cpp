@@ -3,6 +3,7 @@
 #include <set>
 
 #include "analyzer/base/row_text.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/peak_holders.hpp"
@@ -209,7 +210,7 @@ void driver_of(const rows::Process& process, Answers& values) {
   if (version) values.insert(format_text("{}.{}", *version / 1000, *version % 1000 / 10));
 }
 
-void torch_of(const rows::Process& process, Answers& values) {
+void framework_of(const rows::Process& process, Answers& values) {
   if (process.torch) values.insert(process.torch->version.value_or("unknown"));
 }
 
@@ -222,23 +223,26 @@ void world_size_of(const rows::Process& process, Answers& values) {
 }
 
 struct Aspect {
-  const char* name;
+  std::string name;
   void (*add)(const rows::Process& process, Answers& values);
 };
-constexpr Aspect kAspects[] = {
-    {"program", program_of},
-    {"CUDA version of the driver", driver_of},
-    {"PyTorch", torch_of},
-    {"allocator of PyTorch", allocator_of},
-    {"number of ranks", world_size_of},
-};
+std::vector<Aspect> aspects() {
+  const std::string framework(analyzer::framework_with_blocks().name);
+  return {
+      {"program", program_of},
+      {"CUDA version of the driver", driver_of},
+      {framework, framework_of},
+      {"allocator of " + framework, allocator_of},
+      {"number of ranks", world_size_of},
+  };
+}
 
 std::string values_text(const Answers& values) {
   const std::string text = joined(values);
   return text.empty() ? "none" : text;
 }
 
-void add_change(const char* name, const Answers& base, const Answers& next,
+void add_change(const std::string& name, const Answers& base, const Answers& next,
                 std::vector<std::string>& changes) {
   if (base == next) return;
   changes.push_back(
@@ -256,7 +260,7 @@ Answers devices_of(const rows::Report& report) {
 std::vector<std::string> changes_of_environment(const rows::Report& base,
                                                 const rows::Report& next) {
   std::vector<std::string> changes;
-  for (const Aspect& aspect : kAspects) {
+  for (const Aspect& aspect : aspects()) {
     Answers in_base;
     Answers in_next;
     for (const rows::Process& process : base.processes) aspect.add(process, in_base);

@@ -3,6 +3,7 @@
 #include "tools/explain/explanation.hpp"
 
 #include "analyzer/base/row_text.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 #include "tools/base/shell_words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -108,7 +109,9 @@ std::string verdict_sentence(const FailureGroup& group) {
 }
 
 std::string variable_of(const FailureMessage& message) {
-  return message.settings_variable.empty() ? "PYTORCH_CUDA_ALLOC_CONF" : message.settings_variable;
+  return message.settings_variable.empty()
+             ? std::string(analyzer::framework_with_blocks().settings_variable)
+             : message.settings_variable;
 }
 
 void add_fragmented_help(const FailureGroup& group, std::vector<std::string>& helps) {
@@ -173,9 +176,8 @@ std::vector<std::string> helps_of(const FailureGroup& group) {
       add_missing_help(group, helps);
       break;
     case FailureVerdict::kLimited:
-      helps.emplace_back(
-          "Raise the limit of torch.cuda.set_per_process_memory_fraction(), or "
-          "use less.");
+      helps.push_back(format_text("Raise the limit of {}(), or use less.",
+                                  analyzer::framework_with_blocks().limit_function));
       break;
     case FailureVerdict::kUnexplained:
       helps.emplace_back(

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rows/find_card_peak.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -31,9 +32,9 @@ std::string peak_text(const rows::CardPeak& peak) {
 std::string part_name(const rows::CardPart& part) {
   switch (part.what) {
     case CardPartKind::kFrameworkAllocated:
-      return "PyTorch allocated";
+      return format_text("{} allocated", analyzer::framework_with_blocks().name);
     case CardPartKind::kFrameworkCached:
-      return "PyTorch's free cache";
+      return format_text("{}'s free cache", analyzer::framework_with_blocks().name);
     case CardPartKind::kPoolUsed:
       return "in use of pools";
     case CardPartKind::kPoolCached:

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rows/evidence.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -23,6 +24,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 namespace rows = analyzer::rows;
+using analyzer::framework_with_blocks;
 using analyzer::Level;
 using analyzer::Rule;
 using analyzer::Severity;
@@ -156,7 +158,7 @@ std::optional<Fact> peak_fact(const Report& report) {
   if (!card) return std::nullopt;
   const rows::Device* device = find_device(report, card->device);
   Fact fact{"PEAK", amount_of(size_text(card->bytes), device), {}};
-  fact.text = is_of_snapshots(report) ? "reserved by PyTorch"
+  fact.text = is_of_snapshots(report) ? format_text("reserved by {}", framework_with_blocks().name)
               : card->is_whole_card   ? "with other processes"
                                       : "by calls of the process alone";
   append(fact.text, name_in_job(report, card->process));
@@ -233,7 +235,8 @@ std::optional<Fact> unusable_fact(const Report& report) {
   Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_in_job(report, worst->process),
             Style::kDoubtful};
   append(fact.text, worst->level == Level::kFramework
-                        ? "reserved by PyTorch, free in pieces beside live blocks"
+                        ? format_text("reserved by {}, free in pieces beside live blocks",
+                                      framework_with_blocks().name)
                         : "reserved by a pool, free in pieces");
   return fact;
 }
@@ -398,9 +401,11 @@ std::optional<Fact> largest_fact(const Report& report) {
   if (peak == nullptr) return std::nullopt;
   const auto sorted = largest_first(uses_of(*peak));
   if (sorted.empty() || sorted.front().bytes == 0 || peak->bytes == 0) return std::nullopt;
-  return largest_fact_of(
-      report, sorted.front().bytes, peak->bytes, peak->process, sorted.front().name,
-      peak->level == Level::kFramework ? "what PyTorch allocated" : "what the driver gave out");
+  return largest_fact_of(report, sorted.front().bytes, peak->bytes, peak->process,
+                         sorted.front().name,
+                         peak->level == Level::kFramework
+                             ? format_text("what {} allocated", framework_with_blocks().name)
+                             : "what the driver gave out");
 }
 
 std::optional<Fact> headroom_fact(const Report& report) {
@@ -463,15 +468,15 @@ std::string file_text(const Report& report, const rows::Trace& trace) {
   return format_text("{} (rank {} by its name)", trace.file, process->rank.value_or(0));
 }
 
-// The part of the run that a snapshot of PyTorch covers.
+// The part of the run that a snapshot covers.
 std::string covered_part(const Report& report, const rows::Trace& trace) {
   const rows::TraceSource& source = *trace.source;
   const std::string file = file_text(report, trace);
   std::string text =
       source.events + source.events_left_out == 0
-          ? format_text("PyTorch's part only: {} has no history, but what was live at its end.",
-                        file)
-          : format_text("PyTorch's part only, {}: {} in {}.", file,
+          ? format_text("{}'s part only: {} has no history, but what was live at its end.",
+                        framework_with_blocks().name, file)
+          : format_text("{}'s part only, {}: {} in {}.", framework_with_blocks().name, file,
                         count_of(source.events, "event", "events"),
                         duration_text(trace.duration_ns.value_or(0)));
   if (source.events_left_out != 0) {

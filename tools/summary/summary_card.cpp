@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rows/find_card_peak.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/card_text.hpp"
@@ -20,15 +21,15 @@ using analyzer::Level;
 // If a request failed, the card is shown at that time, unless this part of the peak was gone.
 constexpr std::uint64_t kLittleLess = 10;
 
-struct PartName {
+struct Part {
   std::uint64_t rows::Composition::*bytes;
-  std::string_view name;
+  rows::CardPartKind kind;
 };
-constexpr PartName kParts[] = {
-    {&rows::Composition::framework_allocated, "PyTorch allocated"},
-    {&rows::Composition::framework_cached, "PyTorch's free cache"},
-    {&rows::Composition::pool_used, "in use of pools"},
-    {&rows::Composition::pool_cached, "free in pools"},
+constexpr Part kParts[] = {
+    {&rows::Composition::framework_allocated, rows::CardPartKind::kFrameworkAllocated},
+    {&rows::Composition::framework_cached, rows::CardPartKind::kFrameworkCached},
+    {&rows::Composition::pool_used, rows::CardPartKind::kPoolUsed},
+    {&rows::Composition::pool_cached, rows::CardPartKind::kPoolCached},
 };
 
 // The bytes that no call of the process shows, if the driver does not tell contexts and other
@@ -47,7 +48,10 @@ void add_parts(const rows::Composition& row, CardState& card) {
   const auto add = [&](std::uint64_t bytes, std::string name) {
     if (bytes != 0) card.parts.push_back({bytes, std::move(name)});
   };
-  for (const PartName& part : kParts) add(row.*part.bytes, std::string(part.name));
+  for (const Part& part : kParts) {
+    const std::uint64_t bytes = row.*part.bytes;
+    add(bytes, part_name({std::nullopt, part.kind, std::nullopt, bytes}));
+  }
   for (const rows::OwnersBytes& other : row.other) {
     add(other.bytes, other.owner.value_or("owner not known"));
   }
@@ -172,7 +176,7 @@ const rows::Peak* main_peak(const Report& report, std::string_view device) {
   }
   const bool blocks_are_small = blocks != nullptr && memory != nullptr &&
                                 blocks->bytes < memory->bytes / 2 &&
-                                owner_of_most(*memory) != "pytorch";
+                                owner_of_most(*memory) != analyzer::framework_with_blocks().owner;
   return blocks == nullptr || blocks_are_small ? memory : blocks;
 }
 

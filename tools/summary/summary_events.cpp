@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/rows/evidence.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "analyzer/text/names.hpp"
@@ -188,13 +189,14 @@ Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
     parts.push_back(format_text("{} more", left_out));
   }
   const bool has_ranks = report.processes.front().rank.has_value();
-  return {
-      {wrapped(heading(has_ranks ? "Ranks     " : "Processes "),
-               format_text("{} at their peaks: {}",
-                           level == Level::kFramework ? "PyTorch allocated" : "the driver gave out",
-                           joined(parts, "; ")),
-               detail.width),
-       rank::kRanks}};
+  const std::string framework(analyzer::framework_with_blocks().name);
+  return {{wrapped(heading(has_ranks ? "Ranks     " : "Processes "),
+                   format_text("{} at their peaks: {}",
+                               level == Level::kFramework ? framework + " allocated"
+                                                          : "the driver gave out",
+                               joined(parts, "; ")),
+                   detail.width),
+           rank::kRanks}};
 }
 
 Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail) {
@@ -212,7 +214,8 @@ Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail) 
       {{heading("No room   ") +
         format_text("{}{}", count_of(count, "request failed", "requests failed"),
                     recovered == 0       ? std::string()
-                    : recovered == count ? std::string(", PyTorch recovered each time")
+                    : recovered == count ? format_text(", {} recovered each time",
+                                                       analyzer::framework_with_blocks().name)
                                          : format_text(", {} of them recovered", recovered))},
        rank::kFailure}};
   int row_rank = rank::kFailure;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 namespace rows = analyzer::rows;
 using analyzer::Category;
+using analyzer::framework_with_blocks;
 using analyzer::Level;
 
 constexpr std::size_t kMostPeakRows = 8;  // of a peak
@@ -55,7 +57,7 @@ Lines card_lines(const Report& report, const CardState& card, std::size_t width)
   title += card.row != nullptr ? peak_text(*card.row) : size_text(card.bytes);
   if (card.composition != nullptr) {
     const bool is_known = !card.composition->source.empty() && card.composition->source != "none";
-    title += is_of_snapshots(report) ? " reserved by PyTorch"
+    title += is_of_snapshots(report) ? format_text(" reserved by {}", framework_with_blocks().name)
              : !is_known             ? " by the calls of the process alone"
              : card.is_whole_card ? format_text(" ({})", sample_text(*card.composition, card.bytes))
                                   : format_text(" by the process's calls ({})",
@@ -212,10 +214,10 @@ Blocks holder_blocks(const rows::Peak& peak, std::size_t width) {
   return blocks;
 }
 
-std::string_view title_of(Level level) {
+std::string title_of(Level level) {
   switch (level) {
     case Level::kFramework:
-      return "PyTorch allocated";
+      return format_text("{} allocated", framework_with_blocks().name);
     case Level::kPool:
       return "Stream-ordered memory";
     case Level::kManaged:
@@ -270,7 +272,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
       if (peak.device != device || peak.level != level || &peak == main) continue;
       if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
     }
-    // PyTorch's blocks lie in the driver's or the pool's memory, of which most is shown then.
+    // The framework's blocks lie in the driver's or the pool's memory, of which most is shown then.
     const bool is_told = main->level == Level::kFramework && level != Level::kManaged;
     if (largest != nullptr && !is_told && largest->bytes >= main->bytes / 20) {
       peaks.push_back(largest);
@@ -279,7 +281,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
   return peaks;
 }
 
-// PyTorch's blocks when memory ran out, as a peak of their own; empty if that is not known.
+// The framework's blocks when memory ran out, as a peak of their own; empty if that is not known.
 std::optional<rows::Peak> held_at_failure(const Report& report, const CardState& card) {
   for (const rows::Oom& row : report.oom) {
     const bool is_of_card = row.process == card.process && row.device == card.device &&
@@ -307,7 +309,7 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
   if (const std::optional<CardState> card = card_state(report, device.id)) {
     blocks.push_back({card_lines(report, *card, detail.width), rank::kCard});
     if (const std::optional<rows::Peak> held = held_at_failure(report, *card)) {
-      const std::string_view what = title_of(Level::kFramework);
+      const std::string what = title_of(Level::kFramework);
       const std::string title =
           format_text("{} when memory ran out: {}", what, size_text(held->bytes));
       blocks.push_back({titled(what, title, detail.width), rank::kOfPeak});

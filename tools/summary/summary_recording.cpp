@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes that the numbers need: why lines have no names, and memory that XLA took in advance.
+// Notes that the numbers need: why lines have no names, and memory that a framework took in
+// advance.
 #include <algorithm>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/summary/summary_sections.hpp"
@@ -12,7 +14,7 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// The share of a card from which one allocation of XLA is no growth but taken in advance.
+// The share of a card from which one allocation is no growth but taken in advance.
 constexpr double kLeastPreallocated = 0.05;
 
 // True for the program's own code, for which the trace has an address alone.
@@ -51,32 +53,39 @@ Lines symbol_lines(const Report& report, const SummaryDetail& detail) {
       detail.width);
 }
 
-// The largest holder on a device, if it is one allocation in which XLA hands out memory.
-const rows::Holder* preallocation(const Report& report, const rows::Usage& usage) {
+const analyzer::FrameworkInfo& framework_of(const rows::Holder& holder) {
+  return analyzer::framework_named(holder.origin.owner.value_or(""));
+}
+
+// The largest holder on a device, if it is one allocation that its framework took in advance.
+const rows::Holder* find_preallocated(const Report& report, const rows::Usage& usage) {
   for (const rows::Peak& peak : report.peak) {
     const bool is_there = peak.process == usage.process && peak.device == usage.device &&
                           peak.level == usage.level && !peak.holders.empty();
     if (!is_there) continue;
     const auto largest = std::ranges::max_element(peak.holders, {}, &rows::Holder::bytes);
-    return largest->origin.owner == "jax" && largest->count == 1 ? &*largest : nullptr;
+    const bool is_in_advance = !framework_of(*largest).preallocation.allocator.empty();
+    return is_in_advance && largest->count == 1 ? &*largest : nullptr;
   }
   return nullptr;
 }
 
-Lines xla_lines(const Report& report, const SummaryDetail& detail) {
+Lines preallocation_lines(const Report& report, const SummaryDetail& detail) {
   for (const rows::Usage& usage : report.usage) {
     if (!usage.opaque_pool) continue;
-    const rows::Holder* const taken = preallocation(report, usage);
+    const rows::Holder* const taken = find_preallocated(report, usage);
     const rows::Device* const device = rows::find_device(report.devices, usage.device);
     if (taken == nullptr || device == nullptr || device->total_bytes.value_or(0) == 0) continue;
     const double share =
         static_cast<double>(taken->bytes) / static_cast<double>(*device->total_bytes);
     if (share < kLeastPreallocated) continue;
-    return wrapped(heading("JAX       "),
-                   format_text("XLA preallocated {}, {:.0f} % of the card, whatever the program "
-                               "needs; XLA_PYTHON_CLIENT_PREALLOCATE=false lets it grow instead, "
-                               "XLA_PYTHON_CLIENT_MEM_FRACTION sets the share",
-                               size_text(taken->bytes), 100 * share),
+    const analyzer::FrameworkInfo& framework = framework_of(*taken);
+    const analyzer::Preallocation& preallocation = framework.preallocation;
+    return wrapped(heading(format_text("{:<10}", framework.name)),
+                   format_text("{} preallocated {}, {:.0f} % of the card, whatever the program "
+                               "needs; {}",
+                               preallocation.allocator, size_text(taken->bytes), 100 * share,
+                               preallocation.advice),
                    detail.width);
   }
   return {};
@@ -86,7 +95,7 @@ Lines xla_lines(const Report& report, const SummaryDetail& detail) {
 
 Blocks recording_section(const Report& report, const SummaryDetail& detail) {
   Blocks blocks;
-  for (Lines lines : {xla_lines(report, detail), symbol_lines(report, detail)}) {
+  for (Lines lines : {preallocation_lines(report, detail), symbol_lines(report, detail)}) {
     if (!lines.empty()) blocks.push_back({std::move(lines), rank::kHint});
   }
   return blocks;

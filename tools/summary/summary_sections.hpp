@@ -80,7 +80,7 @@ struct SummaryDetail {
 [[nodiscard]] Blocks transfer_section(const Report& report, const SummaryDetail& detail);
 // The trace's losses and guesses, or that it is complete.
 [[nodiscard]] Blocks trace_section(const Report& report, const SummaryDetail& detail);
-// Memory that XLA took in advance, and why lines of the program have no names.
+// Memory that a framework took in advance, and why lines of the program have no names.
 [[nodiscard]] Blocks recording_section(const Report& report, const SummaryDetail& detail);
 // The one command or setting that helps most.
 [[nodiscard]] Blocks next_section(const Report& report, const SummaryDetail& detail);

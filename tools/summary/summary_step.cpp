@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/summary/summary_step.hpp"
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -15,10 +16,10 @@ using analyzer::Level;
 
 constexpr std::size_t kMostRows = 8;
 
-std::string_view words_of(Level level) {
+std::string words_of(Level level) {
   switch (level) {
     case Level::kFramework:
-      return "allocated by PyTorch";
+      return format_text("allocated by {}", analyzer::framework_with_blocks().name);
     case Level::kPool:
       return "of stream-ordered memory";
     case Level::kManaged:

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
@@ -35,8 +36,8 @@ const rows::Peak& largest_peak(const rows::Report& report, FitRun& run) {
     if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
   }
   if (largest == nullptr) {
-    throw Failure(format_text("the run of batch {} has no peak: PyTorch's allocator was not seen",
-                              run.batch));
+    throw Failure(format_text("the run of batch {} has no peak: {}'s allocator was not seen",
+                              run.batch, analyzer::framework_with_blocks().name));
   }
   return *largest;
 }
@@ -120,8 +121,6 @@ constexpr std::uint64_t kMostDeviationPercent = 5;
 // A line whose value at batch 0 is below zero by more than this part of its bytes grows faster than
 // the batch size.
 constexpr std::int64_t kRoundingPart = 64;
-// PyTorch's segments for requests of 1 to 10 MiB: blocks that no longer fit into one begin another.
-constexpr std::uint64_t kSegmentBytes = std::uint64_t{20} << 20;
 
 struct ShapeInfo {
   FitShape shape;
@@ -302,7 +301,9 @@ FitPrediction BatchFit::predict(std::uint64_t batch) const {
     most_beyond = std::max({most_beyond, beyond, in_proportion});
   }
   prediction.reserved_low_bytes = prediction.allocated_bytes;
-  prediction.reserved_high_bytes = prediction.allocated_bytes + most_beyond + kSegmentBytes;
+  // Blocks that no longer fit into a segment begin another.
+  prediction.reserved_high_bytes =
+      prediction.allocated_bytes + most_beyond + analyzer::framework_with_blocks().segment_bytes;
   return prediction;
 }
 

@@ -29,11 +29,12 @@ struct FitRun {
   std::uint64_t batch = 0;
   std::string process;  // "rank 2"
   std::string device;
-  std::uint64_t processes = 0;  // and devices on which PyTorch allocated
+  std::uint64_t processes = 0;  // and devices on which the framework allocated
   std::uint64_t allocated_bytes = 0;
   std::optional<std::uint64_t> reserved_bytes;
-  std::optional<std::uint64_t> other_bytes;  // on the card, not PyTorch's: contexts, libraries
-  std::map<SiteKey, SiteBytes> sites;        // sum to allocated_bytes
+  std::optional<std::uint64_t>
+      other_bytes;                     // on the card, not the framework's: contexts, libraries
+  std::map<SiteKey, SiteBytes> sites;  // sum to allocated_bytes
 };
 
 // Throws Failure for a report whose peak does not show the needs of the batch size: without

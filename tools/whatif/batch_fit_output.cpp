@@ -5,6 +5,7 @@
 
 #include "analyzer/base/row_text.hpp"
 #include "analyzer/base/words.hpp"
+#include "analyzer/frameworks/frameworks.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -222,7 +223,9 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
          "\nallocated: by call site a line in the batch size, as long as the peak is at the\n"
          "same moment of the training; reserved: up to what the runs had beyond it, as\n"
          "bytes or in proportion, and a segment of 20 MiB, an estimate; other: on the card\n"
-         "and not PyTorch's, taken as constant; card: the largest batch with room for all,\n"
+         "and not " +
+         std::string(analyzer::framework_with_blocks().name) +
+         "'s, taken as constant; card: the largest batch with room for all,\n"
          "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/frameworks/frameworks.hpp"
 #include "analyzer/text/names.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -17,6 +18,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
+using analyzer::framework_with_blocks;
+using analyzer::FrameworkInfo;
 using analyzer::Level;
 using analyzer::rows::Holder;
 using analyzer::rows::OptionalNumber;
@@ -141,23 +144,29 @@ std::string times_text(std::uint64_t times) {
   return times == 1 ? "once" : format_count(times) + " times";
 }
 
-// The recorded row has no text that could be set: nothing of PyTorch was in the process.
-bool is_without_torch(const WhatIf& device) { return !device.rows.front().options; }
+std::string framework_name() { return std::string(framework_with_blocks().name); }
+
+// The recorded row has no text that could be set: the framework was not in the process.
+bool is_without_framework(const WhatIf& device) { return !device.rows.front().options; }
 
 std::string proof_text(const WhatIf& device) {
-  if (is_without_torch(device)) {
-    return "Recorded without PyTorch: the program asks the driver itself. The other rows say what "
-           "PyTorch's allocator would have taken for the same requests. Where a library has a pool "
-           "of its own, its segments are the requests.";
+  const std::string framework = framework_name();
+  if (is_without_framework(device)) {
+    return "Recorded without " + framework +
+           ": the program asks the driver itself. The other rows say what " + framework +
+           "'s allocator would have taken for the same requests. Where a library has a pool of its "
+           "own, its segments are the requests.";
   }
   const auto& recorded = device.recorded;
-  std::string text = "Recorded with: " +
-                     (recorded.options.empty() ? "PyTorch's default settings" : recorded.options);
+  std::string text =
+      "Recorded with: " +
+      (recorded.options.empty() ? framework + "'s default settings" : recorded.options);
   if (recorded.changes != 0) {
     text += ", which the program changed " + times_text(recorded.changes) + " while it ran";
   }
   if (recorded.memory_fraction && *recorded.memory_fraction < 1) {
-    text += format_text("; PyTorch was allowed {:.4g} of the card", *recorded.memory_fraction);
+    text +=
+        format_text("; {} was allowed {:.4g} of the card", framework, *recorded.memory_fraction);
   }
   text += ". ";
   if (!recorded.proven) {
@@ -166,7 +175,7 @@ std::string proof_text(const WhatIf& device) {
            "sizes and streams are those of the calls.";
   }
   if (*recorded.proven) {
-    text += "Proof: replayed by PyTorch's rules, all " + format_count(recorded.events) +
+    text += "Proof: replayed by " + framework + "'s rules, all " + format_count(recorded.events) +
             " calls had the recorded address, size and totals.";
     if (recorded.classes > 1) {
       text += " " + format_count(recorded.classes) + " streams and pools have memory of their own.";
@@ -174,9 +183,8 @@ std::string proof_text(const WhatIf& device) {
     return text;
   }
   if (!recorded.first_mismatch) return text + "Not proven: nothing was compared.";
-  return text + "Not proven: " + *recorded.first_mismatch +
-         ". Settings that the program changed (before PyTorch 2.9), blocks that waited for another "
-         "stream, or rules of another version can be why.";
+  return text + "Not proven: " + *recorded.first_mismatch + ". " +
+         std::string(framework_with_blocks().mismatch_causes);
 }
 
 StyledText notes_of(const WhatIf& device) {
@@ -216,7 +224,7 @@ const WhatIfRow* best_row(const WhatIf& device) {
   return best;
 }
 
-// The peak under PyTorch's default settings, if they spare calls.
+// The peak under the framework's default settings, if they spare calls.
 StyledText pool_text(const WhatIf& device) {
   const std::uint64_t calls = device.rows.front().segment_calls.value_or(0);
   for (const WhatIfRow& row : device.rows) {
@@ -232,7 +240,7 @@ StyledText pool_text(const WhatIf& device) {
 }
 
 StyledText advice_text(const WhatIf& device) {
-  if (is_without_torch(device)) return pool_text(device);
+  if (is_without_framework(device)) return pool_text(device);
   const WhatIfRow& recorded = device.rows.front();
   const WhatIfRow* const best = best_row(device);
   if (best == nullptr) {
@@ -240,7 +248,8 @@ StyledText advice_text(const WhatIf& device) {
                ? "No setting that was tried meets every request on this card.\n"
                : "No setting that was tried needs less than the recorded one.\n";
   }
-  return heading("Least") + ": PYTORCH_CUDA_ALLOC_CONF=" + *best->options + "\n";
+  return heading("Least") + ": " + std::string(framework_with_blocks().settings_variable) + "=" +
+         *best->options + "\n";
 }
 
 // A run that was refused a request says nothing of what it would have asked for next.
@@ -306,35 +315,43 @@ std::string unusable_text(const WhatIf& device) {
          std::string(shown.empty() ? "" : ", with the lines of the blocks there") + ":\n" + text;
 }
 
-// The most that XLA requested from the driver.
-std::uint64_t bytes_of_jax(const Report& report, const WhatIf& device) {
+// The most that the framework requested from the driver.
+std::uint64_t bytes_of(const FrameworkInfo& framework, const Report& report, const WhatIf& device) {
   std::uint64_t bytes = 0;
   for (const Peak& peak : report.peak) {
     const bool is_there = peak.process == device.process && peak.device == device.device &&
                           (peak.level == Level::kDriver || peak.level == Level::kPool);
     if (!is_there) continue;
     for (const Holder& holder : peak.holders) {
-      if (holder.origin.owner == "jax") bytes += holder.bytes;
+      if (holder.origin.owner == framework.owner) bytes += holder.bytes;
     }
   }
   return bytes;
 }
 
-// XLA hands out the memory, and PyTorch's allocator has next to nothing beside it.
-bool is_of_jax(const Report& report, const WhatIf& device) {
+// The framework that took the memory in advance, if the replayed allocator has next to nothing
+// beside it; else nullptr.
+const FrameworkInfo* preallocating_framework(const Report& report, const WhatIf& device) {
   constexpr std::uint64_t kTrifle = 100;  // one part of so many
-  std::uint64_t pytorchs = 0;
+  std::uint64_t replayed = 0;
   for (const Peak& peak : report.peak) {
     const bool is_there = peak.process == device.process && peak.device == device.device;
-    if (is_there && peak.level == Level::kFramework) pytorchs += peak.bytes;
+    if (is_there && peak.level == Level::kFramework) replayed += peak.bytes;
   }
-  return pytorchs < bytes_of_jax(report, device) / kTrifle;
+  for (const FrameworkInfo& framework : analyzer::frameworks()) {
+    const bool preallocates = !framework.preallocation.allocator.empty();
+    if (preallocates && replayed < bytes_of(framework, report, device) / kTrifle) return &framework;
+  }
+  return nullptr;
 }
 
-StyledText text_of_jax(const Report& report, const WhatIf& device) {
-  std::string text = "JAX has " + size_text(bytes_of_jax(report, device)) +
-                     " here, which XLA's allocator deals out: settings of PyTorch's allocator do "
-                     "not apply to it, and nothing was replayed.";
+StyledText preallocation_text(const FrameworkInfo& framework, const Report& report,
+                              const WhatIf& device) {
+  std::string text = format_text(
+      "{} has {} here, which {}'s allocator deals out: settings of {}'s allocator do not apply to "
+      "it, and nothing was replayed.",
+      framework.name, size_text(bytes_of(framework, report, device)),
+      framework.preallocation.allocator, framework_name());
   for (const Usage& usage : report.usage) {
     const bool is_there = usage.process == device.process && usage.device == device.device;
     if (!is_there || !usage.opaque_pool) continue;
@@ -349,15 +366,17 @@ std::string name_of(const WhatIf& device) {
 }
 
 StyledText device_text(const Report& report, const WhatIf& device) {
-  if (is_of_jax(report, device)) {
-    return "XLA's allocator in " + name_of(device) + "\n" + text_of_jax(report, device);
+  if (const FrameworkInfo* const framework = preallocating_framework(report, device)) {
+    return format_text("{}'s allocator in {}\n", framework->preallocation.allocator,
+                       name_of(device)) +
+           preallocation_text(*framework, report, device);
   }
-  StyledText text =
-      (is_without_torch(device) ? "The driver's allocations in " : "PyTorch's allocator in ") +
-      name_of(device) + "\n" + paragraph("", proof_text(device), 2) + "\n" +
-      format_text("{:<{}}", "setting", kSettingWidth) +
-      table_line("reserved", "change", "try", "calls", "here", "card", "basis") +
-      settings_text(device);
+  StyledText text = (is_without_framework(device) ? "The driver's allocations in "
+                                                  : framework_name() + "'s allocator in ") +
+                    name_of(device) + "\n" + paragraph("", proof_text(device), 2) + "\n" +
+                    format_text("{:<{}}", "setting", kSettingWidth) +
+                    table_line("reserved", "change", "try", "calls", "here", "card", "basis") +
+                    settings_text(device);
   return text + notes_of(device) + "\n" + advice_text(device) + refusal_text(device) +
          ideal_text(device) + unusable_text(device);
 }
@@ -383,11 +402,11 @@ StyledText what_if_text(const Report& report) {
   for (const WhatIf& device : *report.what_if) {
     if (device.rows.empty()) continue;
     text += (text.letters().empty() ? "" : "\n") + device_text(report, device);
-    has_table = has_table || !is_of_jax(report, device);
+    has_table = has_table || preallocating_framework(report, device) == nullptr;
   }
   if (!has_table) return text;
-  return text +
-         "\nreserved: the most that PyTorch takes from the driver; change: against the\n"
+  return text + "\nreserved: the most that " + framework_name() +
+         " takes from the driver; change: against the\n"
          "recorded settings; try: times that its cache was flushed for a request; calls:\n"
          "segments taken and given back; here: every request is met on the recorded card;\n"
          "card: the smallest from which on all are, 1 GB = 10^9 bytes. Programs that\n"
