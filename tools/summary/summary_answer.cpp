@@ -486,7 +486,8 @@ std::string covered_part(const Report& report, const rows::Trace& trace) {
   }
   if (std::ranges::find(trace.incomplete_because, "history_overflowed") !=
       trace.incomplete_because.end()) {
-    text += " PyTorch's history was full: older events are not in the file.";
+    text += format_text(" {}'s history was full: older events are not in the file.",
+                        framework_with_blocks().name);
   }
   if (source.earlier_blocks != 0 && source.events != 0) {
     text += format_text(" {} in {} were allocated before the first event.",
