@@ -29,7 +29,7 @@ std::string list_of(std::uint64_t number) {
   return number == 0 ? kFileList : format_text("{}.{}", kFileList, number);
 }
 
-bool is_list(const fs::path& name) { return name.string().starts_with(kFileList); }
+bool is_file_list(const fs::path& name) { return name.string().starts_with(kFileList); }
 
 void add_listed(const fs::path& list, std::set<fs::path>& files) {
   files.insert(list.filename());
@@ -44,7 +44,7 @@ std::set<fs::path> files_of_exports(const fs::path& folder) {
   std::set<fs::path> files;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (is_list(entry.path().filename())) add_listed(entry.path(), files);
+    if (is_file_list(entry.path().filename())) add_listed(entry.path(), files);
   }
   return files;
 }

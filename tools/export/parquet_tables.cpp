@@ -30,12 +30,12 @@ constexpr std::array kOriginColumns = {Column{"job", ColumnType::kText},
                                        Column{"host", ColumnType::kText}, Column{"rank"}};
 
 template <class T>
-Value value_of(const std::optional<T>& value) {
+Value optional_value(const std::optional<T>& value) {
   return value ? Value(*value) : Value();
 }
 
 // The host and the rank that a row is of.
-struct Origin {
+struct HostAndRank {
   Value host;
   Value rank;
 };
@@ -45,10 +45,10 @@ class FolderSink : public TableSink {
  public:
   FolderSink(fs::path root, const rows::Report& report, const ParquetExport& which)
       : root_(std::move(root)), which_(which) {
-    if (!report.processes.empty()) whole_job_.host = value_of(report.processes.front().host);
+    if (!report.processes.empty()) whole_job_.host = optional_value(report.processes.front().host);
     for (const rows::Process& process : report.processes) {
-      const Value host = value_of(process.host);
-      processes_[process.id] = {host, value_of(process.rank)};
+      const Value host = optional_value(process.host);
+      processes_[process.id] = {host, optional_value(process.rank)};
       if (whole_job_.host != host) whole_job_.host = {};
     }
     for (const rows::Device& device : report.devices) {
@@ -74,11 +74,11 @@ class FolderSink : public TableSink {
   }
 
   void add(const std::vector<Value>& row) override {
-    const Origin origin = origin_of(row);
+    const HostAndRank origin = origin_of(row);
     row_ = row;
     if (which_.number != 0) make_ids_unique();
     for (std::size_t i = row.size(); i < columns_.size(); ++i) {
-      row_.push_back(value_of_origin(columns_[i].name, origin));
+      row_.push_back(origin_value(columns_[i].name, origin));
     }
     file_of(is_partitioned() ? partition_of(origin.rank) : "").add(row_);
   }
@@ -101,7 +101,7 @@ class FolderSink : public TableSink {
 
   [[nodiscard]] bool is_partitioned() const { return column_of("process") < table_.columns.size(); }
 
-  [[nodiscard]] Origin origin_of(const std::vector<Value>& row) const {
+  [[nodiscard]] HostAndRank origin_of(const std::vector<Value>& row) const {
     for (const auto& [column, origins] :
          {std::pair(process_, &processes_), std::pair(device_, &devices_)}) {
       if (column >= row.size()) continue;
@@ -112,7 +112,7 @@ class FolderSink : public TableSink {
     return whole_job_;
   }
 
-  [[nodiscard]] Value value_of_origin(std::string_view column, const Origin& origin) const {
+  [[nodiscard]] Value origin_value(std::string_view column, const HostAndRank& origin) const {
     if (column == "host") return origin.host;
     if (column == "rank") return origin.rank;
     return which_.job.empty() ? Value() : Value(which_.job);
@@ -146,9 +146,9 @@ class FolderSink : public TableSink {
 
   fs::path root_;
   const ParquetExport& which_;
-  std::map<std::string, Origin> processes_;
-  std::map<std::string, Origin> devices_;  // without a rank: several can use one
-  Origin whole_job_;                       // what all its processes have in common
+  std::map<std::string, HostAndRank> processes_;
+  std::map<std::string, HostAndRank> devices_;  // without a rank: several can use one
+  HostAndRank whole_job_;                       // what all its processes have in common
 
   Table table_;
   std::vector<Column> columns_;  // the table's own, then those of the origin that it lacks

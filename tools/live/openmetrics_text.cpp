@@ -23,7 +23,7 @@ struct RowMetric {
   std::string (*value)(const LiveRow& row);
 };
 
-std::string text_of(const std::optional<std::uint64_t>& number) {
+std::string number_or_empty(const std::optional<std::uint64_t>& number) {
   return number ? std::to_string(*number) : std::string();
 }
 
@@ -41,16 +41,16 @@ constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"in_use_is_exact", "", "1 if gpumemtrace_in_use_bytes is exact, else 0."},
      [](const LiveRow& row) { return std::string(row.is_exact ? "1" : "0"); }},
     {{"reserved_bytes", "bytes", "Memory that PyTorch's allocator has taken from the driver."},
-     [](const LiveRow& row) { return text_of(row.reserved_bytes); }},
+     [](const LiveRow& row) { return number_or_empty(row.reserved_bytes); }},
     {{"device_bytes", "bytes", "Memory of the device."},
-     [](const LiveRow& row) { return text_of(row.capacity_bytes); }},
+     [](const LiveRow& row) { return number_or_empty(row.capacity_bytes); }},
     {{"job_peak_bytes", "bytes", "The most that the job had in use on the device so far, at most."},
-     [](const LiveRow& row) { return text_of(row.job_peak_bytes); }},
+     [](const LiveRow& row) { return number_or_empty(row.job_peak_bytes); }},
     {{"card_peak_bytes", "bytes",
       "The most that everything on the device had in use so far, at most."},
-     [](const LiveRow& row) { return text_of(row.card_peak_bytes); }},
+     [](const LiveRow& row) { return number_or_empty(row.card_peak_bytes); }},
     {{"headroom_bytes", "bytes", "Memory of the device that nothing has used so far, at least."},
-     [](const LiveRow& row) { return text_of(headroom_bytes(row)); }},
+     [](const LiveRow& row) { return number_or_empty(headroom_bytes(row)); }},
     {{"growth_per_step_bytes", "bytes", "What grows from step to step."},
      [](const LiveRow& row) {
        return row.growth_bytes_per_step ? format_text("{}", *row.growth_bytes_per_step)
@@ -63,7 +63,7 @@ constexpr auto kRowMetrics = std::to_array<RowMetric>({
        return format_text("{}", static_cast<double>(*row.full_in_ns) / kSecond);
      }},
     {{"step", "", "The last step that began."},
-     [](const LiveRow& row) { return text_of(row.step); }},
+     [](const LiveRow& row) { return number_or_empty(row.step); }},
 });
 constexpr Metric kCategoryMetric = {"category_bytes", "bytes",
                                     "What PyTorch's memory in use is for."};
@@ -98,7 +98,7 @@ std::string device_labels(const LiveRow& row) {
   return labels;
 }
 
-std::string sample(const Metric& metric, std::string_view labels, std::string_view value) {
+std::string sample_line(const Metric& metric, std::string_view labels, std::string_view value) {
   return format_text("gpumemtrace_{}{{{}}} {}\n", metric.name, labels, value);
 }
 
@@ -118,7 +118,7 @@ std::string category_samples(const LiveState& state) {
     for (const auto& [category, bytes] : row.categories) {
       std::string labels = device_labels(row);
       add_label("category", category, labels);
-      samples += sample(kCategoryMetric, labels, std::to_string(bytes));
+      samples += sample_line(kCategoryMetric, labels, std::to_string(bytes));
     }
   }
   return samples;
@@ -133,7 +133,7 @@ std::string loss_samples(const LiveState& state) {
     for (const auto& [loss, count] : row.losses) {
       std::string labels = process_labels(row);
       add_label("loss", loss, labels);
-      samples += sample(kLossMetric, labels, std::to_string(count));
+      samples += sample_line(kLossMetric, labels, std::to_string(count));
     }
   }
   return samples;
@@ -147,7 +147,7 @@ std::string openmetrics_text(const LiveState& state) {
     std::string samples;
     for (const LiveRow& row : state.rows) {
       const std::string value = of_row.value(row);
-      if (!value.empty()) samples += sample(of_row.metric, device_labels(row), value);
+      if (!value.empty()) samples += sample_line(of_row.metric, device_labels(row), value);
     }
     add_metric(of_row.metric, samples, text);
   }
