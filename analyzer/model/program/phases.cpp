@@ -127,7 +127,6 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
 
 StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   StackRole result;
-  result.is_known = true;
   result.has_python = !roles.empty();
   for (const FrameRole role : roles) {
     if (role == FrameRole::kNone) continue;
@@ -249,9 +248,9 @@ const StackRole& StackRoles::find_role(trace::StackId stack) {
     codes.push_back(role_of_code(place.code));
     roles.push_back(codes.back().role);
   }
-  if (number >= known_.size()) known_.resize(number + 1);
-  StackRole& role = known_[number];
-  role = role_of_frames(roles);
+  if (number >= indexes_.size()) indexes_.resize(number + 1);
+  StackRole& role = known_.emplace_back(role_of_frames(roles));
+  indexes_[number] = static_cast<std::uint32_t>(known_.size());
   if (codes.empty()) return role;
   learn_classes(codes);
   record_module_copy(codes, places, role);

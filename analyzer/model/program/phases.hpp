@@ -43,7 +43,6 @@ enum class FrameRole : std::uint8_t {
 enum class ClassKind : std::uint8_t { kUnknown, kModule, kOptimizer };
 
 struct StackRole {
-  bool is_known = false;  // the trace has the stack
   bool has_python = false;
   bool zero_grad = false;
   bool first_gradient = false;        // that of the loss, which belongs to no parameter
@@ -69,7 +68,7 @@ class StackRoles {
   // Valid until the next call.
   [[nodiscard]] const StackRole& role_of(trace::StackId stack) {
     const std::uint32_t number = number_of(stack);
-    if (number < known_.size() && known_[number].is_known) return known_[number];
+    if (number < indexes_.size() && indexes_[number] != 0) return known_[indexes_[number] - 1];
     return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
   // By the roles known now: later stacks may add some.
@@ -107,7 +106,8 @@ class StackRoles {
                           StackRole& role);
 
   const PythonStacks& stacks_;
-  std::vector<StackRole> known_;  // by stack
+  std::vector<std::uint32_t> indexes_;  // by stack, one more than that in known_; 0: not known
+  std::vector<StackRole> known_;
   std::unordered_map<std::uint32_t, CodeRole> known_codes_;
   std::uint32_t first_moved_at_ = ~std::uint32_t{0};
   std::map<std::string, ClassKind> classes_;  // by file and qualified name
