@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analyze.hpp"
 
+#include <utility>
+
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/redaction.hpp"
 #include "analyzer/report/sections.hpp"
@@ -62,8 +64,11 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   Redaction redaction;
   if (options.redact) redaction.redact(report, seen);
   report.findings = find_all({report, seen, thresholds});
-  report.stacks = report_stacks(context, report);
-  if (options.redact) redaction.redact(report.stacks);
+  StackSections stacks = report_stacks(context, report);
+  report.frames_by = "index";
+  report.frames = std::move(stacks.frames);
+  report.stacks = std::move(stacks.stacks);
+  if (options.redact) redaction.redact(report.frames, report.stacks);
   report.losses = report_losses(context, symbolizer, job);
   return report;
 }

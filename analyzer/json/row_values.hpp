@@ -23,6 +23,35 @@ inline void write_value(RowWriter& out, const rows::Evidence& evidence) {
   out.write(evidence.values());
 }
 
+inline void write_value(RowWriter& out, const rows::FrameList& frames) {
+  frames.own.empty() ? out.write(frames.indexes) : out.write(frames.own);
+}
+
+template <>
+struct Filler<rows::FrameList> {
+  static void set(rows::FrameList&, const std::string& key, JsonScalar&&) {
+    refuse_value(key, "is no list");
+  }
+  static OpenValue open(rows::FrameList& frames, const std::string& key, bool is_list) {
+    if (!is_list) refuse_value(key, "is no list");
+    frames = {};
+    const auto next = [](OpenValue& open, const std::string&) {
+      return ValueSlot{open.place, &set_index, &open_frame};
+    };
+    return {&frames, key, next, [](OpenValue&) {}};
+  }
+
+ private:
+  static void set_index(void* place, const std::string& key, JsonScalar&& read) {
+    auto& frames = *static_cast<rows::FrameList*>(place);
+    Filler<std::uint64_t>::set(frames.indexes.emplace_back(), key, std::move(read));
+  }
+  static OpenValue open_frame(void* place, const std::string& key, bool is_list) {
+    auto& frames = *static_cast<rows::FrameList*>(place);
+    return Filler<rows::Frame>::open(frames.own.emplace_back(), key, is_list);
+  }
+};
+
 template <>
 struct Filler<rows::Thread> : ScalarFiller<rows::Thread> {
   static constexpr const char* kRefusal = "is no number of that size";

@@ -269,9 +269,10 @@ void Redaction::redact(rows::Report& report, rows::Observations& seen) {
   rows::walk(seen, NameReplacer(*this));
 }
 
-void Redaction::redact(std::vector<rows::Stack>& stacks) {
+void Redaction::redact(std::vector<rows::Frame>& frames, std::vector<rows::Stack>& stacks) {
   NameReplacer names(*this);
   rows::Walker walker(names);
+  walker("frames", frames);
   walker("stacks", stacks);
 }
 

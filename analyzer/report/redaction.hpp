@@ -41,7 +41,7 @@ class Redaction {
   // Replaces every name in the rows, in the order of the report. Findings must be made of rows
   // whose names are replaced already.
   void redact(rows::Report& report, rows::Observations& seen);
-  void redact(std::vector<rows::Stack>& stacks);
+  void redact(std::vector<rows::Frame>& frames, std::vector<rows::Stack>& stacks);
   // Functions, files and lines of public libraries stay, files without their folders.
   void redact(rows::Site& site);
   void redact(rows::Frame& frame);

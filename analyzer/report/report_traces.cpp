@@ -337,28 +337,70 @@ rows::Frame frame_row(const StackFrame& frame) {
 
 rows::Thread thread_row(const ThreadName& thread) { return {thread.id, thread.name}; }
 
-rows::Stack stack_row(const StackNames& names, const std::string& id, trace::StackId stack) {
+// Frames with numbers, in the order in which they came.
+class FrameTable {
+ public:
+  [[nodiscard]] std::uint64_t index_of(const rows::Frame& frame) {
+    const auto [found, is_new] = indexes_.try_emplace(frame, list_.size());
+    if (is_new) list_.push_back(&found->first);
+    return found->second;
+  }
+  [[nodiscard]] const std::vector<const rows::Frame*>& list() const { return list_; }
+
+ private:
+  std::map<rows::Frame, std::uint64_t> indexes_;
+  std::vector<const rows::Frame*> list_;
+};
+
+struct StacksOfProcess {
+  FrameTable frames;
+  std::vector<rows::Stack> stacks;
+};
+
+rows::Stack stack_row(const StackNames& names, const std::string& id, trace::StackId stack,
+                      FrameTable& frames) {
   rows::Stack row;
   row.id = id;
   row.thread = thread_row(names.thread_of(stack));
-  for (const StackFrame& frame : names.frames_of(stack)) row.frames.push_back(frame_row(frame));
+  for (const StackFrame& frame : names.frames_of(stack)) {
+    row.frames.indexes.push_back(frames.index_of(frame_row(frame)));
+  }
   if (const auto thread = names.inferred_from(stack)) row.inferred_from = thread_row(*thread);
   return row;
 }
 
+// Gives the frames of one process their numbers among those of all.
+void add_process(StacksOfProcess&& of_process, FrameTable& frames, std::vector<rows::Stack>& list) {
+  std::vector<std::uint64_t> numbers;
+  for (const rows::Frame* frame : of_process.frames.list()) {
+    numbers.push_back(frames.index_of(*frame));
+  }
+  for (rows::Stack& stack : of_process.stacks) {
+    for (std::uint64_t& index : stack.frames.indexes) index = numbers[index];
+  }
+  append(std::move(of_process.stacks), list);
+}
+
 }  // namespace
 
-std::vector<rows::Stack> report_stacks(const ReportContext& context, const rows::Report& sections) {
+StackSections report_stacks(const ReportContext& context, const rows::Report& sections) {
   const std::set<std::string> ids = named_stacks(sections);
-  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Stack>& list) {
+  const auto add_stacks = [&](const ReportProcess& process, std::vector<StacksOfProcess>& list) {
+    StacksOfProcess& own = list.emplace_back();
     const std::string prefix = process.id + ":";
     for (auto id = ids.lower_bound(prefix);
          id != ids.end() && id->substr(0, prefix.size()) == prefix; ++id) {
       const trace::StackId stack{static_cast<std::uint32_t>(std::stoul(id->substr(prefix.size())))};
-      list.push_back(stack_row(context.names_of(process), *id, stack));
+      own.stacks.push_back(stack_row(context.names_of(process), *id, stack, own.frames));
     }
   };
-  return context.gather<rows::Stack>(add_rows);
+  FrameTable frames;
+  StackSections all;
+  for (StacksOfProcess& own : context.gather<StacksOfProcess>(add_stacks)) {
+    add_process(std::move(own), frames, all.stacks);
+  }
+  for (const rows::Frame* frame : frames.list()) all.frames.push_back(*frame);
+  return all;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -21,9 +21,13 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
                                                     const Symbolizer& symbolizer, const Job& job);
 
-// report_traces.cpp: of those that the other sections name
-[[nodiscard]] std::vector<rows::Stack> report_stacks(const ReportContext& context,
-                                                     const rows::Report& sections);
+// report_traces.cpp: frames[] and stacks[], of the stacks that the other sections name
+struct StackSections {
+  std::vector<rows::Frame> frames;
+  std::vector<rows::Stack> stacks;
+};
+[[nodiscard]] StackSections report_stacks(const ReportContext& context,
+                                          const rows::Report& sections);
 
 // report_usage.cpp
 [[nodiscard]] std::vector<rows::Usage> report_usage(const ReportContext& context);

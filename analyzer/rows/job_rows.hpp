@@ -239,6 +239,14 @@ struct Frame {
     GPUMEMTRACE_KEYS(v, function, file, line, module, offset);
     v("kind", self.language);
   }
+  friend auto operator<=>(const Frame&, const Frame&) = default;
+};
+
+// The frames of a stack: the numbers of rows of the report's frames[], or the frames themselves.
+// The other list is empty.
+struct FrameList {
+  std::vector<std::uint64_t> indexes;
+  std::vector<Frame> own;
 };
 
 // A thread's name, or its number if it has none.
@@ -250,8 +258,9 @@ struct Thread {
 struct Stack {
   std::string id;
   Thread thread;  // the first one that had the stack: its name, or its number if it has none
-  // Innermost first: native frames, functions inlined into others before those, then Python frames
-  std::vector<Frame> frames;
+  // Innermost first: native frames, functions inlined into others before those, then Python frames.
+  // Each is the index of a row of frames[]; in older reports and with --stacks inline, the row.
+  FrameList frames;
   // The thread that waited for this one in a backward pass, so that its Python frames stand in for
   // missing ones or follow those of the backward pass. null if all frames are the thread's own.
   std::optional<Thread> inferred_from;

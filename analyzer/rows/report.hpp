@@ -67,6 +67,9 @@ struct Report {
   std::vector<Rank> ranks;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
+  // null if stacks[] have their frames themselves
+  OptionalText frames_by;
+  std::vector<Frame> frames;  // those of stacks[], each once
   std::vector<Stack> stacks;  // those that the other sections name
   Coverage coverage;
   std::vector<Loss> losses;
@@ -85,8 +88,29 @@ struct Report {
                      largest_blocks);
     GPUMEMTRACE_KEYS(v.only_if_known, window, blocks, what_if, allocations);
     v.added("ranks", self.ranks);
-    GPUMEMTRACE_KEYS(v, findings, costs, stacks, coverage, losses);
+    GPUMEMTRACE_KEYS(v, findings, costs);
+    GPUMEMTRACE_KEYS(v.added, frames_by, frames);
+    GPUMEMTRACE_KEYS(v, stacks, coverage, losses);
   }
 };
+
+// The frames of one of the report's stacks, innermost first.
+[[nodiscard]] inline std::vector<const Frame*> frames_of(const Report& report, const Stack& stack) {
+  std::vector<const Frame*> frames;
+  for (const std::uint64_t index : stack.frames.indexes) frames.push_back(&report.frames[index]);
+  for (const Frame& frame : stack.frames.own) frames.push_back(&frame);
+  return frames;
+}
+
+// Gives every stack its frames themselves, and the report no frames[].
+inline void put_frames_into_stacks(Report& report) {
+  for (Stack& stack : report.stacks) {
+    std::vector<Frame> own;
+    for (const Frame* frame : frames_of(report, stack)) own.push_back(*frame);
+    stack.frames = {{}, std::move(own)};
+  }
+  report.frames_by.reset();
+  report.frames.clear();
+}
 
 }  // namespace gpumemtrace::analyzer::rows

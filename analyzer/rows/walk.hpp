@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "analyzer/rows/finding.hpp"
+#include "analyzer/rows/job_rows.hpp"
 
 namespace gpumemtrace::analyzer::rows {
 
@@ -34,6 +35,8 @@ class Walker {
     see_(key, list);
     for (const T& element : list) (*this)(key, element);
   }
+  void operator()(const char* key, FrameList& frames) { (*this)(key, frames.own); }
+  void operator()(const char* key, const FrameList& frames) { (*this)(key, frames.own); }
   void operator()(const char* key, const Evidence& evidence) {
     see_(key, evidence);
     for (const auto& [name, value] : evidence.values()) {

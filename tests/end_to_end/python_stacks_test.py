@@ -31,7 +31,7 @@ class Interpreter:
         """The Python frames of each size's last allocation."""
         report = self.report()
         self.assertEqual(support.losses(report), {})
-        frames = {row["id"].split(":")[1]: [frame for frame in row["frames"]
+        frames = {row["id"].split(":")[1]: [frame for frame in support.frames_of(report, row)
                                             if frame["kind"] == "python"]
                   for row in report["stacks"]}
         found = {}

@@ -137,6 +137,10 @@ def copies(report, **where):
     return {"count": sum(row["count"] for row in rows), "bytes": sum(row["bytes"] for row in rows)}
 
 
+def frames_of(report, stack):
+    return [report["frames"][index] for index in stack["frames"]]
+
+
 def losses(report):
     return {row["name"]: row["count"] for row in report["losses"]}
 

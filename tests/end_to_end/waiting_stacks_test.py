@@ -135,7 +135,8 @@ class Backward(support.EndToEnd):
         for row in report["costs"]:
             stack, = [found for found in report["stacks"] if found["id"] == row["stack"]]
             if row["level"] == "framework" and stack["inferred_from"] is not None:
-                python = [frame["function"] for frame in stack["frames"] if frame["kind"] == "python"]
+                python = [frame["function"] for frame in support.frames_of(report, stack)
+                          if frame["kind"] == "python"]
                 sites[row["site"]["function"]] = python
         within = [name for name in sites if name != "_engine_run_backward"]
         self.assertEqual(within, ["scale_backward"])

@@ -132,7 +132,8 @@ class Compiled(support.EndToEnd):
             self.skipTest("the programs were built without debug information")
         stack = next(row for row in report["stacks"] if row["id"] == found["leak"]["stack"])
         source = (support.HERE.parent / "programs" / "training_like.cpp").read_text().splitlines()
-        frame = next(frame for frame in stack["frames"] if "log_metrics" in frame["function"])
+        frame = next(frame for frame in support.frames_of(report, stack)
+                     if "log_metrics" in frame["function"])
         self.assertIn("cuMemAlloc_v2, &metrics.address", source[frame["line"] - 1])
         self.assertEqual(found["leak"]["site"]["function"], "log_metrics")
 

@@ -273,6 +273,11 @@ def judge_blocks_in_order(report, truth, dump_lines):
     return Verdict("PASS", text) if total and agreed == total else failed("blocks", text)
 
 
+def frames_of(report, stack):
+    """The frames of a stack, which a report has in a table of its own or in the stack."""
+    return [report["frames"][one] if isinstance(one, int) else one for one in stack["frames"]]
+
+
 def lines_of_stacks(report, pid):
     """(file, line) of each recorded stack's innermost Python frame that is the program's."""
     lines = {}
@@ -281,7 +286,7 @@ def lines_of_stacks(report, pid):
         if process not in report.process_ids(pid):
             continue
         lines[int(number)] = next(
-            ((frame["file"].split("/programs/")[-1], frame["line"]) for frame in stack["frames"]
+            ((frame["file"].split("/programs/")[-1], frame["line"]) for frame in frames_of(report.content, stack)
              if frame["kind"] == "python" and "/programs/" in (frame["file"] or "")), (None, None))
     return lines
 

@@ -32,7 +32,7 @@ def frame_of(row):
 
 def leaked_stacks(report):
     """(frames as the report has them, bytes) of each stack that leaked driver memory."""
-    stacks = {stack["id"]: stack["frames"] for stack in report["stacks"]}
+    stacks = {stack["id"]: compare.frames_of(report, stack) for stack in report["stacks"]}
     return [(stacks[cost["stack"]], cost["leaked_bytes"]) for cost in report["costs"]
             if cost["level"] == "driver" and cost["leaked_bytes"] > 0 and cost["stack"] is not None]
 

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { analyzed, folder, launch, makePage, moduleOfPage, open, readReport, recordedTraces, syntheticReport } from "./page_support.mjs";
 
-const kSeparate = ["stacks", "costs", "timeline", "largest_blocks", "blocks", "segments"];
+const kSeparate = ["frames_by", "frames", "stacks", "costs", "timeline", "largest_blocks", "blocks", "segments"];
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 let browser;
@@ -76,7 +76,8 @@ ofEachJob("bytes by call site are the report's, each with its stack", ({ report,
     const stack = report.stacks.find((one) => one.id === row.stack);
     if (!stack) continue;
     // From the outermost on, without the interpreter's own.
-    const all = stack.frames.toReversed().map(placeOf);
+    const frames = stack.frames.map((one) => (typeof one === "number" ? report.frames[one] : one));
+    const all = frames.toReversed().map(placeOf);
     let next = 0;
     for (const index of chunks.costs.stacks[row.stack]) {
       next = all.indexOf(placeOf(chunks.costs.frames[index]), next) + 1;

@@ -323,7 +323,7 @@ def empty_report():
             "fragmentation": [],
             "transfers": {"by_kind": [], "hotspots": [], "sets": [], "sites": [], "unjoined": None, "streams": []},
             "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
-            "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
+            "frames_by": None, "frames": [], "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
             "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
                          "unreadable_traces": [], "pools": []},

@@ -330,6 +330,10 @@ def reference_problems(report):
                 yield from walk(f"{place}.{key}", item)
 
     yield from walk("$", {key: report[key] for key in report if key not in ("devices", "stacks")})
+    for index, stack in enumerate(report["stacks"]):
+        for frame in stack["frames"]:
+            if isinstance(frame, int) and frame >= len(report["frames"]):
+                yield f"$.stacks[{index}].frames: {frame} is not listed in this report"
 
 
 def arithmetic_problems(report):

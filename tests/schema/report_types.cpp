@@ -82,6 +82,10 @@ std::string schema_of_value(const Type& type) {
   }
   if (!type.definition.empty()) {
     const std::string reference = "\"$ref\": \"#/$defs/" + type.definition + "\"";
+    if (!type.json.empty()) {
+      return "\"anyOf\": [{\"type\": " + quoted(type.json).front() + type.limits + "}, {" +
+             reference + "}]";
+    }
     return can_be_null ? "\"anyOf\": [{\"type\": \"null\"}, {" + reference + "}]" : reference;
   }
   Words names = quoted(type.json);
@@ -143,7 +147,7 @@ std::string typescript_of_key(const Key& key) {
   Words names = type.words.empty() ? Words{type.typescript} : quoted(type.words);
   if (type.is_list) {
     const std::string one = joined(names, " | ");
-    names = {(names.size() > 1 ? "(" + one + ")" : one) + "[]"};
+    names = {(one.find('|') != std::string::npos ? "(" + one + ")" : one) + "[]"};
   }
   if (type.can_be_null && !names.back().ends_with("null")) names.emplace_back("null");
   return "  " + key.name + (key.is_always_written ? ": " : "?: ") + joined(names, " | ") + ";\n";

@@ -25,6 +25,7 @@ struct TextWords {
 };
 const std::vector<TextWords> kTextWords = {
     {"Report", "format", {std::string(rows::Report::kFormat)}},
+    {"Report", "frames_by", {"index"}},
     {"Tool", "name", {"gpumemtrace"}},
     {"Cupti", "state", {"off", "copies", "full", "shared", "lost"}},
     {"Cupti", "mode", {"copies", "full"}},
@@ -128,6 +129,13 @@ class Definitions {
                            Value::fields(value, visitor);
                          }) {
       return row_of<Value>();
+    } else if constexpr (std::is_same_v<Value, rows::FrameList>) {
+      (void)row_of<rows::Frame>();
+      return {.json = {"integer"},
+              .typescript = "number | Frame",
+              .limits = ", \"minimum\": 0",
+              .definition = "Frame",
+              .is_list = true};
     } else {
       return plain_type(Value(), row, key);
     }

@@ -52,6 +52,12 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("$.peak[0].holders: the rows sum to", change)
 
+    def test_a_frame_that_is_not_listed_is_named(self):
+        def change(report):
+            report["stacks"][0]["frames"].append(len(report["frames"]))
+
+        self.assert_problem("$.stacks[0].frames", change)
+
     def test_a_missing_remainder_row_is_named(self):
         def change(report):
             report["peak"][0]["holders"].pop()

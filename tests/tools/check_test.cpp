@@ -33,7 +33,7 @@ rows::Report leaking_report() {
   outer.function = "outer";
   outer.file = "/home/me/main.py";
   outer.line = 3;
-  report.stacks = {{"p1:1", {}, {step, outer}, std::nullopt}};
+  report.stacks = {{"p1:1", {}, {{}, {step, outer}}, std::nullopt}};
   rows::Finding& finding = report.findings.emplace_back();
   finding.rule = analyzer::Rule::kLeak;
   finding.severity = analyzer::Severity::kError;

@@ -52,15 +52,15 @@ rows::Report small_report() {
   report.processes[0].pid = 4711;
   report.stacks.resize(2);
   report.stacks[0].id = "p1:1";
-  report.stacks[0].frames = {native_frame("cudaMalloc", "", 0, "libcudart.so"),
-                             native_frame("model::grow(int)", "/src/model.cpp", 4, "libmodel.so"),
-                             native_frame("_PyEval_EvalFrameDefault", "", 0, "python3.12"),
-                             native_frame("main", "", 0, "python3.12"),
-                             python_frame("step", "/home/me/train.py", 12)};
+  report.stacks[0].frames.own = {
+      native_frame("cudaMalloc", "", 0, "libcudart.so"),
+      native_frame("model::grow(int)", "/src/model.cpp", 4, "libmodel.so"),
+      native_frame("_PyEval_EvalFrameDefault", "", 0, "python3.12"),
+      native_frame("main", "", 0, "python3.12"), python_frame("step", "/home/me/train.py", 12)};
   report.stacks[1].id = "p1:2";
-  report.stacks[1].frames = {native_frame("", "", 0, "libtorch.so"),
-                             native_frame("a;b\n", "", 0, ""),
-                             python_frame("step", "/home/me/train.py", 12)};
+  report.stacks[1].frames.own = {native_frame("", "", 0, "libtorch.so"),
+                                 native_frame("a;b\n", "", 0, ""),
+                                 python_frame("step", "/home/me/train.py", 12)};
   report.stacks[1].inferred_from = rows::Thread{1, "main"};
   report.costs = {cost(Level::kDriver, "p1:1", 100), cost(Level::kFramework, "p1:2", 30),
                   cost(std::nullopt, "p1:1", 0, 7)};
@@ -102,7 +102,7 @@ TEST_CASE("by user the frames are those of the user's own files", "[unit]") {
   rows::Report report = small_report();
   CHECK(collapsed_stacks(report, {kCostMeasures[0], "driver", FrameKind::kUsers}) ==
         "step (train.py:12);model::grow(int) (model.cpp:4) 100\n");
-  report.stacks[0].frames.resize(1);  // of the runtime alone
+  report.stacks[0].frames.own.resize(1);  // of the runtime alone
   CHECK(collapsed_stacks(report, {kCostMeasures[0], "driver", FrameKind::kUsers}) ==
         "program 100\n");
 }
@@ -161,7 +161,7 @@ TEST_CASE("a short stack has the innermost native function and the user's frames
   CHECK(short_stack(report, "p9:9", 4).empty());
 
   rows::Report with_static_runtime = report;
-  auto& frames = with_static_runtime.stacks[0].frames;
+  auto& frames = with_static_runtime.stacks[0].frames.own;
   frames.insert(frames.begin(),
                 native_frame("libcudart_static_5382377d5c772c9d", "", 0, "program"));
   CHECK(short_stack(with_static_runtime, "p1:1", 4) == short_stack(report, "p1:1", 4));

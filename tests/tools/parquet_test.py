@@ -225,7 +225,8 @@ class FolderOfJobs(ParquetJobs):
         def line_of(report, finding):
             for stack in report["stacks"]:
                 if stack["id"] == finding["stack"]:
-                    return next(((frame["file"], frame["line"]) for frame in stack["frames"]
+                    frames = (report["frames"][index] for index in stack["frames"])
+                    return next(((frame["file"], frame["line"]) for frame in frames
                                  if (frame["file"] or "").endswith(".py")
                                  and "-packages/" not in frame["file"]), (None, None))
             return None, None

@@ -229,7 +229,8 @@ class SnapshotInput(unittest.TestCase):
         [peak] = [row for row in report["peak"] if row["level"] == "framework"]
         [holder] = [row for row in peak["holders"] if row["bytes"] == 2 * MEBIBYTE]
         self.assertEqual((holder["site"]["file"], holder["site"]["line"]), ("/app/model.py", 71))
-        [stack] = [row["frames"] for row in report["stacks"] if row["id"] == holder["stack"]]
+        [indexes] = [row["frames"] for row in report["stacks"] if row["id"] == holder["stack"]]
+        stack = [report["frames"][index] for index in indexes]
         self.assertEqual([frame["function"] for frame in stack if frame["kind"] == "python"],
                          ["forward", "run", "linear", "forward", "step"])
 

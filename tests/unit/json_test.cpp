@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON in and out: text of values, and rows of text.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -42,6 +43,31 @@ TEST_CASE("a report that was written is read and written as it was", "[unit]") {
   text << file.rdbuf();
   const std::string written = to_text(report_of_text(text.str()));  // with the newer keys, too
   CHECK(to_text(report_of_text(written)) == written);
+}
+
+TEST_CASE("a report whose stacks have their frames themselves tells the same", "[unit]") {
+  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const rows::Report report = report_of_text(text.str());
+  REQUIRE(!report.stacks.at(0).frames.indexes.empty());
+  rows::Report whole = report;
+  put_frames_into_stacks(whole);
+  const rows::Report read = report_of_text(to_text(whole));
+  CHECK(!read.frames_by);
+  CHECK(read.frames.empty());
+  for (std::size_t i = 0; i < report.stacks.size(); ++i) {
+    CHECK(std::ranges::equal(frames_of(report, report.stacks[i]), frames_of(read, read.stacks[i]),
+                             [](const auto* one, const auto* other) { return *one == *other; }));
+  }
+}
+
+TEST_CASE("a report that lacks a frame of its stacks is refused", "[unit]") {
+  rows::Report report;
+  report.stacks.emplace_back().frames.indexes = {0};
+  CHECK_THROWS_AS(report_of_text(to_text(report)), InputError);
+  report.frames.emplace_back().function = "step";
+  CHECK(report_of_text(to_text(report)).stacks[0].frames.indexes == std::vector<std::uint64_t>{0});
 }
 
 TEST_CASE("values are written as they were read, of equal names the last one", "[unit]") {

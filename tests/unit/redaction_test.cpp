@@ -115,14 +115,15 @@ TEST_CASE("every name in a report is replaced, and equal ones alike in all secti
   report.peak.emplace_back().holders.emplace_back().origin = {"pytorch", site, std::nullopt};
   report.stacks.emplace_back().thread.name = "secret";
   report.stacks[0].inferred_from.emplace().name = "secret";
-  report.stacks[0].frames = {native_frame("libsecret.so", "secret")};
-  report.stacks[0].frames[0].file = "/secret/code.cpp";
+  report.stacks[0].frames.indexes = {0};
+  report.frames = {native_frame("libsecret.so", "secret")};
+  report.frames[0].file = "/secret/code.cpp";
   rows::Observations seen;
   seen.churning.emplace_back().origin.site = site;
   seen.contexts.emplace_back().opened_at = rows::CodeLocation{site, std::nullopt};
   Redaction redaction;
   redaction.redact(report, seen);
-  redaction.redact(report.stacks);
+  redaction.redact(report.frames, report.stacks);
   const std::string text = to_text(report);
   CHECK(text.find("ecret") == std::string::npos);
   CHECK(report.leaks.exit[0].origin.site == report.peak[0].holders[0].origin.site);

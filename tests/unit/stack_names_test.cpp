@@ -65,8 +65,11 @@ Json first_holder(const Json& report, const char* level) {
   return row_where(report.at("peak"), {{"level", level}}).at("holders")[0];
 }
 
+// With its frames themselves.
 Json stack_of(const Json& report, const Json& row) {
-  return row_where(report.at("stacks"), {{"id", row.at("stack")}});
+  Json stack = row_where(report.at("stacks"), {{"id", row.at("stack")}});
+  for (Json& frame : stack.at("frames")) frame = report.at("frames")[frame.get<std::size_t>()];
+  return stack;
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ std::vector<std::string> texts_of(const rows::Finding& finding, const rows::Repo
   if (!finding.origin.stack) return texts;
   for (const rows::Stack& stack : report.stacks) {
     if (stack.id != finding.origin.stack) continue;
-    for (const rows::Frame& frame : stack.frames) add_code(frame, texts);
+    for (const rows::Frame* frame : frames_of(report, stack)) add_code(*frame, texts);
   }
   return texts;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
@@ -28,10 +29,13 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 // A text at the begin of every report.
 constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
 
+constexpr const char* kInline = "inline";
+
 struct AnalyzeOptions {
   InputOptions input;
   OutputOptions output;
   std::string timeline_points;
+  std::string stacks;
   MomentOptions moments;
   ReplayOptions replay;
 };
@@ -44,8 +48,11 @@ int analyze(AnalyzeOptions& options) {
   LoadOptions load = options.input.load_options();
   options.moments.apply(options.input.inputs, load);
   load.what_if = options.replay.question_if_asked();
-  const analyzer::rows::Report report = load_report(options.input.inputs, load);
-  write_output(options.output.output, report_json(options.input.inputs, load, report));
+  analyzer::rows::Report report = load_report(options.input.inputs, load);
+  if (options.stacks == kInline) put_frames_into_stacks(report);
+  write_output(options.output.output, options.stacks == kInline
+                                          ? analyzer::to_text(report)
+                                          : report_json(options.input.inputs, load, report));
   return options.input.exit_code(report);
 }
 
@@ -66,6 +73,11 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
         const auto points = parse_number(text);
         return points && *points >= 2 ? "" : "it is no whole number from 2 on";
       });
+  line.option("--stacks", options->stacks,
+              "Where the frames of stacks stand: in frames[], each once (index), or in each stack "
+              "(inline), as in older reports.")
+      .value_name("index|inline")
+      .one_of({"index", kInline});
   return [options] { return analyze(*options); };
 }
 

@@ -13,19 +13,19 @@ namespace rows = analyzer::rows;
 using KeyById = std::map<std::string, std::string>;
 
 // "libops.so+4660;train.py:12;": a key that does not depend on the source of symbols.
-std::string key_of(const rows::Stack& stack) {
+std::string key_of(const rows::Report& report, const rows::Stack& stack) {
   std::string key;
-  for (const rows::Frame& frame : stack.frames) {
-    key += frame.module && frame.offset
-               ? format_text("{}+{};", *frame.module, *frame.offset)
-               : format_text("{}:{};", frame.file.value_or(""), frame.line.value_or(0));
+  for (const rows::Frame* frame : frames_of(report, stack)) {
+    key += frame->module && frame->offset
+               ? format_text("{}+{};", *frame->module, *frame->offset)
+               : format_text("{}:{};", frame->file.value_or(""), frame->line.value_or(0));
   }
   return key;
 }
 
 KeyById keys_of(const rows::Report& report) {
   KeyById keys;
-  for (const rows::Stack& stack : report.stacks) keys[stack.id] = key_of(stack);
+  for (const rows::Stack& stack : report.stacks) keys[stack.id] = key_of(report, stack);
   return keys;
 }
 

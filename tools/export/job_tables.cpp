@@ -122,7 +122,7 @@ class Writer {
   void frames() {
     for (const analyzer::rows::Stack& stack : report_.stacks) {
       std::uint64_t depth = 0;
-      for (const analyzer::rows::Frame* frame : readable_frames(stack)) {
+      for (const analyzer::rows::Frame* frame : readable_frames(report_, stack)) {
         row(number_of(stack.id), depth++, frame->function, frame->file, frame->line, frame->module);
       }
     }

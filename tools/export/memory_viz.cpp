@@ -264,7 +264,8 @@ class SnapshotWriter {
  public:
   SnapshotWriter(const Report& report, const std::string& process, Level level,
                  std::uint64_t job_start_unix_ns)
-      : level_(level),
+      : report_(report),
+        level_(level),
         start_unix_ns_(job_start_unix_ns),
         missing_(missing_in_short(report, process)) {
     for (const analyzer::rows::Stack& stack : report.stacks) stacks_[stack.id] = &stack;
@@ -510,7 +511,7 @@ class SnapshotWriter {
     if (!is_new) return out_.again(known->second);
     const auto found = stacks_.find(known->first);
     std::vector<const analyzer::rows::Frame*> frames;
-    if (found != stacks_.end()) frames = readable_frames(*found->second);
+    if (found != stacks_.end()) frames = readable_frames(report_, *found->second);
     out_.list(frames.size(), [&](std::size_t i) {
       const analyzer::rows::Frame& frame = *frames[i];
       out_.dict([&] {
@@ -524,6 +525,7 @@ class SnapshotWriter {
 
   static constexpr std::string_view kNames[] = {"free", "segment_free", "segment_alloc", "alloc"};
 
+  const Report& report_;
   Level level_;
   std::uint64_t start_unix_ns_;  // of the job
   std::string missing_;          // of the process's events; empty: none

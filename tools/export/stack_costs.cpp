@@ -39,13 +39,13 @@ NamedStack layers_of(const Cost& row) {
   return named;
 }
 
-NamedStack stack_of(const Cost& row, const Stacks& stacks, FrameKind frames) {
+NamedStack stack_of(const Report& report, const Cost& row, const Stacks& stacks, FrameKind frames) {
   if (frames == FrameKind::kLayers) return layers_of(row);
   const NamedStack holder = {{analyzer::name_holder(row.origin), {}, 0}};
   const auto stack = stacks.find(row.origin.stack.value_or(""));
   if (stack == stacks.end()) return holder;
   NamedStack named;
-  for (const analyzer::rows::Frame* frame : readable_frames(*stack->second)) {
+  for (const analyzer::rows::Frame* frame : readable_frames(report, *stack->second)) {
     if (frames == FrameKind::kUsers && !is_users_frame(*frame)) continue;
     named.push_back({name_frame(*frame), frame->file.value_or(""), frame->line.value_or(0)});
   }
@@ -64,7 +64,7 @@ BytesByStack bytes_by_stack(const Report& report, const StackExport& what,
   BytesByStack bytes;
   for (const Cost& row : report.costs) {
     if (row.process != process || !is_wanted(row, what, prefers_framework)) continue;
-    bytes[stack_of(row, stacks, what.frames)] += row.*what.measure.bytes;
+    bytes[stack_of(report, row, stacks, what.frames)] += row.*what.measure.bytes;
   }
   return bytes;
 }

@@ -60,7 +60,7 @@ inline constexpr auto kHeadSections = std::to_array<std::string_view>(
      "timeline", "window",  "findings",    "ranks",      "coverage", "losses"});
 // These are in chunks of their own.
 inline constexpr auto kSeparateSections = std::to_array<std::string_view>(
-    {"stacks", "costs", "timeline", "largest_blocks", "blocks", "segments"});
+    {"frames_by", "frames", "stacks", "costs", "timeline", "largest_blocks", "blocks", "segments"});
 
 [[nodiscard]] constexpr bool is_among(const auto& list, std::string_view key) {
   return std::ranges::find(list, key) != list.end();

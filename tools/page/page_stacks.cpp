@@ -94,7 +94,7 @@ PageCosts costs_with_stacks(const rows::Report& report, std::size_t most) {
   for (const rows::Stack& stack : report.stacks) {
     if (!wanted.contains(stack.id)) continue;
     auto& [id, indexes] = page.stacks.emplace_back(stack.id, std::vector<std::uint64_t>());
-    const auto readable = readable_frames(stack);
+    const auto readable = readable_frames(report, stack);
     for (auto frame = readable.rbegin(); frame != readable.rend(); ++frame) {
       indexes.push_back(frames.index_of(**frame));
     }

@@ -10,6 +10,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 using analyzer::rows::Frame;
+using analyzer::rows::Report;
 using analyzer::rows::Stack;
 
 bool is_python(const Frame& frame) { return frame.language == analyzer::rows::Language::kPython; }
@@ -27,8 +28,8 @@ bool has_readable_name(const Frame& frame) {
   return frame.function && !frame.function->starts_with("libcudart_static_");
 }
 
-std::string short_text(const Stack& stack, std::size_t most_frames) {
-  const std::vector<const Frame*> frames = readable_frames(stack);
+std::string short_text(const Report& report, const Stack& stack, std::size_t most_frames) {
+  const std::vector<const Frame*> frames = readable_frames(report, stack);
   const auto innermost = std::ranges::find_if(
       frames, [](const Frame* frame) { return !is_python(*frame) && has_readable_name(*frame); });
   std::string text;
@@ -52,15 +53,15 @@ const Stack* find_stack(const analyzer::rows::Report& report,
 
 }  // namespace
 
-std::vector<const Frame*> readable_frames(const Stack& stack) {
-  const bool own_python =
-      !stack.frames.empty() && is_python(stack.frames.back()) && !stack.inferred_from;
+std::vector<const Frame*> readable_frames(const Report& report, const Stack& stack) {
+  const std::vector<const Frame*> frames = frames_of(report, stack);
+  const bool own_python = !frames.empty() && is_python(*frames.back()) && !stack.inferred_from;
   std::vector<const Frame*> readable;
   bool in_interpreter = false;
-  for (const Frame& frame : stack.frames) {
-    in_interpreter = in_interpreter || analyzer::is_interpreter(frame.module.value_or(""));
-    if (own_python && in_interpreter && !is_python(frame)) continue;
-    readable.push_back(&frame);
+  for (const Frame* frame : frames) {
+    in_interpreter = in_interpreter || analyzer::is_interpreter(frame->module.value_or(""));
+    if (own_python && in_interpreter && !is_python(*frame)) continue;
+    readable.push_back(frame);
   }
   return readable;
 }
@@ -82,7 +83,7 @@ std::string name_frame(const Frame& frame) {
 std::string short_stack(const analyzer::rows::Report& report,
                         const analyzer::rows::OptionalText& stack, std::size_t most_frames) {
   const Stack* const found = find_stack(report, stack);
-  return found == nullptr ? std::string() : short_text(*found, most_frames);
+  return found == nullptr ? std::string() : short_text(report, *found, most_frames);
 }
 
 std::vector<std::string> stack_lines(const analyzer::rows::Report& report,
@@ -91,7 +92,7 @@ std::vector<std::string> stack_lines(const analyzer::rows::Report& report,
   std::vector<std::string> lines;
   const Stack* const found = find_stack(report, stack);
   if (found == nullptr) return lines;
-  for (const Frame* frame : readable_frames(*found)) {
+  for (const Frame* frame : readable_frames(report, *found)) {
     if (lines.size() < kMostFrames) lines.push_back(name_frame(*frame));
   }
   return lines;

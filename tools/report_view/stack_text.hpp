@@ -13,7 +13,7 @@ namespace gpumemtrace::tools {
 // The frames of a stack that say something to people, innermost first: where Python frames of the
 // same thread follow, the interpreter's own native frames are left out.
 [[nodiscard]] std::vector<const analyzer::rows::Frame*> readable_frames(
-    const analyzer::rows::Stack& stack);
+    const analyzer::rows::Report& report, const analyzer::rows::Stack& stack);
 
 // True for frames of the user: Python lines, and native lines outside of libraries that only pass
 // calls on.

@@ -45,6 +45,8 @@ export interface Report {
   ranks: Rank[];
   findings: Finding[];
   costs: Cost[];
+  frames_by: "index" | null;
+  frames: Frame[];
   stacks: Stack[];
   coverage: Coverage;
   losses: Loss[];
@@ -1046,13 +1048,6 @@ export interface Cost {
   copied_bytes: Bytes;
 }
 
-export interface Stack {
-  id: string;
-  thread: string | number | null;
-  frames: Frame[];
-  inferred_from: string | number | null;
-}
-
 export interface Frame {
   function: string | null;
   file: string | null;
@@ -1060,6 +1055,13 @@ export interface Frame {
   module: string | null;
   offset: number | null;
   kind: Language;
+}
+
+export interface Stack {
+  id: string;
+  thread: string | number | null;
+  frames: (number | Frame)[];
+  inferred_from: string | number | null;
 }
 
 export interface Coverage {
