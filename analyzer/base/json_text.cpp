@@ -13,7 +13,7 @@ using Library = nlohmann::json;
 void JsonText::key(std::string_view name) {
   begin_element();
   add_text(name);
-  text_ += spaces_ != 0 ? ": " : ":";
+  text_ += is_compact_ ? ":" : ": ";
 }
 
 void JsonText::null() { add_number("null"); }
@@ -75,7 +75,8 @@ void JsonText::add_text(std::string_view value) {
 
 void JsonText::begin_element() {
   Open& parent = open_.back();
-  if (!parent.is_empty) text_ += parent.is_on_one_line ? ", " : ",";
+  const bool has_space = parent.is_on_one_line || (spaces_ == 0 && !is_compact_);
+  if (!parent.is_empty) text_ += has_space ? ", " : ",";
   parent.is_empty = false;
   if (parent.is_on_one_line) {
     starts_.push_back(text_.size());

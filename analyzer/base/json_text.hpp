@@ -12,14 +12,16 @@
 namespace gpumemtrace::analyzer {
 
 // The spaces of a level. If there are any, only lists of numbers and objects of nothing but numbers
-// are on one line.
-enum class JsonLayout : std::uint8_t { kCompact = 0, kNarrow = 1, kIndented = 2 };
+// are on one line. kLine: all on one line, with a space after each colon and comma.
+enum class JsonLayout : std::uint8_t { kCompact = 0, kNarrow = 1, kIndented = 2, kLine = 3 };
 
 // - In an object, key() comes before each value.
 // - Bytes that are no UTF-8 become U+FFFD. A number that is none becomes null.
 class JsonText {
  public:
-  explicit JsonText(JsonLayout layout) : spaces_(static_cast<std::size_t>(layout)) {}
+  explicit JsonText(JsonLayout layout)
+      : spaces_(layout == JsonLayout::kLine ? 0 : static_cast<std::size_t>(layout)),
+        is_compact_(layout == JsonLayout::kCompact) {}
 
   void key(std::string_view name);
   void null();
@@ -53,6 +55,7 @@ class JsonText {
   void start_line(std::size_t level);
 
   std::size_t spaces_;
+  bool is_compact_;
   std::string text_;
   std::vector<Open> open_;           // outermost first
   std::vector<std::size_t> starts_;  // of elements on one line, in the text

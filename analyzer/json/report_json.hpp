@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// The report as a file: indented, with a line break at its end. Bytes in it that are no UTF-8 (a
-// command line or a file name may be anything) are replaced.
+// The report as a file: a line for each row, and a line break at its end. Bytes in it that are no
+// UTF-8 (a command line or a file name may be anything) are replaced.
 [[nodiscard]] std::string to_text(const rows::Report& report);
 
 // Throws JsonError for text that is no JSON, and InputError if a key is missing or its value is

@@ -62,6 +62,17 @@ TEST_CASE("a report whose stacks have their frames themselves tells the same", "
   }
 }
 
+TEST_CASE("each row of a report is a line, however many there are", "[unit]") {
+  constexpr std::size_t kRows = 1000;
+  rows::Report report;
+  report.losses.assign(kRows, {"pauses", 3, Severity::kInfo, "none"});
+  const std::string text = to_text(report);
+  const std::string row = R"({"name": "pauses", "count": 3, "severity": "info", "remedy": "none"})";
+  CHECK(text.find("\n  \"losses\": [\n    " + row + ",\n    " + row + ",\n") != std::string::npos);
+  CHECK(text.ends_with(",\n    " + row + "\n  ]\n}\n"));
+  CHECK(report_of_text(text).losses.size() == kRows);
+}
+
 TEST_CASE("a report that lacks a frame of its stacks is refused", "[unit]") {
   rows::Report report;
   report.stacks.emplace_back().frames.indexes = {0};
