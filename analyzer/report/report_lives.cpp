@@ -15,7 +15,7 @@ constexpr std::size_t kMostTemporaries = 300;  // of a process
 
 // Limits: over all accounts together, but at least so many for each.
 constexpr std::size_t kMostLargest = 8192;
-constexpr std::size_t kLeastLargest = 32;
+constexpr std::size_t kLeastLargest = 8;
 
 // Arrays and physical memory have handles.
 bool has_address(Kind kind) {

@@ -76,7 +76,7 @@ struct Block : OnLevel {
 
 // One allocation from its beginning to its end. Each process, device and level has those with the
 // most bytes times time, the largest first, and then the largest of those that were live at the
-// peak: 512 of each, down to 32 in jobs of many processes.
+// peak: 512 of each, down to 8 in jobs of hundreds of processes.
 struct LargestBlock : Block {
   bool is_at_peak = false;  // it was live at the peak of its level on its device
 
