@@ -217,11 +217,11 @@ constexpr Text kLayersSave =
     " What layers save for backward stays as long as a result of theirs does.";
 constexpr Text kGotLarger =
     "After the warm-up {as_many} of {site} {than_before} were live, and they got larger throughout "
-    "the run, by {bytes} in all, as where a cache has a fixed number of entries, or batches or "
+    "the run, by {bytes} in all, as when a cache has a fixed number of entries, or batches or "
     "sequences grow.";
 constexpr Text kFilled =
     "The memory of {site} rose for as long as the program allocated there, by {bytes} ({kept}) "
-    "after the warm-up, and none of it was freed in that time, as where a cache or a data set "
+    "after the warm-up, and none of it was freed in that time, as when a cache or a data set "
     "fills.";
 constexpr Text kWhileItGrew =
     "While it grew, {allocations|block was|blocks were} allocated there and {freed} freed";
@@ -238,11 +238,11 @@ constexpr Text kFindKeeperOfLoss =
 constexpr Text kFindGraph =
     "Find the tensor that this line or its callers append, add up or store, such as a loss or a "
     "hidden state, and keep .detach() or .item() of it: much of what the model's layers allocate "
-    "here stays, as where a graph of autograd is kept.";
+    "here stays, as when a graph of autograd is kept.";
 constexpr Text kFindSum =
     "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
     "it{retain}: the memory of {other_places_growing|other place|other places} grows with it, as "
-    "where a whole graph of autograd stays, or several results of each round are kept.";
+    "when a whole graph of autograd stays, or several results of each round are kept.";
 constexpr Text kDropRetainGraph = "; or drop retain_graph=True";
 constexpr Text kStoreCopies =
     "Something keeps the tensors made here: a list, a dict or an attribute. Store .cpu() of them, "

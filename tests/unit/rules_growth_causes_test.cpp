@@ -120,7 +120,7 @@ TEST_CASE("of what a call keeps its last block alone is a result", "[unit]") {
   CHECK(has(grow(true, true), "A graph of autograd from train.py:"));
   CHECK_FALSE(has(grow(true, false), "graph"));
   // One line alone may also be where a hook keeps what it saw.
-  CHECK(has(grow(false, true), "as where a graph of autograd is kept"));
+  CHECK(has(grow(false, true), "as when a graph of autograd is kept"));
   CHECK(has(grow(false, false), "No graph of autograd is kept"));
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("what a hook of the program's own keeps is no graph", "[unit]") {
   const Json found = loop.findings();
   REQUIRE(found.size() == 1);
   CHECK(found[0].at("site").at("function") == "store");
-  CHECK_FALSE(has(found[0], "as where a graph of autograd is kept"));
+  CHECK_FALSE(has(found[0], "as when a graph of autograd is kept"));
 }
 
 TEST_CASE("a cache that fills for as long as the run lasts is for information", "[unit]") {

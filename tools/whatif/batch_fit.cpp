@@ -130,7 +130,7 @@ struct ShapeInfo {
 constexpr ShapeInfo kShapes[] = {
     {FitShape::kFalls, "holds less at the larger batch size", 5},
     {FitShape::kOtherCount,
-     "holds another number of blocks, as where the peaks are at different moments of the training",
+     "holds another number of blocks, as when the peaks are at different moments of the training",
      5},
     {FitShape::kFaster, "grows faster than the batch size", 1},
 };
