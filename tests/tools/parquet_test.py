@@ -316,6 +316,11 @@ class Output(ParquetJobs):
         self.assertEqual([path.name for path in self.place.iterdir()], ["tables"])
         self.assertEqual(call("export", self.job("leaks"), "--to", "sqlite", "--job", "a").returncode, 2)
 
+    def test_a_name_that_is_no_text_is_written_as_one(self):
+        self.assertEqual(self.write("--job", b"a\xff").returncode, 0)
+        rows, = self.ask(self.target, "SELECT DISTINCT job FROM allocation")
+        self.assertEqual(rows, [{"job": "a\ufffd"}])
+
     def test_jobs_can_be_added_at_once(self):
         exports = [subprocess.Popen([PROGRAM, "export", self.job("leaks"), "--to", "parquet", "--job",
                                      str(number), "-o", self.target]) for number in range(3)]

@@ -13,6 +13,7 @@
 #include "tools/base/text.hpp"
 #include "tools/export/job_tables.hpp"
 #include "tools/export/parquet_file.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -115,7 +116,7 @@ class FolderSink : public TableSink {
   [[nodiscard]] Value origin_value(std::string_view column, const HostAndRank& origin) const {
     if (column == "host") return origin.host;
     if (column == "rank") return origin.rank;
-    return which_.job.empty() ? Value() : Value(which_.job);
+    return which_.job.empty() ? Value() : Value(valid_utf8(which_.job));
   }
 
   void make_ids_unique() {
