@@ -35,12 +35,14 @@ std::optional<std::uint64_t> headroom_bytes(const LiveRow& row) {
 
 constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"in_use_bytes", "bytes",
-      "Memory in use: PyTorch's allocated bytes, without a framework what calls of the driver gave "
-      "out."},
+      "Memory in use: the framework's allocated bytes; without a framework, what calls of the "
+      "driver "
+      "gave out."},
      [](const LiveRow& row) { return std::to_string(row.live_bytes); }},
     {{"in_use_is_exact", "", "1 if gpumemtrace_in_use_bytes is exact, else 0."},
      [](const LiveRow& row) { return std::string(row.is_exact ? "1" : "0"); }},
-    {{"reserved_bytes", "bytes", "Memory that PyTorch's allocator has taken from the driver."},
+    {{"reserved_bytes", "bytes",
+      "Memory that the framework's allocator has taken from the driver."},
      [](const LiveRow& row) { return number_or_empty(row.reserved_bytes); }},
     {{"device_bytes", "bytes", "Memory of the device."},
      [](const LiveRow& row) { return number_or_empty(row.capacity_bytes); }},
@@ -66,7 +68,7 @@ constexpr auto kRowMetrics = std::to_array<RowMetric>({
      [](const LiveRow& row) { return number_or_empty(row.step); }},
 });
 constexpr Metric kCategoryMetric = {"category_bytes", "bytes",
-                                    "What PyTorch's memory in use is for."};
+                                    "What the framework's memory in use is for."};
 constexpr Metric kLossMetric = {
     "losses", "", "How often something was lost or guessed since the recording began."};
 
