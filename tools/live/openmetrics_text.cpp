@@ -36,8 +36,7 @@ std::optional<std::uint64_t> headroom_bytes(const LiveRow& row) {
 constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"in_use_bytes", "bytes",
       "Memory in use: the framework's allocated bytes; without a framework, what calls of the "
-      "driver "
-      "gave out."},
+      "driver gave out."},
      [](const LiveRow& row) { return std::to_string(row.live_bytes); }},
     {{"in_use_is_exact", "", "1 if gpumemtrace_in_use_bytes is exact, else 0."},
      [](const LiveRow& row) { return std::string(row.is_exact ? "1" : "0"); }},
