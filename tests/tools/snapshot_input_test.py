@@ -125,6 +125,15 @@ class SnapshotInput(unittest.TestCase):
         self.assertIn("train.py:21", text)
         self.assertNotIn("LEAKED", text)
 
+    def test_the_summary_does_not_name_every_file_of_a_large_job(self):
+        for rank in range(7):
+            self.write(f"rank{rank}.pickle", training().snapshot())
+        text = " ".join(self.run_program("summary", str(self.folder)).split())
+        self.assertEqual(text.count("PyTorch's part only"), 4)
+        self.assertIn("3 more snapshots: 78 events; --full shows each.", text)
+        text = self.run_program("summary", "--full", str(self.folder))
+        self.assertEqual(text.count("PyTorch's part only"), 7)
+
     def test_a_history_of_which_nothing_fits_is_not_called_none(self):
         snapshot = training().snapshot()
         snapshot["segments"] = []

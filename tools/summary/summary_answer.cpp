@@ -497,6 +497,31 @@ std::string covered_part(const Report& report, const rows::Trace& trace) {
   return text;
 }
 
+// The parts of the run that the first snapshots cover, and how many more there are.
+Blocks covered_parts(const Report& report, const SummaryDetail& detail) {
+  constexpr std::size_t kMostSnapshots = 4;
+  Blocks blocks;
+  std::size_t more = 0;
+  std::uint64_t more_events = 0;
+  for (const rows::Trace& trace : report.traces) {
+    if (!trace.source) continue;
+    if (blocks.size() == kMostSnapshots && !detail.is_full) {
+      ++more;
+      more_events += trace.source->events;
+      continue;
+    }
+    blocks.push_back(
+        {wrapped("  ", covered_part(report, trace), detail.width), rank::kMissingEvents});
+  }
+  if (more != 0) {
+    const std::string text =
+        format_text("{}: {}; --full shows each.", count_of(more, "more snapshot", "more snapshots"),
+                    count_of(more_events, "event", "events"));
+    blocks.push_back({wrapped("  ", text, detail.width), rank::kMissingEvents});
+  }
+  return blocks;
+}
+
 }  // namespace
 
 Blocks answer_section(const Report& report, const SummaryDetail& detail) {
@@ -506,11 +531,7 @@ Blocks answer_section(const Report& report, const SummaryDetail& detail) {
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
     blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});
   }
-  for (const rows::Trace& trace : report.traces) {
-    if (!trace.source) continue;
-    blocks.push_back(
-        {wrapped("  ", covered_part(report, trace), detail.width), rank::kMissingEvents});
-  }
+  append(blocks, covered_parts(report, detail));
   if (is_of_snapshots(report)) {
     constexpr std::string_view kRest =
         "Memory of the driver and of other libraries, and copies, are shown by: "
