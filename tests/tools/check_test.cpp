@@ -485,6 +485,14 @@ TEST_CASE("a baseline accepts what it has and refuses what is new or larger", "[
   CHECK(outcome() == Outcome::kViolated);
 }
 
+TEST_CASE("a regression may be as large as the larger of share and bytes", "[unit]") {
+  CHECK(RegressionLimit{0.5, 100}.allowed_bytes(1000) == 1500);
+  CHECK(RegressionLimit{0.5, 700}.allowed_bytes(1000) == 1700);
+  CHECK(RegressionLimit{10, 0}.allowed_bytes(1'000'000'000'000'000'000) ==
+        11'000'000'000'000'000'000U);
+  CHECK(RegressionLimit{1e30, 0}.allowed_bytes(1000) == ~std::uint64_t{0});
+}
+
 TEST_CASE("a baseline of another environment cannot be compared", "[unit]") {
   rows::Report report = leaking_report();
   Baseline baseline;

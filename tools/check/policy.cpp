@@ -169,9 +169,11 @@ const std::vector<PolicySetting>& policy_settings() {
 
 std::uint64_t RegressionLimit::allowed_bytes(std::uint64_t base_bytes) const {
   const double share_of_base = share * static_cast<double>(base_bytes);
-  const auto more = share_of_base < 0x1p63 ? static_cast<std::uint64_t>(share_of_base) : base_bytes;
-  const std::uint64_t allowed = base_bytes + std::max(more, bytes);
-  return allowed < base_bytes ? ~std::uint64_t{0} : allowed;
+  constexpr std::uint64_t kAny = ~std::uint64_t{0};
+  const auto share_bytes =
+      share_of_base < 0x1p64 ? static_cast<std::uint64_t>(share_of_base) : kAny;
+  const std::uint64_t allowed = base_bytes + std::max(share_bytes, bytes);
+  return allowed < base_bytes ? kAny : allowed;
 }
 
 bool Policy::is_default() const {

@@ -28,7 +28,8 @@ struct FailOn {
   std::string least_severity;
 };
 
-// The larger of the two is allowed. Not for leaks: lost bytes may not become more at all.
+// The larger of `share` and `bytes` is allowed. Not for leaks: lost bytes may not become more at
+// all.
 struct RegressionLimit {
   double share = 0.05;
   std::uint64_t bytes = 8 << 20;
