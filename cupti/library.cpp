@@ -304,7 +304,8 @@ Result Library::set_flush_period(std::uint32_t milliseconds) noexcept {
   return result;
 }
 
-// CUPTI sets its count to zero with each answer, and we ask, too.
+// CUPTI's count of dropped records is zero after each answer. The recorder asks as well, so what it
+// was told since is added for the program.
 Result Library::dropped_records(Context context, std::uint32_t stream,
                                 std::size_t* dropped) noexcept {
   const Result result = real_.cuptiActivityGetNumDroppedRecords(context, stream, dropped);

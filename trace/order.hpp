@@ -39,7 +39,7 @@ constexpr std::array<Effect, 256> make_table() {
 }
 inline constexpr std::array<Effect, 256> kByKind = make_table();
 
-// So `end` can be read before it is known that there is one.
+// Each kind of record is long enough to read `end` of it, also those that are no calls.
 static_assert(std::all_of(kKinds.begin(), kKinds.end(), [](const KindInfo& kind) {
   return kind.bytes >= offsetof(CallHeader, end) + sizeof(CallHeader::end);
 }));

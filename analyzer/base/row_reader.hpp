@@ -305,7 +305,7 @@ class KeyFinder {
   ValueSlot slot_;
 };
 
-// Refuses a row that lacks a key that is always there.
+// Refuses a row that lacks a required key.
 class KeyChecker {
  public:
   explicit KeyChecker(const std::bitset<64>& seen) : seen_(seen) {}

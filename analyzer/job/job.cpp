@@ -288,6 +288,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, const JobView& v
   });
   for (const auto& process : job.processes) process->join_cards(job.devices);
   join_clocks(job.processes);
+  // Its times are those of the joined clocks.
   for (const auto& process : job.processes) process->set_view(view);
 }
 

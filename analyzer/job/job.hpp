@@ -216,7 +216,7 @@ struct Job {
   std::vector<UnreadableTrace> unreadable;
 };
 
-// Opens the traces and joins their clocks, several traces at once. One that cannot be read is
+// Opens the traces, several at once, and puts their times on one clock. One that cannot be read is
 // listed, so that it does not hide the others. Throws trace::TraceError if none can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
 // Takes all records of all processes. Those that share cards take turns in the order of time, the

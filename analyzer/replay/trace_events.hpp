@@ -51,7 +51,7 @@ struct DeviceEvents {
   Backend backend = Backend::kNative;
   TorchRules rules;
   AllocatorSettings settings;  // at the first block: recorded, or found by it
-  std::string options;         // their text
+  std::string options;         // the settings as text
   std::uint64_t changes = 0;   // of settings, later
   // PyTorch's own limit on the device, by the program's settings, if it is known.
   struct Allowed {

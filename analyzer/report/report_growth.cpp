@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::size_t kParts = 4;  // of the watched stretches, in each of which memory must rise
-constexpr std::uint64_t kLeastPartOfRise = 100;  // in each of them a hundredth
+constexpr std::uint64_t kLeastPartOfRise = 100;  // in each of them by a hundredth of the whole
 constexpr std::size_t kLeastStretches = 8;
 constexpr std::uint64_t kLeastAllocations =
     32;  // of the process, else there is no loop to speak of

@@ -145,10 +145,10 @@ std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
 
 namespace {
 
-// In the order in which they are tried. The first needs no knowledge of the program.
+// The settings that are tried, in this order. The first needs no knowledge of the program.
 constexpr const char* kSettings[] = {"expandable_segments:True", "", "max_split_size_mb:128",
                                      "roundup_power2_divisions:4"};
-// The number of them without a refused request.
+// So many of these settings are tried if no request of the program was refused.
 constexpr std::size_t kSettingsForPeak = 2;
 
 // Times of steps on a core of 2024, in nanoseconds: only their proportions count.

@@ -108,7 +108,7 @@ std::string title_text(std::string_view what, Sentence sentence) {
 // Hardly more blocks than before are live, but each is larger than the one that it replaced.
 bool gets_larger(const rows::Growth& row) { return row.larger_bytes * 2 > row.bytes; }
 
-// Larger blocks are a fault or not, depending on the reason for their size.
+// Only information: larger blocks may be wanted, such as a longer input, or a fault.
 void explain_larger_blocks(const rows::Growth& row, Sentence sentence, rows::Finding& finding) {
   sentence.set("as_many", row.blocks == 0 ? "as many blocks" : "hardly more blocks")
       .set("than_before", row.blocks == 0 ? "as before" : "than before");

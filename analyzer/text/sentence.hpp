@@ -14,12 +14,13 @@
 
 namespace gpumemtrace::analyzer {
 
-// Values by name. In a sentence
-//   {name}           is the value: "..bytes" is a size, "..._ns" a duration, "..._share" a
-//   percentage {name|one|many}  is a number with its noun: "1 copy", "1,440 copies" {name?one|many}
-//   is the noun alone
-//   [...]            is left out if a name in it has no value
-// {site} is the own site. Other places of a row are named as seen from there.
+// Fills the names of a sentence with values. In a sentence:
+//
+// - {name} is the value: "..._bytes" is a size, "..._ns" a duration, "..._share" a percentage.
+// - {name|one|many} is a number with its noun: "1 copy", "1,440 copies".
+// - {name?one|many} is the noun alone.
+// - [...] is left out if a name in it has no value.
+// - {site} is the row's own site; other places are named relative to it.
 class Sentence {
  public:
   explicit Sentence(const std::optional<rows::Site>& own_site = std::nullopt)

@@ -50,11 +50,11 @@ bool read_through_kernel(const void* address, void* out, std::size_t bytes) noex
   return is_complete(process_vm_readv(getpid(), &to, 1, &from, 1, 0), &from, 1, bytes, out);
 }
 
-// Writes from here to `out` with process_vm_writev on the own process. The kernel looks up and pins
-// the pages of the "other" side, 0.4 us a range; it copies the own side like any argument, 0.05 us,
-// and notices there as well if memory is missing. Makes the system call itself: the bytes that it
-// "writes" may be freed memory, for which a sanitizer's wrapper of libc's function would end the
-// program.
+// Copies the ranges to `out` with process_vm_writev on the own process. The kernel looks up and
+// pins the pages of the remote side, 0.4 us a range, so that is `out` alone. It copies the local
+// side like any argument, 0.05 us a range, and notices there as well if memory is missing. Makes
+// the system call itself: the ranges may be freed memory, for which a sanitizer's wrapper of libc's
+// function would end the program.
 bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept {
   const ErrnoKeeper errno_keeper;
   std::size_t bytes = 0;

@@ -277,7 +277,7 @@ using cuMemcpy3DBatchAsync_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_
 using cuMemcpy3DBatchAsync_v2_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
                                            unsigned long long flags, CUstream hStream);
 
-// Sets.
+// Functions that set memory.
 using cuMemsetD8_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N);
 using cuMemsetD8_v2_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N);
 using cuMemsetD16_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned short us, unsigned int N);

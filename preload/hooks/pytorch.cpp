@@ -177,8 +177,8 @@ struct Device {
 constinit thread_local std::int64_t current_streams[kMaxTorchDevices] [[gnu::tls_model(
     "initial-exec")]] = {};
 
-// kRemembered for PyTorch 2.0 and later, which report blocks with unsigned totals; before 1.12 a
-// stream's number was passed in other registers.
+// The stream of a block is remembered only for PyTorch 2.0 and later, which are known by the type
+// of the totals that they report. Versions before 1.12 passed a stream's number in other registers.
 enum class Streams { kUnknown, kRemembered };
 
 template <class... A>

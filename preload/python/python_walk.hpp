@@ -45,7 +45,7 @@ struct Walk {
   };
   static constexpr std::size_t kIndexes = 64;
 
-  std::uint64_t looked_at;  // ticks(): when the first of what is known was looked at
+  std::uint64_t looked_at;  // ticks() when the oldest of the known links was read
   std::uint32_t count;
   std::uint32_t known;
   std::uint32_t summed;  // links whose hash is up to date

@@ -18,17 +18,19 @@ constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 }  // namespace
 
 void TracePacker::pack_sealed(const CallGuard& guard) noexcept {
-  pack_there(guard, [&](auto append) noexcept { preload::pack_sealed(session_.ring, append); });
+  pack_on_file_thread(guard,
+                      [&](auto append) noexcept { preload::pack_sealed(session_.ring, append); });
 }
 
 void TracePacker::pack_active(const CallGuard& guard) noexcept {
-  pack_there(guard, [&](auto append) noexcept { preload::pack_active(session_.ring, append); });
+  pack_on_file_thread(guard,
+                      [&](auto append) noexcept { preload::pack_active(session_.ring, append); });
 }
 
 // On the file thread, all chunks in one step: each step is two switches of threads. This thread
 // ends the recording if it must, and prints why.
 template <class Pack>
-void TracePacker::pack_there(const CallGuard& guard, Pack&& pack) noexcept {
+void TracePacker::pack_on_file_thread(const CallGuard& guard, Pack&& pack) noexcept {
   Refusal refusal = Refusal::kNone;
   int error = 0;
   file_thread::run([&]() noexcept {

@@ -31,8 +31,9 @@ class TracePacker {
  private:
   enum class Refusal : std::uint8_t { kNone, kTooLarge, kRemoved, kCut, kError };
 
+  // Calls pack(put) on the file thread; put(span) appends a span to the trace, false: stop.
   template <class Pack>
-  void pack_there(const CallGuard& guard, Pack&& pack) noexcept;
+  void pack_on_file_thread(const CallGuard& guard, Pack&& pack) noexcept;
   [[nodiscard]] Refusal append(const Span& span, int& error) noexcept;
   std::uint64_t most_bytes() const noexcept;
 

@@ -156,7 +156,7 @@ int TraceWriter::append_compacted(std::uint32_t writer, std::uint32_t sequence,
   block.writer = writer;
   block.sequence = sequence;
   block.end_offset = end;
-  return write_block(replacement_, block, 0);
+  return write_block(replacement_, block, /*payload_bytes=*/0);
 }
 
 int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept {

@@ -43,7 +43,8 @@ class TraceWriter {
   [[nodiscard]] int append_to_replacement(trace::BlockType type, std::uint32_t writer,
                                           std::uint32_t sequence, std::uint32_t begin,
                                           std::span<const std::byte> image) noexcept;
-  // The checkpoint has the writer's records up to here.
+  // Notes in the replacement that it has the writer's records up to this chunk and its offset
+  // `end`.
   [[nodiscard]] int append_compacted(std::uint32_t writer, std::uint32_t sequence,
                                      std::uint32_t end) noexcept;
   // Copies bytes of the trace, in whole blocks.

@@ -234,7 +234,7 @@ int report_run(const RunOptions& options, const CheckRequest& request,
 int run(const RunOptions& options, const std::vector<std::string>& command) {
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
-  if (options.checks()) require_sense(request);  // before the run and not after hours
+  if (options.checks()) require_sense(request);  // before the run, not hours later
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);
   keep_own_output_from_ending_us();

@@ -46,7 +46,8 @@ struct DifferenceSection {
 [[nodiscard]] std::vector<DifferenceSection> compare_jobs(const analyzer::rows::Report& base,
                                                           const analyzer::rows::Report& next);
 
-// The numbers of two steps. Throws Failure if a report has no such step, as find_step() does.
+// Compares the memory of two steps. Throws Failure if a report has no such step, as find_step()
+// does.
 [[nodiscard]] std::vector<DifferenceSection> compare_steps(const analyzer::rows::Report& base,
                                                            std::uint64_t base_step,
                                                            const analyzer::rows::Report& next,

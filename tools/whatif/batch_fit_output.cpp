@@ -72,7 +72,7 @@ std::string checks_text(const BatchFit& fit) {
   return text;
 }
 
-std::string lines_text(const BatchFit& fit) {
+std::string fitted_lines_text(const BatchFit& fit) {
   std::string text =
       format_text("\n{:>10} {:>10}  {:<15} {}\n", "constant", "per item", "category", "call site");
   std::size_t shown = 0;
@@ -108,7 +108,7 @@ std::string cards_text(const BatchFit& fit, const std::vector<std::uint64_t>& ca
   return text;
 }
 
-std::string far_text(const BatchFit& fit, const FitQuestion& question) {
+std::string extrapolation_text(const BatchFit& fit, const FitQuestion& question) {
   const std::uint64_t seen = fit.well_seen_batch();
   std::uint64_t largest = 0;
   for (const std::uint64_t batch : question.batches) largest = std::max(largest, batch);
@@ -209,7 +209,7 @@ FitLineRow row_of(const BatchFit& fit, const FitLine& line) {
 std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
   std::string text = format_text("Batch size from {} recordings, basis: {}\n\n", fit.runs().size(),
                                  basis_of(fit)) +
-                     runs_text(fit) + checks_text(fit) + lines_text(fit) + "\n";
+                     runs_text(fit) + checks_text(fit) + fitted_lines_text(fit) + "\n";
   for (const std::uint64_t batch : question.batches) {
     if (!fit.reason().empty()) {
       text += format_text("Batch {}: not known,\n  {}.\n", format_count(batch), fit.reason());
@@ -219,11 +219,11 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
     text += format_text("Batch {}: allocated {}, reserved {}\n", format_count(batch),
                         size_text(prediction.allocated_bytes), range_text(prediction));
   }
-  return text + cards_text(fit, question.capacities) + far_text(fit, question) +
-         "\nallocated: by call site a line in the batch size, as long as the peak is at the\n"
-         "same moment of the training; reserved: up to what the runs had beyond it, as\n"
-         "bytes or in proportion, and a segment of 20 MiB, an estimate; other: on the card\n"
-         "and not " +
+  return text + cards_text(fit, question.capacities) + extrapolation_text(fit, question) +
+         "\nallocated: linear in the batch size at each call site, as long as the peak is at\n"
+         "the same moment of the training; reserved: an estimate, allocated and at most\n"
+         "what the runs had beyond it (in bytes or in proportion) and one segment of\n"
+         "20 MiB; other: on the card and not " +
          std::string(analyzer::framework_with_blocks().name) +
          "'s, taken as constant; card: the largest batch with room for all,\n"
          "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";

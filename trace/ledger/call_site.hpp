@@ -10,7 +10,7 @@
 
 namespace gpumemtrace::ledger {
 
-// As complete as the record has it.
+// The code that made a call, as far as the call's record tells it.
 struct CallSite {
   std::uint64_t caller = 0;
   trace::StackId stack = trace::StackId::kNone;

@@ -18,7 +18,8 @@ namespace gpumemtrace::analyzer {
 // A piece of memory that holds the framework's blocks: one driver allocation, or one
 // reservation of virtual memory, of which `bytes` are mapped.
 struct Segment {
-  std::uint64_t born = 0;  // when the driver handed it out; of a reservation each piece has its own
+  std::uint64_t born =
+      0;  // when the driver handed it out; each piece of a reservation has its own time
   std::uint64_t begin = 0;
   std::uint64_t end = 0;    // of the address range
   std::uint64_t bytes = 0;  // that are memory
