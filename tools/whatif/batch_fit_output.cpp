@@ -225,8 +225,9 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
          "what the runs had beyond it (in bytes or in proportion) and one segment of\n"
          "20 MiB; other: on the card and not " +
          std::string(analyzer::framework_with_blocks().name) +
-         "'s, taken as constant; card: the largest batch with room for all,\n"
-         "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";
+         "'s, taken as constant; card: the\n"
+         "largest batch with room for all, 1 GB = 10^9 bytes. Only the batch size may\n"
+         "differ between the runs.\n";
 }
 
 std::string batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
