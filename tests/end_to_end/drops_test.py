@@ -17,26 +17,22 @@ class SlowDisk(support.EndToEnd):
     """Each write to the trace takes longer than the program needs to fill the ring."""
 
     def record_slowly(self, *command, write_ms=20, **variables):
-        counter = self.folder / "calls"
-        counter.write_bytes(bytes(8))
         result = self.run_command(
             command,
-            support.recorded_environment(
-                GPUMEMTRACE_RING_SIZE=SMALLEST_RING,
-                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'}:{support.LIBRARY}",
-                FAULTY_CALL="pwrite64", FAULTY_FILE=".gmt", FAULTY_FIRST=1, FAULTY_LAST=1 << 62,
-                FAULTY_SLOW_MS=write_ms, FAULTY_COUNTER=counter, **variables))
+            support.faulty_environment(
+                self.folder / "calls", "pwrite64", GPUMEMTRACE_RING_SIZE=SMALLEST_RING,
+                FAULTY_FILE=".gmt", FAULTY_SLOW_MS=write_ms, **variables))
         self.assertEqual(result.returncode, 0, result.stderr)
         return self.report()
 
-    def record_until_dropped(self, loss, *command):
+    def record_with_loss(self, loss, *command):
         report = self.record_slowly(*command)
         self.assertGreater(support.losses(report).get(loss, 0), 0)
         return report
 
     def test_recorded_and_dropped_together_are_what_was_made(self):
         made = 200_000
-        report = self.record_until_dropped(
+        report = self.record_with_loss(
             "dropped_allocations", support.PROGRAMS / "address_reuse", made, 64)
         device = support.usage(report, "driver", "device")
         lost = support.losses(report)
@@ -46,7 +42,7 @@ class SlowDisk(support.EndToEnd):
 
     def test_each_class_is_counted_by_itself(self):
         counters = self.folder / "counters"
-        report = self.record_until_dropped(
+        report = self.record_with_loss(
             "dropped_copies", support.VICTIMS / "endings", counters, "return", "quiet", 50_000)
         allocations, frees, copies = struct.unpack("<3Q", counters.read_bytes())
         device = support.usage(report, "driver", "device")
@@ -63,14 +59,14 @@ class SlowDisk(support.EndToEnd):
 
     def test_copies_are_dropped_before_allocations_and_frees(self):
         rounds = 250
-        report = self.record_until_dropped(
+        report = self.record_with_loss(
             "dropped_copies", support.VICTIMS / "copy_flood", rounds)
         device = support.usage(report, "driver", "device")
         self.assertEqual((device["allocations"], device["frees"]), (4 * rounds, 4 * rounds))
 
     @unittest.skipUnless(platform.machine() == "x86_64", "the program is for x86-64")
     def test_a_stack_that_was_dropped_is_written_when_it_comes_again(self):
-        report = self.record_until_dropped(
+        report = self.record_with_loss(
             "dropped_others", support.VICTIMS / "stacks", "paths", 40_000, 20)
         trace = self.only_trace()
         told = {ID.search(line)[1] for line in support.dump(trace, "stack")}
@@ -79,7 +75,7 @@ class SlowDisk(support.EndToEnd):
         self.assertLessEqual(len(missing), support.losses(report)["dropped_others"])
 
     def test_what_a_gap_may_have_falsified_is_not_called_exact(self):
-        report = self.record_until_dropped(
+        report = self.record_with_loss(
             "dropped_allocations", support.PROGRAMS / "address_reuse", 200_000, 64)
         self.assertFalse(report["traces"][0]["complete"])
         self.assertTrue(report["usage"])

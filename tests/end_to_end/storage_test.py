@@ -42,14 +42,12 @@ class FailingCalls:
         """The number of calls of the function, and the recorder's messages."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         counter = folder / "calls"
-        counter.write_bytes(bytes(8))
         result = self.run_command(
             self.command(folder),
-            support.recorded_environment(
-                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'} {support.LIBRARY}",
-                GPUMEMTRACE_OUTPUT=folder / "trace.gmt",
-                FAULTY_CALL=function, FAULTY_FIRST=first, FAULTY_LAST=last, FAULTY_ERRNO=error,
-                FAULTY_FILE=file, FAULTY_HALF=int(half), FAULTY_COUNTER=counter, **self.SETTINGS))
+            support.faulty_environment(
+                counter, function, GPUMEMTRACE_OUTPUT=folder / "trace.gmt", FAULTY_FIRST=first,
+                FAULTY_LAST=last, FAULTY_ERRNO=error, FAULTY_FILE=file, FAULTY_HALF=int(half),
+                **self.SETTINGS))
         calls = struct.unpack("<Q", counter.read_bytes())[0]
         counter.unlink()
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -146,14 +144,11 @@ class StandsStill(support.EndToEnd):
     ROUNDS = 200_000
 
     def test_a_disk_that_stands_still_does_not_hold_the_program_up(self):
-        counter = self.folder / "calls"
-        counter.write_bytes(bytes(8))
         result = self.run_command(
             [support.VICTIMS / "limited", "FSIZE", 1 << 40, self.ROUNDS],
-            support.recorded_environment(
-                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'} {support.LIBRARY}",
-                GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt", FAULTY_CALL="pwrite64",
-                FAULTY_FIRST=4, FAULTY_LAST=EVER, FAULTY_STILL=1, FAULTY_COUNTER=counter))
+            support.faulty_environment(
+                self.folder / "calls", "pwrite64", GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt",
+                FAULTY_FIRST=4, FAULTY_STILL=1))
         self.assertEqual((result.returncode, result.stderr), (0, b""))
         report = support.analyze(self.only_trace())
         lost = support.losses(report)
@@ -167,15 +162,11 @@ class SlowDisk(support.EndToEnd):
 
     def test_threads_that_start_together_wait_for_a_slow_disk(self):
         """Each needs a part of the ring of its own, so the ring grows some fifteen times."""
-        counter = self.folder / "calls"
-        counter.write_bytes(bytes(8))
         result = self.run_command(
             [support.VICTIMS / "many_at_once", self.THREADS],
-            support.recorded_environment(
-                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'} {support.LIBRARY}",
-                GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt", FAULTY_CALL="fallocate64",
-                FAULTY_FILE=".ring", FAULTY_FIRST=1, FAULTY_LAST=EVER, FAULTY_SLOW_MS=50,
-                FAULTY_COUNTER=counter))
+            support.faulty_environment(
+                self.folder / "calls", "fallocate64", GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt",
+                FAULTY_FILE=".ring", FAULTY_SLOW_MS=50))
         if result.returncode == support.SKIPPED:
             self.skipTest(f"this system does not allow {self.THREADS} threads")
         self.assertEqual((result.returncode, result.stderr), (0, b""))

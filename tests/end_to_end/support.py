@@ -67,6 +67,14 @@ def recorded_environment(**variables):
     return driver_environment(**settings)
 
 
+def faulty_environment(counter, function, **variables):
+    """As recorded_environment(), with one of the recorder's functions failing at each call, or as
+    victims/faulty_files.cpp says of the variables. `counter`: a path where the calls are counted."""
+    counter.write_bytes(bytes(8))
+    faults = {"FAULTY_CALL": function, "FAULTY_FIRST": 1, "FAULTY_LAST": 1 << 62, "FAULTY_COUNTER": counter}
+    return recorded_environment(LD_PRELOAD=f"{VICTIMS / 'libfaulty_files.so'} {LIBRARY}", **faults | variables)
+
+
 def wait_until(condition, what, timeout_s=TIMEOUT_S):
     """Polls until `condition()` is true and gives its value; fails the test after the timeout."""
     deadline = time.monotonic() + timeout_s
