@@ -8,6 +8,7 @@ import collections
 import functools
 import json
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -71,6 +72,12 @@ class Folder(ParquetJobs):
         self.assertEqual({row["process"]: row["rank"] for row in rows}, ranks)
         rows, = self.ask(self.folder("leaks"), "SELECT DISTINCT rank FROM allocation")
         self.assertEqual(rows, [{"rank": None}])
+
+    def test_both_engines_have_a_view_of_every_table(self):
+        tables = {path.name for path in self.folder("torch_ddp").iterdir() if path.is_dir()}
+        for engine in ("duckdb.sql", "clickhouse.sql"):
+            views = dict(re.findall(r"CREATE VIEW (\w+) AS .*'(\w+)/", (QUERIES / engine).read_text()))
+            self.assertEqual(views, {table: table for table in tables}, engine)
 
     def test_every_column_is_that_of_the_database(self):
         path = pathlib.Path(self.temporary.name) / "columns.db"
