@@ -123,12 +123,12 @@ void Ring::grow_as_wanted() noexcept {
 // Waits on static memory only, which the thread that grows the ring knows: a signal handler may
 // jump out of here.
 std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
-  std::uint32_t waits_since = growths_.load();
+  std::uint32_t growths_seen = growths_.load();
   for (int tries = 0;; ++tries) {
     const std::uint32_t growths = growths_.load();
     // It grew, but other threads took the new chunks.
-    if (growths != waits_since) tries = 0;
-    waits_since = growths;
+    if (growths != growths_seen) tries = 0;
+    growths_seen = growths;
     const bool can_grow = growth_error() == 0 && !is_at_capacity();
     const std::uint32_t index = free_[size_class].pop(links_);
     if (index != kNoIndex || !can_grow) return index;
