@@ -79,6 +79,9 @@ std::map<std::string, std::uint64_t> skipped_content(const Snapshot& snapshot) {
   }
   std::map<std::string, std::uint64_t> skipped = snapshot.unknown_keys;
   for (const auto& [action, count] : snapshot.unknown_actions) skipped["action." + action] += count;
+  for (std::size_t i = 1; i < snapshot.host_traces.size(); ++i) {
+    skipped["host_traces.further_events"] += snapshot.events_of(snapshot.host_traces[i]).size();
+  }
   skipped["event.user_metadata"] += metadata;
   skipped["event.compile_context"] += contexts;
   skipped["free_requested.frames"] += stacks_of_frees;
@@ -251,7 +254,7 @@ class TraceOfSnapshot {
     for (const Segment& segment : snapshot_.segments_of(snapshot_.host_segments)) {
       segments.push_back(&segment);
     }
-    // PyTorch has one host allocator, and so one history of it.
+    // PyTorch has one host allocator, and so one history of it; skipped_content() counts others.
     const auto events = snapshot_.host_traces.empty()
                             ? std::span<const Event>()
                             : snapshot_.events_of(snapshot_.host_traces.front());

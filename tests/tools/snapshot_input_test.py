@@ -249,9 +249,10 @@ class SnapshotInput(unittest.TestCase):
         history.events[2]["compile_context"] = "0/1"
         history.events[3]["compile_context"] = "N/A"
         history.events[4]["of_a_later_version"] = 1
-        [note] = self.analyze(self.write("a.pickle", history.snapshot()))["traces"][0]["notes"]
+        snapshot = {**history.snapshot(), "host_traces": [[], history.events[:2]]}
+        [note] = self.analyze(self.write("a.pickle", snapshot))["traces"][0]["notes"]
         for text in ("1 event.user_metadata", "1 event.compile_context", "1 event.of_a_later_version",
-                     "8 free_requested.frames", "1 frame.native"):
+                     "8 free_requested.frames", "1 frame.native", "2 host_traces.further_events"):
             self.assertIn(text, note)
 
     def test_free_bytes_of_the_device_at_a_failure_are_those_that_the_driver_told(self):
