@@ -23,13 +23,14 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   if (options.redact) report.is_redacted = true;
   report.traces = report_traces(context);
   report.processes = report_processes(context);
-  report.devices = report_devices(context, job);
+  const std::vector<CardResults> cards = report_cards(context);
+  report.devices = report_devices(context, cards);
   report.usage = report_usage(context);
   report.peak = report_peak(context);
   report.modules = report_modules(context);
   report.tensors = report_tensors(context);
   report.composition = report_composition(context);
-  report.card_peaks = report_card_peaks(context);
+  report.card_peaks = report_card_peaks(cards);
   report.card_peaks_reason = card_peaks_reason(context);
   report.driver_memory = report_driver_memory(context);
   report.pools = report_pools(context);

@@ -54,15 +54,16 @@ std::vector<rows::Loss> losses_now(const Losses& losses) {
   return list;
 }
 
-JobNow job_now(const ReportContext& context, const Job& job, bool redact) {
+JobNow job_now(const ReportContext& context, bool redact) {
   JobNow now;
   rows::Report& report = now.report;
   report.traces = report_traces(context);
   report.processes = report_processes(context);
-  report.devices = report_devices(context, job);
+  const std::vector<CardResults> cards = report_cards(context);
+  report.devices = report_devices(context, cards);
   report.usage = report_usage(context);
   report.peak = report_peak_bytes(context);
-  report.card_peaks = report_card_peaks(context);
+  report.card_peaks = report_card_peaks(cards);
   report.card_peaks_reason = card_peaks_reason(context);
   report.timeline = report_timeline(context);
   report.steps = report_steps(context);
@@ -100,7 +101,7 @@ JobNow Follower::look(std::uint64_t monotonic_ns, bool is_replay) {
     if (state_->named_in != beginnings()) state_->names.clear();
     state_->named_in = beginnings();
     ReportContext context(job, state_->symbolizer, state_->owners, std::move(state_->names));
-    JobNow now = job_now(context, job, state_->redact);
+    JobNow now = job_now(context, state_->redact);
     state_->names = context.take_names();
     return now;
   } catch (const trace::TraceError& error) {

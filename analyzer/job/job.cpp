@@ -5,7 +5,6 @@
 #include <atomic>
 #include <fstream>
 #include <limits>
-#include <queue>
 #include <thread>
 
 #include "analyzer/base/parallel.hpp"
@@ -103,8 +102,6 @@ namespace {
 
 // Time between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
-// The driver returns the memory of a process at most so long after its last record.
-constexpr std::uint64_t kEndTakesNs = 1'000'000'000;
 
 // Sixty years; a header with more is not believed.
 constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
@@ -162,41 +159,21 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
 
 }  // namespace
 
-JobDevices::Key JobDevices::key_of(std::uint32_t process, const trace::Device& record) const {
-  return {processes_.at(process).machine, record.uuid_high, record.uuid_low};
-}
-
-void JobDevices::add_process(std::uint32_t process, std::string machine, std::uint32_t process_id,
-                             const std::vector<trace::Device>& devices) {
-  processes_[process] = {std::move(machine), process_id};
-  for (const trace::Device& device : devices) devices_.try_emplace(key_of(process, device));
-}
-
-SharedDevice* JobDevices::find(std::uint32_t process, const trace::Device& record) {
-  if (record.uuid_low == 0 && record.uuid_high == 0) return nullptr;
-  const auto found = devices_.find(key_of(process, record));
-  return found == devices_.end() ? nullptr : &found->second;
-}
-
 OpenTrace::OpenTrace(const std::filesystem::path& path) : file(snapshot::open_trace(path)) {
   (void)preview_reader.read(*file);  // for the first time, so it has all that it asks for
   preview = preview_reader.preview(*file);
 }
 
-Process::Process(std::uint32_t index, OpenTrace trace, JobDevices& devices, const JobView& view)
+Process::Process(std::uint32_t index, OpenTrace trace, const JobView& view)
     : file_(std::move(trace.file)),
       preview_reader_(std::move(trace.preview_reader)),
       preview_(std::move(trace.preview)),
       merge_(std::in_place, *file_, limit_of(view.until)),
-      model_(index, *merge_, devices, preview_.waits,
+      model_(index, *merge_, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
              view.detail, preview_.clock.ns_per_tick()),
-      is_replay_(view.until && view.until->is_replay) {}
-
-void Process::join_cards(JobDevices& devices) {
-  devices.add_process(model_.index(), preview_.boot_id.empty() ? preview_.host : preview_.boot_id,
-                      file_->header().process_id, preview_.devices);
-  for (const trace::Device& device : preview_.devices) model_.join_device(device);
+      is_replay_(view.until && view.until->is_replay) {
+  model_.add_devices(preview_.devices);
 }
 
 bool Process::go_on(const Until& until) {
@@ -251,12 +228,6 @@ void Process::set_view(const JobView& view) {
   if (view.at_ns) model_.keep_moment(last_tick_of(*view.at_ns));
 }
 
-void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
-  const std::uint64_t last_key =
-      job_ns == kEnd ? trace::kLastOrderKey : trace::last_key_of_ticks(clock().to_ticks(job_ns));
-  merge_->run_until(std::max(last_key, merge_->next_key()), max_records, model_);
-}
-
 std::uint64_t Process::shortest_period() const {
   constexpr std::uint64_t kTicks = 1'000'000'000;
   constexpr std::uint64_t kShortestPeriodNs = 100'000;
@@ -283,41 +254,15 @@ void open_job(const std::vector<std::filesystem::path>& traces, const JobView& v
   }
   job.processes.resize(open.size());
   in_parallel(open.size(), [&](std::size_t i) {
-    job.processes[i] = std::make_unique<Process>(static_cast<std::uint32_t>(i), *std::move(open[i]),
-                                                 job.devices, view);
+    job.processes[i] =
+        std::make_unique<Process>(static_cast<std::uint32_t>(i), *std::move(open[i]), view);
   });
-  for (const auto& process : job.processes) process->join_cards(job.devices);
   join_clocks(job.processes);
   // Its times are those of the joined clocks.
   for (const auto& process : job.processes) process->set_view(view);
 }
 
 namespace {
-
-// Indexes of processes that share cards, directly or through others.
-using CardGroup = std::vector<std::size_t>;
-
-// By the first process of each group.
-std::vector<CardGroup> group_by_cards(const Job& job) {
-  std::vector<std::size_t> group_of(job.processes.size());  // as the first process of the group
-  std::map<const SharedDevice*, std::size_t> first_on;
-  for (std::size_t i = 0; i < job.processes.size(); ++i) {
-    group_of[i] = i;
-    for (const auto& [ordinal, device] : job.processes[i]->model().memory().devices.devices()) {
-      if (device.shared == nullptr) continue;
-      const std::size_t first = first_on.try_emplace(device.shared, i).first->second;
-      const std::size_t one = group_of[first];
-      const std::size_t other = group_of[i];
-      if (one == other) continue;
-      std::replace(group_of.begin(), group_of.end(), std::max(one, other), std::min(one, other));
-    }
-  }
-  std::map<std::size_t, CardGroup> groups;
-  for (std::size_t i = 0; i < group_of.size(); ++i) groups[group_of[i]].push_back(i);
-  std::vector<CardGroup> list;
-  for (auto& [first, group] : groups) list.push_back(std::move(group));
-  return list;
-}
 
 // Reports from the thread that made it; the others only count.
 class Progress {
@@ -350,39 +295,17 @@ class Progress {
   std::uint64_t reported_ = 0;
 };
 
-void take_records(Job& job, const CardGroup& group, Progress& progress) {
-  using Turn = std::pair<std::uint64_t, std::size_t>;
-  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
-  for (const std::size_t i : group) {
-    if (!job.processes[i]->done()) turns.emplace(job.processes[i]->next_time_ns(), i);
-  }
-  while (!turns.empty()) {
-    const std::size_t index = turns.top().second;
-    turns.pop();
-    Process& process = *job.processes[index];
-    if (process.done()) {
-      process.leave_cards();
-      continue;
-    }
-    const std::uint64_t before = process.records_done();
-    process.run_until(turns.empty() ? Process::kEnd : turns.top().first, kSliceRecords);
-    if (!process.done()) {
-      turns.emplace(process.next_time_ns(), index);
-    } else if (process.has_ended()) {
-      process.begin_to_leave_cards();
-      turns.emplace(process.time_ns(process.model().statistics().last_time) + kEndTakesNs, index);
-    }
-    progress.add(process.records_done() - before);
-  }
-}
-
 // `finish` then ends or pauses a process.
 void take_records(Job& job, const std::function<void(double)>& report, void (Process::*finish)()) {
   Progress progress(job, report);
-  const std::vector<CardGroup> groups = group_by_cards(job);
-  in_parallel(groups.size(), [&](std::size_t i) {
-    take_records(job, groups[i], progress);
-    for (const std::size_t process : groups[i]) ((*job.processes[process]).*finish)();
+  in_parallel(job.processes.size(), [&](std::size_t i) {
+    Process& process = *job.processes[i];
+    while (!process.done()) {
+      const std::uint64_t before = process.records_done();
+      process.run(kSliceRecords);
+      progress.add(process.records_done() - before);
+    }
+    (process.*finish)();
   });
   progress.end();
 }

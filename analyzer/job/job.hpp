@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -107,32 +106,6 @@ struct JobView {
   std::optional<std::uint64_t> at_ns;  // memory that is live then is kept
 };
 
-// The physical devices of a job. A device is known by its uuid on its machine.
-class JobDevices final : public DeviceRegistry {
- public:
-  // Adds a process, its machine, its number there and the devices that it names; before the first
-  // record of the job.
-  void add_process(std::uint32_t process, std::string machine, std::uint32_t process_id,
-                   const std::vector<trace::Device>& devices);
-  [[nodiscard]] SharedDevice* find(std::uint32_t process, const trace::Device& record) override;
-  [[nodiscard]] std::uint32_t process_id_of(std::uint32_t process) const override {
-    return processes_.at(process).process_id;
-  }
-
- private:
-  struct ProcessOnMachine {
-    std::string machine;
-    std::uint32_t process_id = 0;
-  };
-  // A machine and a device's uuid.
-  using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
-
-  [[nodiscard]] Key key_of(std::uint32_t process, const trace::Device& record) const;
-
-  std::map<std::uint32_t, ProcessOnMachine> processes_;
-  std::map<Key, SharedDevice> devices_;
-};
-
 // A trace that is open, and what is known before its records are taken.
 struct OpenTrace {
   explicit OpenTrace(const std::filesystem::path& path);
@@ -145,10 +118,7 @@ struct OpenTrace {
 // One trace: the file, its records in order, and the model that they build.
 class Process {
  public:
-  Process(std::uint32_t index, OpenTrace trace, JobDevices& devices, const JobView& view);
-
-  // Adds the process to its cards. Before the first record of the job, in the order of processes.
-  void join_cards(JobDevices& devices);
+  Process(std::uint32_t index, OpenTrace trace, const JobView& view);
 
   [[nodiscard]] const trace::TraceFile& file() const { return *file_; }
   [[nodiscard]] const Preview& preview() const { return preview_; }
@@ -167,18 +137,12 @@ class Process {
   // Before the first record, with the origin set.
   void set_view(const JobView& view);
   [[nodiscard]] bool done() const { return merge_->next_key() == ProcessMerge::kNoMore; }
-  // Job time of the next record; only while not done.
-  [[nodiscard]] std::uint64_t next_time_ns() const {
-    return clock().to_job_ns(trace::ticks_of_key(merge_->next_key()));
-  }
   // True if all records were taken, and the process is known to be over.
   [[nodiscard]] bool has_ended() const;
-  // The process begins to release its memory of cards, and then holds none.
-  void begin_to_leave_cards() { model_.begin_to_leave_cards(); }
-  void leave_cards() { model_.leave_cards(); }
-  static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
-  // Takes the records up to a time of the job, at least one, at most so many.
-  void run_until(std::uint64_t job_ns, std::uint64_t max_records);
+  // Takes the next records, at most so many.
+  void run(std::uint64_t max_records) {
+    merge_->run_until(trace::kLastOrderKey, max_records, model_);
+  }
   void finish() { model_.finish(shortest_period()); }
   // Instead of finish(), if more records may follow.
   void pause() { model_.pause(shortest_period()); }
@@ -211,7 +175,6 @@ struct UnreadableTrace {
 };
 
 struct Job {
-  JobDevices devices;
   std::vector<std::unique_ptr<Process>> processes;
   std::vector<UnreadableTrace> unreadable;
 };
@@ -219,8 +182,7 @@ struct Job {
 // Opens the traces, several at once, and puts their times on one clock. One that cannot be read is
 // listed, so that it does not hide the others. Throws trace::TraceError if none can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
-// Takes all records of all processes. Those that share cards take turns in the order of time, the
-// others are taken at once, by several threads.
+// Takes all records of all processes, each by itself, several at once.
 void run_job(Job& job, const std::function<void(double)>& progress);
 
 // A job that may be running, refreshed again and again.
@@ -230,7 +192,7 @@ void run_job(Job& job, const std::function<void(double)>& progress);
 //
 // - Each refresh opens the traces again and takes the records up to its time that were not taken
 //   before; the models go on. They are then as if all records up to the same time had been read at
-//   once; only the order of processes that share a device is not known to the tick.
+//   once.
 // - If a refresh cannot go on (Process::go_on()), or traces came or went, the job is read from its
 //   start. A process whose recording is over is not read again.
 class FollowedJob {

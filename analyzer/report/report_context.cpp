@@ -66,7 +66,7 @@ void ReportContext::name_devices() {
     for (const auto& [ordinal, state] : process.model().memory().devices.devices()) {
       if (ordinal < 0) continue;
       std::size_t index = devices_.size();
-      if (state.uuid_low != 0 || state.uuid_high != 0) {
+      if (state.has_uuid()) {
         const Preview& preview = process.process->preview();
         const std::string& machine = preview.boot_id.empty() ? preview.host : preview.boot_id;
         index =

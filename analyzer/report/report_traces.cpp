@@ -158,25 +158,16 @@ std::optional<rows::TraceSource> source_row(const Preview& preview) {
   return row;
 }
 
-rows::Device device_row(const ReportContext::PhysicalDevice& device, const Job& job) {
+rows::Device device_row(const ReportContext::PhysicalDevice& device, const CardResults& card) {
   const DeviceState& first = *device.seen_as.front().second;
   rows::Device row;
-  bool inexact = false;
   for (const auto& [process, state] : device.seen_as) {
     row.seen_as.push_back({process->id, state->ordinal});
-    // A file of another tool does not have all memory of the process.
-    inexact = inexact || process->inexact.memory || process->process->preview().source;
-    inexact = inexact || (state->peak_is_restored && device.seen_as.size() > 1);
   }
-  const SharedDevice& total = first.shared == nullptr ? first.own : *first.shared;
-  if (total.peak_bytes != 0) {
-    const Process& at = *job.processes[total.peak_process];
-    row.physical_peak = {total.peak_bytes, at.time_ns(total.peak_time), !inexact};
-  }
-  const bool has_uuid = first.uuid_low != 0 || first.uuid_high != 0;
+  row.physical_peak = card.physical_peak;
   row.id = device.id;
   row.name = text_or_none(first.name);
-  if (has_uuid) {
+  if (first.has_uuid()) {
     row.uuid = uuid_text(first.uuid_low, first.uuid_high);
   } else {
     row.uuid_reason = device.seen_as.front().first->process->preview().source
@@ -271,10 +262,11 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
   return list;
 }
 
-std::vector<rows::Device> report_devices(const ReportContext& context, const Job& job) {
+std::vector<rows::Device> report_devices(const ReportContext& context,
+                                         const std::vector<CardResults>& cards) {
   std::vector<rows::Device> list;
-  for (const ReportContext::PhysicalDevice& device : context.devices()) {
-    list.push_back(device_row(device, job));
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    list.push_back(device_row(context.devices()[i], cards[i]));
   }
   return list;
 }

@@ -3,6 +3,7 @@
 // that the order of calls does not matter.
 #pragma once
 
+#include "analyzer/cards/card_results.hpp"
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/replay/question.hpp"
 #include "analyzer/report/report_context.hpp"
@@ -15,7 +16,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Trace> report_traces(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Process> report_processes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Device> report_devices(const ReportContext& context,
-                                                       const Job& job);
+                                                       const std::vector<CardResults>& cards);
 [[nodiscard]] rows::Coverage report_coverage(const ReportContext& context, const Job& job);
 // `symbolizer` counts what it could not name, so the rows are to have their names before.
 [[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
@@ -42,14 +43,16 @@ struct StackSections {
 // report_tensors.cpp: tensors[], named by the program at the framework's peaks
 [[nodiscard]] std::vector<rows::Tensor> report_tensors(const ReportContext& context);
 
-// report_card_peaks.cpp
+// report_composition.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
 [[nodiscard]] rows::Composition compose_snapshot(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const OomSnapshot& snapshot);
 
-// report_card_peaks.cpp
-[[nodiscard]] std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context);
+// report_card_histories.cpp: what each process did to each card, and the results by device
+[[nodiscard]] std::vector<rows::CardHistory> report_card_histories(const ReportContext& context);
+[[nodiscard]] std::vector<CardResults> report_cards(const ReportContext& context);
+[[nodiscard]] std::vector<rows::CardPeak> report_card_peaks(const std::vector<CardResults>& cards);
 [[nodiscard]] rows::OptionalText card_peaks_reason(const ReportContext& context);
 
 // report_driver_memory.cpp

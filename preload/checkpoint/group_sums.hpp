@@ -96,7 +96,6 @@ struct OwnMember : ledger::CardMember {
   GroupSums* sums = nullptr;
 
   [[nodiscard]] std::uint64_t now() const noexcept;
-  void watch(std::uint32_t&) const noexcept {}
   [[nodiscard]] ledger::Parts hold(std::uint32_t& moment) const noexcept;
 };
 

@@ -15,10 +15,11 @@
 
 namespace gpumemtrace::ledger {
 
-// - One computation for both curves, in the order of the job's time.
+// - One computation for both curves, in the order of the job's time: for the recorder's checkpoint
+//   and for the analyzer, which reads what the members do from their histories.
 // - Bounded: a curve keeps two points, and each of them what was released since.
-// - Member is a CardMember with now(), the present time; hold(holders), which makes them those of
-//   the present and returns how the bytes divide; and watch(holders) for those that come to be.
+// - Member is a CardMember with now(), the present time, and hold(holders), which makes them those
+//   of the present and returns how the bytes divide.
 // - List is a list with emplace_back(), whose elements stay where they are.
 template <class Member, class Holders, template <class> class List>
 class CardCurves {
@@ -45,12 +46,6 @@ class CardCurves {
   void sample(std::size_t member, const trace::MemorySample& sample);
   // A row of the list that belongs to the member's last sample.
   void sample(std::size_t member, const trace::ProcessSample& sample);
-  // A record of the member's process comes, which may change what it holds.
-  void touch(std::size_t member) {
-    if (members_[member].is_marked) return;
-    members_[member].is_marked = true;
-    for_each_point([&](Point& point) { point.mark_changed(member); });
-  }
   // The member's process has no more records; what it held goes soon.
   void begin_end(std::size_t member);
   // The member's process is over, and with it all that it held.
@@ -108,6 +103,12 @@ class CardCurves {
   void take(std::size_t member, Point& point);
   // The member's bytes by calls or by the driver are others now.
   void count(std::size_t member);
+  // Every point knows it.
+  void touch(std::size_t member) {
+    if (members_[member].is_marked) return;
+    members_[member].is_marked = true;
+    for_each_point([&](Point& point) { point.mark_changed(member); });
+  }
   void add_ending(std::size_t member) {
     members_[member].next_ending = std::exchange(first_ending_, member);
     ++ending_members_;
@@ -143,7 +144,7 @@ template <class Member, class Holders, template <class> class List>
 std::size_t CardCurves<Member, Holders, List>::add(const Member& member) {
   members_.emplace_back() = member;
   managed_.is_there = managed_.is_there || member.has_managed;
-  for_each_point([&](Point& point) { member.watch(point.add_member().holders); });
+  for_each_point([](Point& point) { point.add_member(); });
   const std::size_t index = members_.size() - 1;
   members_[index].called_bytes = 0;
   members_[index].counted = {};

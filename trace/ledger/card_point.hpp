@@ -51,11 +51,10 @@ class CardPoint {
   List<Held> held;                   // by member
 
   // Adds a member, which has changed.
-  Held& add_member() {
+  void add_member() {
     changed_.emplace_back();
-    Held& added = held.emplace_back();
+    held.emplace_back();
     mark_changed(held.size() - 1);
-    return added;
   }
   void mark_changed(std::size_t member) {
     Link& link = changed_[member];

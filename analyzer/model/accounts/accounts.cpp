@@ -12,8 +12,19 @@ std::uint32_t Accounts::find_or_add_account(Level level, std::int32_t device) {
     Account& account = accounts_.emplace_back();
     account.level = level;
     account.device = device;
+    const auto card = card_logs_.find(device);
+    if (card != card_logs_.end()) account.card = card->second;
   }
   return found->second;
+}
+
+void Accounts::set_card_log(std::int32_t device, CardLog& log) {
+  card_logs_[device] = &log;
+  for (Account& account : accounts_) {
+    if (account.device != device) continue;
+    account.card = &log;
+    log.set_use(account.level, account.bytes, present_.time);
+  }
 }
 
 std::uint32_t Accounts::find_or_add_row(const GroupKey& key) {

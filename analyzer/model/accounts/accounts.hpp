@@ -13,9 +13,11 @@
 
 #include "analyzer/model/accounts/allocation_log.hpp"
 #include "analyzer/model/accounts/block_use.hpp"
+#include "analyzer/model/accounts/card_log.hpp"
 #include "analyzer/model/accounts/history.hpp"
 #include "analyzer/model/accounts/live_allocation.hpp"
 #include "analyzer/model/accounts/lives.hpp"
+#include "analyzer/model/accounts/peak_snapshot.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
 #include "analyzer/model/accounts/present_record.hpp"
 #include "analyzer/model/accounts/releases.hpp"
@@ -36,63 +38,6 @@ using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
 
-// The bytes of one group at a peak before a checkpoint's cut.
-struct RestoredHolder {
-  std::uint32_t group = 0;
-  bool segment = false;  // it was a segment of the framework
-  std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
-};
-
-// Remembers what was live at the last peak of a kind (the highest one so far, say) without
-// a copy of everything: live then is what is still live and older than the peak, and
-// what was freed since, which is kept here. Memory is bounded by what was live at the peak.
-class PeakSnapshot {
- public:
-  // A snapshot of the present: all that is live counts, and nothing that is gone.
-  [[nodiscard]] static PeakSnapshot now() {
-    PeakSnapshot snapshot;
-    snapshot.time_ = ~std::uint64_t{0};
-    return snapshot;
-  }
-  void set(std::uint64_t time, std::uint64_t bytes) {
-    time_ = time;
-    bytes_ = bytes;
-    is_restored_ = false;
-    released_.clear();
-    restored_.clear();
-  }
-  // For a peak before a checkpoint's cut: add_holder() gives all that was live then.
-  void restore(std::uint64_t time, std::uint64_t bytes) {
-    set(time, bytes);
-    is_restored_ = true;
-  }
-  void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
-  // An allocation that was live at the peak turns out to be a segment. `group` is its holders'.
-  void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
-  void add_release(const ReleasedAllocation& released) {
-    if (was_live(released.entry)) released_.push_back(released);
-  }
-  [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
-    return entry.born <= time_ && !is_restored_;
-  }
-
-  [[nodiscard]] bool happened() const { return time_ != 0; }
-  // The holders are known with their bytes, but no longer the layout.
-  [[nodiscard]] bool is_restored() const { return is_restored_; }
-  [[nodiscard]] std::uint64_t time() const { return time_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  [[nodiscard]] const std::vector<ReleasedAllocation>& released() const { return released_; }
-  [[nodiscard]] const std::vector<RestoredHolder>& restored() const { return restored_; }
-
- private:
-  std::uint64_t time_ = 0;  // 0 = has not happened
-  std::uint64_t bytes_ = 0;
-  bool is_restored_ = false;
-  std::vector<ReleasedAllocation> released_;
-  std::vector<RestoredHolder> restored_;
-};
-
 // All memory of one level on one device.
 struct Account {
   Level level = Level::kDriver;
@@ -101,6 +46,7 @@ struct Account {
   PeakSnapshot peak;
   PhaseClock clock_at_peak;
   std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
+  CardLog* card = nullptr;              // of the device
   Timeline timeline;                    // by category of the framework's blocks, else by holder
   PeakSnapshot peak_before_cut;         // the highest point before a checkpoint's cut
   PeakSnapshot asked;                   // the time of keep_moment()
@@ -277,6 +223,7 @@ class Accounts {
     row.rise(bytes, now);
     Account& account = *row.account;
     account.bytes += bytes;
+    if (account.card != nullptr) account.card->set_use(account.level, account.bytes, now);
     if (account.bytes > account.peak.bytes()) set_peak(account, now);
     account.timeline.rise(grid_, bytes, now);
     account.sizes.add(bytes, bytes);
@@ -319,6 +266,7 @@ class Accounts {
     account.timeline.fall(grid_, entry.bytes);
     account.peak.add_release(released);
     for (PeakSnapshot* moment : account.watchers) moment->add_release(released);
+    if (account.card != nullptr) log_end(account, entry);
     const double weight = weight_of(entry, present_.time);
     if (account.largest.may_belong(weight)) add_largest(account, released, has_use, weight);
   }
@@ -373,6 +321,8 @@ class Accounts {
   // The size of a live allocation became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
 
+  // The accounts of the device tell it what changes. Borrowed.
+  void set_card_log(std::int32_t device, CardLog& log);
   [[nodiscard]] Account& account_of(Level level, std::int32_t device) {
     return accounts_[find_or_add_account(level, device)];
   }
@@ -448,6 +398,10 @@ class Accounts {
     account.peak.set(now, account.bytes);
     account.clock_at_peak = phase_clock_;
   }
+  void log_end(Account& account, const LiveAllocation& entry) const {
+    if (account.level == Level::kDriver) return account.card->end(entry);
+    account.card->set_use(account.level, account.bytes, present_.time);
+  }
   std::uint32_t find_or_add_group(const GroupKey& key);
   std::uint32_t find_or_add_row(const GroupKey& key);
   std::uint32_t find_or_add_account(Level level, std::int32_t device);
@@ -463,6 +417,7 @@ class Accounts {
   std::uint64_t next_stop_ = 0;
   TimeGrid grid_;
   std::deque<Account> accounts_;
+  std::map<std::int32_t, CardLog*> card_logs_;  // by device
   std::vector<UsageRow> rows_;
   std::vector<Group> groups_;
   History history_;

@@ -4,25 +4,39 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "analyzer/model/accounts/accounts.hpp"
-#include "analyzer/model/accounts/card_curves.hpp"
+#include "analyzer/model/accounts/card_log.hpp"
 #include "trace/ledger/device_samples.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
-// Physical memory of one device over all processes of the job.
-struct SharedDevice {
-  std::uint64_t bytes = 0;
-  std::uint64_t peak_bytes = 0;
-  std::uint64_t peak_time = 0;  // in the model time of the process that set the peak
-  std::uint32_t peak_process = 0;
-  CardCurves curves;
-};
-
 using ledger::DriverSample;
+using ledger::Parts;
+
+// The card's curves as this process alone knew them at a checkpoint's cut.
+struct PrefixOfCard {
+  struct Point {
+    trace::CardPoint point;
+    PeakSnapshot holders;
+  };
+  trace::CardState state;
+  std::vector<trace::CardCurve> curves;
+  std::vector<Point> points;
+};
+// The process's highest point as a checkpoint without curves tells it, with the samples before the
+// cut.
+struct SummaryOfCard {
+  Parts parts;
+  PeakSnapshot holders;
+  std::uint64_t most_in_use = 0;  // at any of the samples
+  std::uint64_t most_of_process = 0;
+  DriverSample nearest;  // to the highest point
+  DriverSample last;
+};
 
 struct DeviceState : ledger::DeviceSamples {
   std::int32_t ordinal = 0;
@@ -42,26 +56,20 @@ struct DeviceState : ledger::DeviceSamples {
   Parts at_peak;
   std::uint64_t most_in_use = 0;      // at samples before a checkpoint's cut
   std::uint64_t most_of_process = 0;  // as above
-  bool peak_is_restored = false;   // before a checkpoint's cut: what others held then is not known
-  bool curves_are_whole = true;    // nothing of the card's curves is lost before a checkpoint's cut
-  SharedDevice own;                // until the physical device is known
-  SharedDevice* shared = nullptr;  // nullptr: `own`
-  std::size_t member = 0;          // this process's number in the card's curves
+  CardLog log;
+  // The log has at most one of the two. Their holders watch driver memory.
+  std::optional<PrefixOfCard> prefix;
+  std::optional<SummaryOfCard> summary;
 
-  [[nodiscard]] SharedDevice& total() { return shared == nullptr ? own : *shared; }
-  [[nodiscard]] const SharedDevice& total() const { return shared == nullptr ? own : *shared; }
+  [[nodiscard]] bool has_uuid() const { return uuid_low != 0 || uuid_high != 0; }
 };
 
 // Devices are created on demand; references stay valid.
 class Devices {
  public:
-  // `parts_now(ordinal)` gives the present parts of the process's physical bytes on a device.
-  Devices(Accounts& accounts, PresentRecord& present, std::uint32_t process,
-          std::function<Parts(std::int32_t)> parts_now)
-      : accounts_(accounts),
-        present_(present),
-        process_(process),
-        parts_now_(std::move(parts_now)) {}
+  // Both are borrowed.
+  Devices(Accounts& accounts, const PresentRecord& present)
+      : accounts_(accounts), present_(present) {}
 
   [[nodiscard]] DeviceState& state(std::int32_t ordinal) {
     if (last_ == nullptr || last_->ordinal != ordinal) find(ordinal);
@@ -70,10 +78,6 @@ class Devices {
   void describe(const trace::Device& record, std::string_view name);
   // The process allocates managed memory, which can be on any device.
   void add_managed();
-  // A record of the process comes, which may change what it holds on any card.
-  void touch_cards() {
-    for_each([](DeviceState& device) { device.total().curves.touch(device.member); });
-  }
   [[nodiscard]] const std::map<std::int32_t, DeviceState>& devices() const { return devices_; }
   template <class Visit>
   void for_each(Visit&& visit) {
@@ -84,25 +88,21 @@ class Devices {
   void find(std::int32_t ordinal);
 
   Accounts& accounts_;
-  PresentRecord& present_;
-  std::uint32_t process_;
-  std::function<Parts(std::int32_t)> parts_now_;
+  const PresentRecord& present_;
   std::map<std::int32_t, DeviceState> devices_;
   DeviceState* last_ = nullptr;
   bool has_managed_ = false;
 };
 
-// The process's physical bytes on the device are now `physical`, and `rounding` of the driver's
-// rounding. True if that is a new peak of the process: the caller then fills `at_peak`.
-[[nodiscard]] bool change_physical(DeviceState& device, std::uint64_t physical,
-                                   std::uint64_t rounding, std::uint32_t process,
+// The process's physical bytes on the device are now those of `held`. True if that is a new peak of
+// the process: the caller then fills `at_peak`.
+[[nodiscard]] bool change_physical(DeviceState& device, const CardLogChange& held,
                                    std::uint64_t now);
-// The process's highest point before a checkpoint's cut.
-void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
-// After a checkpoint that has samples and no curves: its numbers of the device are complete.
-void restore_curves(DeviceState& device);
-// From now on the device's bytes also count in `shared`. `process_id`: the system's.
-void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,
-          std::uint32_t process_id, std::uint64_t now);
+// The process's highest point before a checkpoint's cut, read at the time `now`.
+void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint64_t now);
+// After a checkpoint, at the time `now`: its curves of the device, or else its samples, whose
+// numbers are complete.
+void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now);
+void restore_curves(DeviceState& device, std::uint64_t now);
 
 }  // namespace gpumemtrace::analyzer

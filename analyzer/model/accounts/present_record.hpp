@@ -17,8 +17,6 @@ struct PresentRecord {
   trace::StackId stack =
       trace::StackId::kNone;  // the event's; joined (BackwardStacks) if that was needed
   bool in_checkpoint = false;
-  // The curves of all cards know that a record of the process came since they were last taken.
-  bool is_known_to_cards = false;
 
   // The call site of the call that the record is about.
   [[nodiscard]] ledger::CallSite site_of(const trace::CallHeader& call) const {

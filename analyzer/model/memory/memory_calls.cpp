@@ -248,7 +248,7 @@ void ProcessMemory::apply(const trace::PoolSample& sample) {
   if (more_bytes == 0) return;
   DeviceState& state = devices.state(device);
   state.count_in_last_sample(more_bytes);
-  state.total().curves.count_in_last_sample(state.member, more_bytes);
+  state.log.count_in_last_sample(present.time, more_bytes);
   pools_changed(device);
 }
 

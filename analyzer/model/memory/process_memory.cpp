@@ -14,8 +14,9 @@ void ProcessMemory::pools_changed(std::int32_t device) {
 
 void ProcessMemory::physical_changed(std::int32_t device) {
   DeviceState& state = devices.state(device);
-  const std::uint64_t physical = state.driver->bytes + pools.sums_of(device).reserved_bytes;
-  if (change_physical(state, physical, rounding.bytes(device), process, present.time)) {
+  const CardLogChange held{state.driver->bytes, pools.sums_of(device).reserved_bytes,
+                           rounding.bytes(device)};
+  if (change_physical(state, held, present.time)) {
     state.at_peak = parts_now(device);
   }
 }

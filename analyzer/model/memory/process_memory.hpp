@@ -169,7 +169,7 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   static void on_no_effect(const trace::RecordHeader&) {}
   static void on_context_call(const trace::ContextCall&, bool) {}
   void on_context_opened(std::int32_t device) {
-    devices.state(device).total().curves.add_context();
+    devices.state(device).log.add(present.time, CardEventKind::kContext);
   }
   void physical_changed(std::int32_t device);
   void pools_changed(std::int32_t device);
@@ -218,8 +218,7 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   LookAhead& look_ahead;
 
   Framework framework{accounts};
-  Devices devices{accounts, present, process,
-                  [this](std::int32_t ordinal) { return parts_now(ordinal); }};
+  Devices devices{accounts, present};
   Graphs graphs;
   NcclMemory nccl;
   OutOfMemory out_of_memory;

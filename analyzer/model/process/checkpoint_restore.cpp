@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/process/checkpoint_restore.hpp"
 
+#include <cstddef>
+#include <utility>
+
 #include "trace/ledger/peak_scopes.hpp"
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+// A checkpoint has two curves of a card, and two points of each.
+constexpr std::size_t kMostCurves = 2;
+constexpr std::size_t kMostPoints = 4;
+
+}  // namespace
 
 void CheckpointRestore::apply(const trace::Totals& totals) {
   group_.reset();
@@ -89,7 +99,7 @@ void CheckpointRestore::restore_physical_peak(const trace::Peak& peak) {
   DeviceState& device = memory_.devices.state(peak.device);
   if (peak.bytes < device.physical_peak.bytes()) return;
   device.physical_peak.restore(peak.peak_time, peak.bytes);
-  analyzer::restore_physical_peak(device, peak, memory_.process);
+  analyzer::restore_physical_peak(device, peak, memory_.present.time);
   peak_ = &device.physical_peak;
   level_ = Level::kDriver;
   device_ = peak.device;
@@ -106,40 +116,34 @@ void CheckpointRestore::apply(const trace::PeakHolder& holder) {
 
 void CheckpointRestore::apply(const trace::CardState& state) {
   peak_ = nullptr;
-  const auto [found, is_new] = gone_.try_emplace(state.device);
-  if (!is_new) return;  // a damaged trace
-  Gone& gone = found->second;
-  CardMember member;
-  member.process = memory_.process;
-  (void)gone.curves.add(member);
-  gone.called_bytes = state.called_bytes;
-  gone.curves.restore(state);
+  prefixes_.try_emplace(state.device, PrefixOfCard{state, {}, {}});
 }
 
 void CheckpointRestore::apply(const trace::CardCurve& curve) {
   peak_ = nullptr;
-  const auto found = gone_.find(curve.device);
-  if (found != gone_.end()) found->second.curves.restore(curve);
+  const auto found = prefixes_.find(curve.device);
+  if (found == prefixes_.end() || found->second.curves.size() == kMostCurves) return;
+  found->second.curves.push_back(curve);
 }
 
 void CheckpointRestore::apply(const trace::CardPoint& point) {
   peak_ = nullptr;
-  const auto found = gone_.find(point.device);
-  if (found == gone_.end()) return;
-  peak_ = &found->second.curves.restore(point).holders;
+  const auto found = prefixes_.find(point.device);
+  if (found == prefixes_.end() || found->second.points.size() == kMostPoints) return;
+  peak_ = &found->second.points.emplace_back(PrefixOfCard::Point{point, {}}).holders;
   peak_->restore(point.point_time, point.allocated);
   level_ = Level::kDriver;
   device_ = point.device;
 }
 
-void CheckpointRestore::take_over_curves() {
+void CheckpointRestore::restore_cards() {
+  const std::uint64_t now = memory_.present.time;
   memory_.devices.for_each([&](DeviceState& device) {
-    const auto gone = gone_.find(device.ordinal);
-    if (gone == gone_.end()) return restore_curves(device);
-    device.curves_are_whole = device.total().curves.take_over(device.member, gone->second.curves,
-                                                              gone->second.called_bytes);
+    const auto prefix = prefixes_.find(device.ordinal);
+    if (prefix == prefixes_.end()) return restore_curves(device, now);
+    restore_curves(device, std::move(prefix->second), now);
   });
-  gone_.clear();
+  prefixes_.clear();
 }
 
 void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {
@@ -148,7 +152,7 @@ void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {
   memory_.statistics.add(checkpoint, cut);
   memory_.accounts.forget_last_where_gone();
   memory_.framework.forget_worst(cut);
-  take_over_curves();
+  restore_cards();
   memory_.accounts.restart_timelines(
       memory_.statistics.first_time, cut, [&](const Account& account) {
         const FrameworkDevice* const framework = memory_.framework.find(account.device);

@@ -34,7 +34,7 @@ class CheckpointRestore {
   void restore_allocations(const trace::Totals& totals);
   void restore_account_peak(const trace::Peak& peak);
   void restore_physical_peak(const trace::Peak& peak);
-  void take_over_curves();
+  void restore_cards();
 
   ProcessMemory& memory_;
   CopyCalls& copies_;
@@ -42,13 +42,8 @@ class CheckpointRestore {
   PeakSnapshot* peak_ = nullptr;
   Level level_ = Level::kDriver;
   std::int32_t device_ = kUnknownDevice;
-  std::optional<std::uint32_t> group_;  // of the totals that came last
-  // By device: the curves of this process up to the cut, and what its calls held there.
-  struct Gone {
-    CardCurves curves;
-    std::uint64_t called_bytes = 0;
-  };
-  std::map<std::int32_t, Gone> gone_;
+  std::optional<std::uint32_t> group_;             // of the totals that came last
+  std::map<std::int32_t, PrefixOfCard> prefixes_;  // by device
 };
 
 }  // namespace gpumemtrace::analyzer

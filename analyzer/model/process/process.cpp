@@ -17,7 +17,6 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (statistics_.first_time == 0) statistics_.first_time = present_.time;
   statistics_.last_time = present_.time;
   if (!present_.in_checkpoint) accounts_.advance(present_.time);
-  if (!std::exchange(present_.is_known_to_cards, true)) memory_.devices.touch_cards();
   if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;  // it failed
   if (trace::is_call(record.kind) && !begin_call(record)) return;
   trace::dispatch(record, [this](const auto& typed) { apply(typed); });
@@ -50,7 +49,6 @@ void ProcessModel::apply(const Record& record) {
 
 void ProcessModel::apply(const trace::Device& device) {
   memory_.devices.describe(device, trace::tail_of(device.record));
-  join_device(device);
 }
 
 void ProcessModel::apply(const trace::Allocation& call) {
@@ -223,7 +221,7 @@ void ProcessModel::apply(const trace::MemorySample& sample) {
     device.most_in_use = std::max(device.most_in_use, ledger::in_use_of(sample));
     device.most_of_process = std::max(device.most_of_process, sample.process_bytes);
   } else {
-    device.total().curves.sample(device.member, sample);
+    device.log.sample(present_.time, sample);
   }
   snapshots_.add_sample(sample.device, device.last_sample);
   if (sample.source != trace::SampleSource::kNvmlProcess || present_.in_checkpoint) return;
@@ -234,14 +232,12 @@ void ProcessModel::apply(const trace::MemorySample& sample) {
 
 void ProcessModel::apply(const trace::ProcessSample& sample) {
   if (present_.in_checkpoint) return;
-  DeviceState& device = memory_.devices.state(sample.device);
-  device.total().curves.sample(device.member, sample);
+  memory_.devices.state(sample.device).log.sample(present_.time, sample);
 }
 
 void ProcessModel::apply(const trace::PoolSample& sample) {
   const std::int32_t ordinal = memory_.pools.device_of(sample);
-  DeviceState& device = memory_.devices.state(ordinal);
-  device.total().curves.finish_round();
+  memory_.devices.state(ordinal).log.add(present_.time, CardEventKind::kRoundEnd);
   const std::uint64_t before = memory_.pools.sums_of(ordinal).reserved_bytes;
   memory_.apply(sample);
   memory_.driver_use.count_in_last_sample(ordinal,
@@ -261,15 +257,6 @@ void ProcessModel::restore_driver_use() {
           sample.process_bytes - std::min(sample.process_bytes, sample.physical_bytes));
     }
   });
-}
-
-void ProcessModel::begin_to_leave_cards() {
-  memory_.devices.for_each(
-      [](DeviceState& device) { device.total().curves.begin_end(device.member); });
-}
-
-void ProcessModel::leave_cards() {
-  memory_.devices.for_each([](DeviceState& device) { device.total().curves.end(device.member); });
 }
 
 void ProcessModel::apply(const trace::Totals& totals) {
@@ -312,11 +299,11 @@ void ProcessModel::add_unfinished(const trace::RecordHeader& record) {
   }
 }
 
-void ProcessModel::join_device(const trace::Device& device) {
-  SharedDevice* shared = registry_.find(index(), device);
-  if (shared == nullptr) return;
-  join(memory_.devices.state(device.ordinal), *shared, index(), registry_.process_id_of(index()),
-       present_.time);
+void ProcessModel::add_devices(const std::vector<trace::Device>& devices) {
+  for (const trace::Device& device : devices) {
+    const bool has_uuid = device.uuid_low != 0 || device.uuid_high != 0;
+    if (has_uuid) (void)memory_.devices.state(device.ordinal);
+  }
 }
 
 void ProcessModel::expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind) {
@@ -364,7 +351,6 @@ void ProcessModel::know_all_devices() {
     if (account.device >= 0) ordinals.insert(account.device);
   }
   for (const std::int32_t ordinal : ordinals) (void)memory_.devices.state(ordinal);
-  memory_.devices.for_each([](DeviceState& device) { device.total().curves.finish_round(); });
 }
 
 void ProcessModel::finish_timelines() {

@@ -22,17 +22,6 @@
 
 namespace gpumemtrace::analyzer {
 
-// The physical devices of the job, which its processes share. Several threads may ask.
-class DeviceRegistry {
- public:
-  virtual ~DeviceRegistry() = default;
-  // nullptr if the record does not identify a physical device that was known before the first
-  // record of the job.
-  [[nodiscard]] virtual SharedDevice* find(std::uint32_t process, const trace::Device& record) = 0;
-  // The system's number of the process.
-  [[nodiscard]] virtual std::uint32_t process_id_of(std::uint32_t process) const = 0;
-};
-
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
 // - Memory grows with live allocations and with call sites, not with the length of the trace.
@@ -40,11 +29,10 @@ class ProcessModel final {
  public:
   // `waits`: all records of their kind, which are needed ahead of their time; so are `clocks`, and
   // `activity`, the widest mode that CUPTI ever recorded in. `ns_per_tick` is the average rate.
-  ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
-               std::vector<trace::WaitingStack> waits, ActivityClocks clocks,
-               trace::ActivityMode activity, const ModelDetail& detail, double ns_per_tick)
-      : registry_(registry),
-        accounts_(program_, present_, detail, ns_per_tick),
+  ProcessModel(std::uint32_t index, LookAhead& look_ahead, std::vector<trace::WaitingStack> waits,
+               ActivityClocks clocks, trace::ActivityMode activity, const ModelDetail& detail,
+               double ns_per_tick)
+      : accounts_(program_, present_, detail, ns_per_tick),
         program_(present_, accounts_, look_ahead, std::move(waits)),
         memory_(index, present_, statistics_, accounts_, look_ahead),
         activity_(copies_.transfers(), std::move(clocks), activity) {}
@@ -54,15 +42,12 @@ class ProcessModel final {
   // Before the first record; as in Accounts.
   void set_window(const Window& window) { accounts_.set_window(window); }
   void keep_moment(std::uint64_t time) { accounts_.keep_moment(time); }
-  // The process uses this physical device. Known before the first record, other processes' memory
-  // on it is counted from the start.
-  void join_device(const trace::Device& device);
+  // Before the first record, the physical devices that the process uses: they come first in the
+  // report.
+  void add_devices(const std::vector<trace::Device>& devices);
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks; see Steps.
   void finish(std::uint64_t shortest_period);
-  // The process is over, while others of the job go on: its memory on cards ends.
-  void begin_to_leave_cards();
-  void leave_cards();
   // Instead of finish(), if more records may follow: live memory, its history and the steps are
   // what they would be at the end; timelines and failed requests are not. Call go_on() before the
   // next record.
@@ -140,7 +125,6 @@ class ProcessModel final {
   void expect_activity(const trace::CallHeader& call, CallWork work,
                        const ActivityJoin::CallSize& size, std::uint32_t row);
 
-  DeviceRegistry& registry_;
   PresentRecord present_;
   RunStatistics statistics_;
   Accounts accounts_;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/accounts/card_curves.hpp"
+#include "analyzer/cards/card_curves.hpp"
 
 #include <algorithm>
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Points stay where they are: accounts know their snapshots.
 void copy_point(const CardPoint& gone, std::size_t member, CardPoint& point) {
   point.time = gone.time;
   point.process = gone.process;
@@ -17,23 +16,54 @@ void copy_point(const CardPoint& gone, std::size_t member, CardPoint& point) {
   point.held[member] = gone.held[0];
 }
 
+trace::CardPoint stored_point(const rows::CardPrefixPoint& point) {
+  trace::CardPoint stored = point;
+  stored.point_time = time_of_point(point.time_ns);
+  return stored;
+}
+
+// The member's curves up to the cut, as if it was alone.
+CardCurves curves_before(const rows::CardPrefix& prefix, std::uint32_t process) {
+  CardCurves gone;
+  CardMember member;
+  member.process = process;
+  (void)gone.add(member);
+  gone.restore(prefix);
+  for (const rows::CardPrefixCurve& curve : prefix.curves) gone.restore(curve);
+  for (const rows::CardPrefixPoint& point : prefix.points) {
+    gone.restore(stored_point(point)).holders = {&point, 0};
+  }
+  return gone;
+}
+
 }  // namespace
 
-void CardCurves::restore_from_samples(std::size_t member, const GoneOnCard& gone) {
+void CardCurves::take_change(std::size_t member) {
+  CardMember& taken = members_[member];
+  const rows::CardChange& present = taken.history->changes[taken.changes++];
+  change(member, present.allocated_bytes + present.pool_reserved + present.rounding_bytes,
+         present.rounding_bytes);
+}
+
+void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummary& gone) {
   members_[member].is_told = gone.most_of_process != 0;
   count(member);
-  const std::uint64_t called_bytes = gone.held.parts.physical();
+  const rows::CardPrefixPoint& highest = gone.highest;
+  const std::uint64_t called_bytes = highest.called_bytes;
   const auto take_gone = [&](CardPoint& point) {
-    point.time = gone.time;
+    point.time = time_of_point(highest.time_ns);
     point.process = members_[member].process;
     point.other_bytes = gone.nearest.other_bytes;
     point.clear_held();
-    point.held[member] = gone.held;
+    HeldOnCard& held = point.held[member];
+    held.parts = {point.time, highest.framework_allocated, highest.pool_used, highest.pool_reserved,
+                  highest.allocated};
+    held.holders = {&highest, 0};
   };
   const auto restore_curve = [&](Curve& curve, std::uint64_t most_bytes, std::uint64_t nearest,
                                  std::uint64_t last) {
     if (most_bytes == 0) return;
-    const std::int64_t beyond = ledger::difference(nearest, gone.nearest.physical_bytes);
+    const std::int64_t beyond = ledger::difference(nearest, gone.nearest.called_bytes);
     ledger::CurveBounds bounds;
     bounds.bytes = std::max(most_bytes, called_bytes + ledger::positive(beyond));
     bounds.low_bytes = std::max(most_bytes, called_bytes);
@@ -41,15 +71,15 @@ void CardCurves::restore_from_samples(std::size_t member, const GoneOnCard& gone
     if (gone.total_bytes != 0) bounds.high_bytes = std::min(bounds.high_bytes, gone.total_bytes);
     bounds.high_bytes = std::max(bounds.high_bytes, bounds.bytes);
     curve.restore(bounds, called_bytes, take_gone);
-    const std::int64_t at_end = ledger::difference(last, gone.last.physical_bytes);
+    const std::int64_t at_end = ledger::difference(last, gone.last.called_bytes);
     curve.restore_last_sample({at_end, at_end});
   };
-  restore_curve(card_, gone.most_in_use, ledger::in_use_of(gone.nearest),
-                ledger::in_use_of(gone.last));
+  restore_curve(card_, gone.most_in_use, gone.nearest.in_use, gone.last.in_use);
   restore_curve(job_, gone.most_of_process, gone.nearest.process_bytes, gone.last.process_bytes);
 }
 
-bool CardCurves::take_over(std::size_t member, const CardCurves& gone, std::uint64_t called_bytes) {
+bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
+  const CardCurves gone = curves_before(prefix, members_[member].process);
   CardMember& self = members_[member];
   const CardMember& before = gone.members_[0];
   self.driver_bytes = before.driver_bytes;
@@ -84,7 +114,7 @@ bool CardCurves::take_over(std::size_t member, const CardCurves& gone, std::uint
     add_bounds(member, gone.job_, job, job_);
   }
   // The calls' memory of graphs is known behind the cut alone; samples had counted it.
-  const std::uint64_t more_bytes = self.called_bytes - called_bytes;
+  const std::uint64_t more_bytes = self.called_bytes - prefix.called_bytes;
   if (self.is_told) subtract(self.driver_bytes, more_bytes);
   count(member);
   touch(member);

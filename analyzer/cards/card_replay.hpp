@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes the events of all histories of a card in the order of time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analyzer/cards/card_curves.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The maximum over time of the sum of what calls ask for.
+struct CalledPeak {
+  std::uint64_t bytes = 0;
+  std::uint64_t time_ns = 0;
+};
+
+class CardReplay {
+ public:
+  // The histories are borrowed.
+  explicit CardReplay(std::span<const rows::CardHistory* const> histories);
+
+  [[nodiscard]] std::span<const rows::CardHistory* const> histories() const { return histories_; }
+  [[nodiscard]] const CardCurves& curves() const { return curves_; }
+  [[nodiscard]] const CalledPeak& called_peak() const { return called_peak_; }
+  // False if a checkpoint's cut hides a part of the curves.
+  [[nodiscard]] bool is_whole() const { return is_whole_; }
+  // At any time, the calls held at most so many bytes more or less than the histories say.
+  [[nodiscard]] std::uint64_t unknown_bytes() const { return most_unknown_bytes_; }
+
+ private:
+  // The progress in one history. A process that has ended has two more events.
+  struct Reader {
+    std::size_t next_event = 0;
+    std::size_t next_sample = 0;
+    std::size_t next_listed = 0;
+    std::size_t next_late = 0;
+    std::size_t next_peak = 0;
+    std::uint64_t called_bytes = 0;
+    std::uint64_t unknown_bytes = 0;
+  };
+
+  void take_all();
+  // Takes the process's next event.
+  void take_next(std::size_t process);
+  [[nodiscard]] bool has_next(std::size_t process) const;
+  [[nodiscard]] std::uint64_t time_of_next(std::size_t process) const;
+  void take(std::size_t process, const rows::CardEvent& event);
+  void take_change(std::size_t process, std::uint64_t time_ns);
+  void take_sample(std::size_t process);
+  void take_listed(std::size_t process);
+
+  std::span<const rows::CardHistory* const> histories_;
+  std::vector<Reader> readers_;  // by process
+  CardCurves curves_;
+  std::uint64_t called_bytes_ = 0;
+  CalledPeak called_peak_;
+  std::uint64_t unknown_bytes_ = 0;
+  std::uint64_t most_unknown_bytes_ = 0;
+  bool is_whole_ = true;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/cards/card_results.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "analyzer/cards/card_replay.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+using rows::CardHistory;
+using rows::CardPart;
+using rows::CardPartKind;
+
+// Fills in the parts of one row; they sum to its bytes.
+class PartList {
+ public:
+  explicit PartList(rows::CardPeak& row) : row_(row), rest_(row.bytes) {}
+
+  // At most the rest.
+  void add(const rows::OptionalText& process, CardPartKind what, std::uint64_t bytes,
+           const rows::OptionalText& owner = std::nullopt) {
+    const std::uint64_t part = std::min(bytes, rest_);
+    rest_ -= part;
+    if (part != 0) row_.parts.push_back({process, what, owner, part});
+  }
+  void add_rest(CardPartKind what) { add(std::nullopt, what, rest_); }
+
+ private:
+  rows::CardPeak& row_;
+  std::uint64_t rest_;
+};
+
+// The bytes of each row of owners[].
+std::vector<std::uint64_t> bytes_of_owners(const CardHistory& history, const OwnersAt& at) {
+  std::vector<std::uint64_t> bytes(history.owners.size());
+  if (at.before_cut != nullptr) {
+    for (const rows::CardOwnersBytes& row : at.before_cut->owners) bytes[row.owner] += row.bytes;
+    return bytes;
+  }
+  for (const rows::CardOwnersChange& row : history.owners_changes) {
+    if (row.change >= at.changes) break;
+    bytes[row.owner] += static_cast<std::uint64_t>(row.bytes);
+  }
+  return bytes;
+}
+
+// The memory in use within what `process` held at the point.
+Parts parts_at(const CardReplay& replay, const CardPoint& point, std::size_t process) {
+  const HeldOnCard& held = point.held[process];
+  Parts parts = held.parts;
+  if (held.holders.changes == 0) return parts;
+  const std::vector<rows::CardUse>& uses = replay.histories()[process]->uses;
+  // At the same time, the uses of processes before it in the list have come.
+  const bool comes_first = process <= point.process;
+  const auto after = std::ranges::partition_point(uses, [&](const rows::CardUse& use) {
+    return time_of_point(use.time_ns) < point.time + (comes_first ? 1 : 0);
+  });
+  if (after == uses.begin()) return parts;
+  parts.framework_allocated = (after - 1)->framework_allocated;
+  parts.pool_used = (after - 1)->pool_used;
+  return parts;
+}
+
+void add_calls(const CardReplay& replay, const CardPoint& point, std::size_t process,
+               PartList& list) {
+  const CardHistory& history = *replay.histories()[process];
+  const HeldOnCard& held = point.held[process];
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t known_bytes = 0;
+  std::map<std::string, std::uint64_t> by_owner;
+  const std::vector<std::uint64_t> bytes = bytes_of_owners(history, held.holders);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const rows::CardOwner& owner = history.owners[i];
+    known_bytes += bytes[i];
+    (owner.is_framework ? segment_bytes : by_owner[owner.owner.value_or("")]) += bytes[i];
+  }
+  const Parts parts = parts_at(replay, point, process);
+  const std::uint64_t framework_allocated = std::min(segment_bytes, parts.framework_allocated);
+  const std::uint64_t pool_used = std::min(parts.pool_used, parts.pool_reserved);
+  list.add(history.process, CardPartKind::kFrameworkAllocated, framework_allocated);
+  list.add(history.process, CardPartKind::kFrameworkCached, segment_bytes - framework_allocated);
+  list.add(history.process, CardPartKind::kPoolUsed, pool_used);
+  list.add(history.process, CardPartKind::kPoolCached, parts.pool_reserved - pool_used);
+  by_owner[""] += parts.driver - std::min(parts.driver, known_bytes);
+  for (const auto& [owner, owned_bytes] : by_owner) {
+    list.add(history.process, CardPartKind::kAllocated, owned_bytes, rows::text_or_none(owner));
+  }
+  list.add(history.process, CardPartKind::kRounding, held.rounding_bytes);
+}
+
+struct Card {
+  const CardReplay& replay;
+  std::uint64_t total_bytes = 0;
+  bool is_inexact = false;
+  bool leaves_managed_open = false;  // NVML counts it for no process, and nothing else tells it
+
+  [[nodiscard]] const CardCurves& curves() const { return replay.curves(); }
+  [[nodiscard]] const rows::OptionalText& process_id(std::size_t process) const {
+    return replay.histories()[process]->process;
+  }
+};
+
+// The process whose managed memory is on the card, if it is one alone.
+rows::OptionalText process_with_managed(const Card& card) {
+  rows::OptionalText id;
+  for (const CardMember& member : card.curves().members()) {
+    if (!member.has_managed) continue;
+    if (id) return std::nullopt;
+    id = member.history->process;
+  }
+  return id;
+}
+
+// The changes that are left out make the sum of several processes uncertain: both the calls at the
+// peak and those at the sample that tells what was beyond them.
+void leave_changes_open(const Card& card, rows::CardPeak& row) {
+  if (card.replay.histories().size() == 1) return;
+  const std::uint64_t unknown_bytes = 2 * card.replay.unknown_bytes();
+  if (unknown_bytes == 0) return;
+  row.is_exact = false;
+  row.low_bytes -= std::min(row.low_bytes, unknown_bytes);
+  const std::uint64_t high_bytes = row.high_bytes + unknown_bytes;
+  row.high_bytes = card.total_bytes == 0
+                       ? high_bytes
+                       : std::max(row.high_bytes, std::min(high_bytes, card.total_bytes));
+}
+
+// True if it is not known what another process had in use of its memory at the point.
+bool lacks_uses(const Card& card, const CardPoint& point) {
+  const auto histories = card.replay.histories();
+  for (std::size_t i = 0; i < histories.size(); ++i) {
+    if (i != point.process && histories[i]->uses_are_left_out) return true;
+  }
+  return false;
+}
+
+void add_parts(const Card& card, rows::PeakOf of, const CardPoint& point, bool tells_processes,
+               rows::CardPeak& row) {
+  const std::size_t processes = card.replay.histories().size();
+  PartList list(row);
+  for (std::size_t i = 0; i < processes; ++i) add_calls(card.replay, point, i, list);
+  if (!tells_processes) return list.add_rest(CardPartKind::kNotSeparable);
+  for (std::size_t i = 0; i < processes; ++i) {
+    list.add(card.process_id(i), CardPartKind::kDriver,
+             ledger::positive(point.held[i].driver_bytes));
+  }
+  list.add(std::nullopt, CardPartKind::kDriver, point.untraced_bytes);
+  list.add(process_with_managed(card), CardPartKind::kManaged, point.managed_bytes);
+  if (of == rows::PeakOf::kJob) return list.add_rest(CardPartKind::kNotSeparable);
+  if (!point.is_partial) list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
+  list.add_rest(card.leaves_managed_open || point.is_partial ? CardPartKind::kNotSeparable
+                                                             : CardPartKind::kNoProcess);
+}
+
+rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Curve& curve,
+                        bool tells_processes) {
+  const ledger::CurveBounds bounds = curve.bounds();
+  const CardPoint& point = curve.highest();
+  rows::CardPeak row;
+  // If the job's curve is not known, the card's stands for it: without the known bytes of others.
+  const bool is_cards = of == rows::PeakOf::kJob && &curve == &card.curves().of_card();
+  const std::uint64_t others = is_cards && tells_processes ? point.other_bytes : 0;
+  row.device = card.replay.histories().front()->device;
+  row.of = of;
+  row.bytes = bounds.bytes - std::min(bounds.bytes, others);
+  row.low_bytes = bounds.low_bytes - std::min(bounds.low_bytes, others);
+  row.high_bytes = bounds.high_bytes - std::min(bounds.high_bytes, others);
+  // Without a sample of the driver its own bytes are not known.
+  if (!curve.was_sampled()) row.high_bytes = std::max(row.high_bytes, card.total_bytes);
+  row.is_exact = bounds.is_exact && !card.is_inexact && !lacks_uses(card, point);
+  if (point.time != 0) row.time_ns = point.time - time_of_point(0);
+  add_parts(card, of, point, tells_processes, row);
+  return row;
+}
+
+// NVML counts managed memory on the card for no process: the job holds at least NVML's number.
+void leave_managed_open(const CardCurves::Curve& curve, rows::CardPeak& job) {
+  job.low_bytes = std::min(job.high_bytes, curve.bounds().low_bytes);
+  job.is_exact = job.is_exact && job.low_bytes == job.high_bytes;
+}
+
+// The job holds a part of the memory in use on the card. Its own curve can lie above: at NVML's
+// sample a call was running whose memory NVML had counted already. That memory went to the driver's
+// part.
+void limit(rows::CardPeak& job, std::uint64_t most_bytes) {
+  job.low_bytes = std::min(job.low_bytes, most_bytes);
+  job.high_bytes = std::min(job.high_bytes, most_bytes);
+  std::uint64_t too_much = job.bytes - std::min(job.bytes, job.high_bytes);
+  job.bytes -= too_much;
+  for (CardPart& part : job.parts) {
+    if (part.what != CardPartKind::kDriver) continue;
+    const std::uint64_t taken = std::min(part.bytes, too_much);
+    part.bytes -= taken;
+    too_much -= taken;
+  }
+  job.bytes += too_much;
+  job.high_bytes = std::max(job.high_bytes, job.bytes);
+  std::erase_if(job.parts, [](const CardPart& part) { return part.bytes == 0; });
+}
+
+std::vector<rows::CardPeak> peak_rows(const CardReplay& replay) {
+  const CardCurves& curves = replay.curves();
+  const CardHistory& first = *replay.histories().front();
+  if (curves.of_card().highest().time == 0) return {};
+  // A file of another tool does not have what else was on the card.
+  if (first.has_source) return {};
+  Card card{replay, first.total_bytes, !replay.is_whole()};
+  for (const CardHistory* const history : replay.histories()) {
+    card.is_inexact = card.is_inexact || history->is_inexact;
+    card.leaves_managed_open = card.leaves_managed_open || history->allocates_managed;
+  }
+  card.leaves_managed_open = card.leaves_managed_open && !curves.managed().is_known;
+  const bool tells_processes = curves.of_job().was_sampled();
+  rows::CardPeak whole = peak_row(card, rows::PeakOf::kCard, curves.of_card(), tells_processes);
+  rows::CardPeak job = tells_processes && !card.leaves_managed_open
+                           ? peak_row(card, rows::PeakOf::kJob, curves.of_job(), true)
+                           : peak_row(card, rows::PeakOf::kJob, curves.of_card(), tells_processes);
+  if (tells_processes && card.leaves_managed_open) leave_managed_open(curves.of_job(), job);
+  leave_changes_open(card, whole);
+  leave_changes_open(card, job);
+  limit(job, whole.high_bytes);
+  return {whole, job};
+}
+
+std::optional<rows::PhysicalPeak> physical_peak(const CardReplay& replay) {
+  const CalledPeak& peak = replay.called_peak();
+  if (peak.bytes == 0) return std::nullopt;
+  const bool has_others = replay.histories().size() > 1;
+  bool is_inexact = has_others && replay.unknown_bytes() != 0;
+  for (const CardHistory* const history : replay.histories()) {
+    // It is not known what others held before a checkpoint's cut.
+    const bool is_partial = has_others && !history->restored_peaks.empty();
+    is_inexact = is_inexact || history->is_inexact || history->has_source || is_partial;
+  }
+  return rows::PhysicalPeak{peak.bytes, peak.time_ns, !is_inexact};
+}
+
+}  // namespace
+
+CardResults card_results(std::span<const rows::CardHistory* const> histories) {
+  const CardReplay replay(histories);
+  return {peak_rows(replay), physical_peak(replay)};
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The peaks of a card, from the histories of the processes on it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "analyzer/rows/card_history.hpp"
+#include "analyzer/rows/card_rows.hpp"
+#include "analyzer/rows/job_rows.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct CardResults {
+  std::vector<rows::CardPeak> peaks;  // of the card and of the job; none if no memory is known
+  std::optional<rows::PhysicalPeak> physical_peak;
+};
+
+// `histories`: all those of one card, in the order of the job's processes, with times of the job.
+// Events of the same time happen in the order of the list.
+[[nodiscard]] CardResults card_results(std::span<const rows::CardHistory* const> histories);
+
+}  // namespace gpumemtrace::analyzer

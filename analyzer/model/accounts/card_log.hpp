@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The log of one process on one card: what its calls hold there over time, and what samples say.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/accounts/live_allocation.hpp"
+#include "trace/ledger/levels.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+enum class CardEventKind : std::uint8_t {
+  kChange,         // of what calls hold
+  kSample,         // the driver's answer to one question
+  kListedProcess,  // a row of NVML's list that belongs to it
+  kRoundEnd,       // of the questions and rows that belong together
+  kCountedLate,    // the last sample had counted bytes of pools that were not known then
+  kContext,
+  kManaged,       // the process allocates managed memory
+  kPrefix,        // a checkpoint tells the curves up to its cut
+  kSummary,       // a checkpoint tells a point and samples before its cut
+  kRestoredPeak,  // a checkpoint tells the most that calls held
+};
+
+constexpr auto names(CardEventKind) {
+  return std::to_array<std::string_view>({"change", "sample", "listed_process", "round_end",
+                                          "counted_late", "context", "managed", "prefix", "summary",
+                                          "restored_peak"});
+}
+
+struct CardLogEvent {
+  std::uint64_t time = 0;    // model time
+  std::uint32_t number = 0;  // among the events of its kind
+  CardEventKind what = CardEventKind::kChange;
+};
+
+// The memory that the process's calls hold.
+struct CardLogChange {
+  std::uint64_t allocated_bytes = 0;  // from the driver
+  std::uint64_t pool_reserved = 0;
+  std::uint64_t rounding_bytes = 0;
+  std::uint64_t unknown_bytes = 0;  // up to the next change it may be so much more or less
+
+  [[nodiscard]] std::uint64_t physical() const { return allocated_bytes + pool_reserved; }
+  [[nodiscard]] std::uint64_t called() const { return physical() + rounding_bytes; }
+};
+
+// The memory in use within it.
+struct CardLogUse {
+  std::uint64_t time = 0;
+  std::uint64_t framework_allocated = 0;
+  std::uint64_t pool_used = 0;
+  bool is_at_event = false;  // an event came while it was so
+};
+
+// From the change with this number on, the holder has so many bytes more.
+struct CardLogHolder {
+  std::uint32_t change = 0;
+  std::uint32_t group = 0;
+  bool segment = false;
+  std::int64_t bytes = 0;
+};
+
+struct CardLogPeak {
+  std::uint64_t bytes = 0;
+  std::uint64_t time = 0;
+};
+
+// - Times never fall.
+// - Bounded: if there are too many changes, those of one aligned interval of 2^k ticks become a
+//   few: the first, the highest, the lowest and the last, exact themselves. Uses become the last of
+//   their interval, and those at events. Samples are all kept.
+// - A process alone on its card loses nothing by that: between two samples its highest change
+//   decides.
+class CardLog {
+ public:
+  static constexpr std::size_t kMostChanges = 16'384;
+  static constexpr std::size_t kMostUses = 8'192;
+
+  explicit CardLog(std::size_t most_changes = kMostChanges, std::size_t most_uses = kMostUses)
+      : most_changes_(most_changes), most_uses_(most_uses) {}
+
+  void change(std::uint64_t now, const CardLogChange& held);
+  void sample(std::uint64_t now, const trace::MemorySample& sample) {
+    samples_.push_back(sample);
+    add(now, CardEventKind::kSample, samples_.size());
+  }
+  void sample(std::uint64_t now, const trace::ProcessSample& sample) {
+    listed_processes_.push_back(sample);
+    add(now, CardEventKind::kListedProcess, listed_processes_.size());
+  }
+  // `more_bytes` is modulo 2^64.
+  void count_in_last_sample(std::uint64_t now, std::uint64_t more_bytes) {
+    counted_late_.push_back(more_bytes);
+    add(now, CardEventKind::kCountedLate, counted_late_.size());
+  }
+  void restore_peak(std::uint64_t now, const CardLogPeak& peak) {
+    restored_peaks_.push_back(peak);
+    add(now, CardEventKind::kRestoredPeak, restored_peaks_.size());
+  }
+  // An event that has no numbers here.
+  void add(std::uint64_t now, CardEventKind what) { add(now, what, 1); }
+
+  // The bytes of an account of the device.
+  void set_use(ledger::Level level, std::uint64_t bytes, std::uint64_t now) {
+    if (level == ledger::Level::kFramework) {
+      set_use({now, bytes, uses_.back().pool_used});
+    } else if (level == ledger::Level::kPool) {
+      set_use({now, uses_.back().framework_allocated, bytes});
+    }
+  }
+  // Memory from the driver ended.
+  void end(const LiveAllocation& entry);
+
+  [[nodiscard]] const std::vector<CardLogEvent>& events() const { return events_; }
+  [[nodiscard]] const std::vector<CardLogChange>& changes() const { return changes_; }
+  [[nodiscard]] const std::vector<trace::MemorySample>& samples() const { return samples_; }
+  [[nodiscard]] const std::vector<trace::ProcessSample>& listed_processes() const {
+    return listed_processes_;
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& counted_late() const { return counted_late_; }
+  [[nodiscard]] const std::vector<CardLogPeak>& restored_peaks() const { return restored_peaks_; }
+  [[nodiscard]] const std::vector<CardLogUse>& uses() const { return uses_; }
+  [[nodiscard]] bool uses_are_left_out() const { return uses_are_left_out_; }
+  // For memory that ended; in no order.
+  [[nodiscard]] const std::vector<CardLogHolder>& holders() const { return holders_; }
+  // Memory that lives on: one row for each.
+  [[nodiscard]] CardLogHolder holder_of_live(const LiveAllocation& entry) const {
+    return {change_from(entry.born), entry.group, entry.link != 0,
+            static_cast<std::int64_t>(entry.bytes)};
+  }
+
+ private:
+  void add(std::uint64_t now, CardEventKind what, std::size_t count) {
+    events_.push_back({now, static_cast<std::uint32_t>(count - 1), what});
+    uses_.back().is_at_event = true;
+  }
+  void set_use(const CardLogUse& use);
+  // The number of the first change that is not before the time.
+  [[nodiscard]] std::uint32_t change_from(std::uint64_t time) const;
+  void thin_changes();
+  // The indexes of the events that stay.
+  [[nodiscard]] std::vector<std::size_t> decisive_events();
+  // Adds those among the changes of one interval, events_[begin] to events_[end - 1].
+  void keep_decisive(std::size_t begin, std::size_t end, std::vector<std::size_t>& kept);
+  void keep(const std::vector<std::size_t>& kept);
+  void thin_uses();
+  void sum_holders();
+
+  std::vector<CardLogEvent> events_;
+  std::vector<CardLogChange> changes_;
+  std::vector<trace::MemorySample> samples_;
+  std::vector<trace::ProcessSample> listed_processes_;
+  std::vector<std::uint64_t> counted_late_;
+  std::vector<CardLogPeak> restored_peaks_;
+  std::vector<CardLogUse> uses_{1};
+  std::vector<CardLogHolder> holders_;
+  std::size_t most_changes_;  // beyond that they are thinned
+  std::size_t most_uses_;
+  std::size_t most_holders_ = 2 * kMostChanges;  // beyond that they are summed
+  unsigned change_bits_ = 0;                     // k of the changes' intervals
+  unsigned use_bits_ = 0;
+  bool uses_are_left_out_ = false;
+};
+
+}  // namespace gpumemtrace::analyzer

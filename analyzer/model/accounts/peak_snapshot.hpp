@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that was live at one time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/accounts/live_allocation.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The bytes of one group at a peak before a checkpoint's cut.
+struct RestoredHolder {
+  std::uint32_t group = 0;
+  bool segment = false;  // it was a segment of the framework
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Remembers what was live at the last peak of a kind (the highest one so far, say) without
+// a copy of everything: live then is what is still live and older than the peak, and
+// what was freed since, which is kept here. Memory is bounded by what was live at the peak.
+class PeakSnapshot {
+ public:
+  // A snapshot of the present: all that is live counts, and nothing that is gone.
+  [[nodiscard]] static PeakSnapshot now() {
+    PeakSnapshot snapshot;
+    snapshot.time_ = ~std::uint64_t{0};
+    return snapshot;
+  }
+  void set(std::uint64_t time, std::uint64_t bytes) {
+    time_ = time;
+    bytes_ = bytes;
+    is_restored_ = false;
+    released_.clear();
+    restored_.clear();
+  }
+  // For a peak before a checkpoint's cut: add_holder() gives all that was live then.
+  void restore(std::uint64_t time, std::uint64_t bytes) {
+    set(time, bytes);
+    is_restored_ = true;
+  }
+  void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
+  // An allocation that was live at the peak turns out to be a segment. `group` is its holders'.
+  void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
+  void add_release(const ReleasedAllocation& released) {
+    if (was_live(released.entry)) released_.push_back(released);
+  }
+  [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
+    return entry.born <= time_ && !is_restored_;
+  }
+
+  [[nodiscard]] bool happened() const { return time_ != 0; }
+  // The holders are known with their bytes, but no longer the layout.
+  [[nodiscard]] bool is_restored() const { return is_restored_; }
+  [[nodiscard]] std::uint64_t time() const { return time_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] const std::vector<ReleasedAllocation>& released() const { return released_; }
+  [[nodiscard]] const std::vector<RestoredHolder>& restored() const { return restored_; }
+
+ private:
+  std::uint64_t time_ = 0;  // 0 = has not happened
+  std::uint64_t bytes_ = 0;
+  bool is_restored_ = false;
+  std::vector<ReleasedAllocation> released_;
+  std::vector<RestoredHolder> restored_;
+};
+
+}  // namespace gpumemtrace::analyzer

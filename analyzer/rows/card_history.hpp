@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that one process did to one card, over time. The curves of the card are made from it and from
+// the histories of the other processes there (analyzer/cards/).
+#pragma once
+
+#include "analyzer/model/accounts/card_log.hpp"
+#include "analyzer/rows/site.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+using analyzer::CardEventKind;
+
+// In the order in which they happened. The numbers of the n-th event of a kind are in row n of the
+// list of that kind, if the kind has numbers.
+struct CardEvent {
+  std::uint64_t time_ns = 0;
+  CardEventKind what = CardEventKind::kChange;
+
+  GPUMEMTRACE_FIELDS(time_ns, what)
+};
+
+// The memory that the process's calls hold from then on.
+struct CardChange {
+  std::uint64_t allocated_bytes = 0;  // by calls to the driver
+  std::uint64_t pool_reserved = 0;
+  std::uint64_t rounding_bytes = 0;
+  // Up to the next change the bytes may differ by so much: changes were left out.
+  std::uint64_t unknown_bytes = 0;
+
+  GPUMEMTRACE_FIELDS(allocated_bytes, pool_reserved, rounding_bytes, unknown_bytes)
+};
+
+// The driver's answer to one question (trace::MemorySample).
+struct CardSample {
+  trace::SampleSource source = trace::SampleSource::kNone;
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t process_bytes = 0;
+  std::uint64_t other_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+
+  GPUMEMTRACE_FIELDS(source, free_bytes, total_bytes, process_bytes, other_bytes, reserved_bytes)
+};
+
+// A row of NVML's list of processes (trace::ProcessSample).
+struct ListedProcess {
+  std::uint64_t bytes = 0;
+  std::uint32_t process_id = 0;
+  std::uint32_t processes = 0;
+  trace::ProcessRelation relation = trace::ProcessRelation::kOther;
+
+  GPUMEMTRACE_FIELDS(bytes, process_id, processes, relation)
+};
+
+// From then on the framework's blocks and the memory in use in pools were these.
+struct CardUse {
+  std::uint64_t time_ns = 0;
+  std::uint64_t framework_allocated = 0;
+  std::uint64_t pool_used = 0;
+
+  GPUMEMTRACE_FIELDS(time_ns, framework_allocated, pool_used)
+};
+
+// The owner of memory that calls to the driver allocated.
+struct CardOwner {
+  bool is_framework = false;  // a segment of its allocator
+  OptionalText owner;
+
+  friend auto operator<=>(const CardOwner&, const CardOwner&) = default;
+
+  GPUMEMTRACE_FIELDS(is_framework, owner)
+};
+
+// From change number `change` on, the owner (a row of owners[]) holds so many bytes more.
+struct CardOwnersChange {
+  std::uint64_t change = 0;
+  std::uint64_t owner = 0;
+  std::int64_t bytes = 0;
+
+  GPUMEMTRACE_FIELDS(change, owner, bytes)
+};
+struct CardOwnersBytes {
+  std::uint64_t owner = 0;
+  std::uint64_t bytes = 0;
+
+  GPUMEMTRACE_FIELDS(owner, bytes)
+};
+
+// A point of a curve before a checkpoint's cut. `point_time` is not used.
+struct CardPrefixPoint : trace::CardPoint {
+  OptionalNumber time_ns;
+  std::vector<CardOwnersBytes> owners;
+
+  GPUMEMTRACE_FIELDS(time_ns, called_bytes, framework_allocated, pool_used, pool_reserved,
+                     allocated, rounding_bytes, driver_bytes, other_bytes, untraced_bytes,
+                     managed_bytes, of, is_best, at_sample, owners)
+};
+struct CardPrefixCurve : trace::CardCurve {
+  GPUMEMTRACE_FIELDS(of, high_bytes, low_bytes, low_beyond_bytes, high_beyond_bytes, was_sampled,
+                     best_is_exact, best_is_last_sample)
+};
+// The curves of the card as this process alone knew them at the cut.
+struct CardPrefix : trace::CardState {
+  std::vector<CardPrefixCurve> curves;
+  std::vector<CardPrefixPoint> points;
+
+  GPUMEMTRACE_FIELDS(called_bytes, driver_bytes, other_bytes, untraced_bytes, round_other_bytes,
+                     round_untraced_bytes, round_unowned_bytes, unowned_bytes, managed_bytes,
+                     round_processes, processes, process_id, is_told, asked_for_free, round_is_open,
+                     round_has_list, best_is_to_divide, round_tells_unowned, has_managed,
+                     managed_is_known, curves, points)
+};
+
+// The driver's bytes at one sample, and those of the process's calls then.
+struct CardSummarySample {
+  std::uint64_t in_use = 0;
+  std::uint64_t process_bytes = 0;
+  std::uint64_t other_bytes = 0;
+  std::uint64_t called_bytes = 0;
+
+  GPUMEMTRACE_FIELDS(in_use, process_bytes, other_bytes, called_bytes)
+};
+// The time before the cut of a checkpoint that has no curves.
+struct CardSummary {
+  CardPrefixPoint highest;  // of the process's calls
+  std::uint64_t total_bytes = 0;
+  std::uint64_t most_in_use = 0;
+  std::uint64_t most_of_process = 0;
+  CardSummarySample nearest;  // to the highest point
+  CardSummarySample last;
+
+  GPUMEMTRACE_FIELDS(highest, total_bytes, most_in_use, most_of_process, nearest, last)
+};
+
+// The most that the process's calls held before a checkpoint's cut.
+struct RestoredCardPeak {
+  std::uint64_t bytes = 0;
+  std::uint64_t time_ns = 0;
+
+  GPUMEMTRACE_FIELDS(bytes, time_ns)
+};
+
+struct CardHistory {
+  OptionalText process;
+  OptionalText device;
+  std::uint32_t process_id = 0;   // in the namespace that NVML knows; 0 = not known
+  std::uint64_t total_bytes = 0;  // of the card; 0 = not known
+  bool has_source = false;        // a file of another tool
+  bool is_inexact = false;        // events of memory are missing
+  bool allocates_managed = false;
+  bool uses_are_left_out = false;  // some of uses[]
+  bool has_ended = false;          // the process
+  OptionalNumber last_ns;          // of its last event of any kind
+  std::vector<CardEvent> events;
+  std::vector<CardChange> changes;
+  std::vector<CardSample> samples;
+  std::vector<ListedProcess> listed_processes;
+  std::vector<std::uint64_t> counted_late;  // bytes of pools that the last sample had counted
+  std::vector<CardUse> uses;
+  std::vector<CardOwner> owners;
+  std::vector<CardOwnersChange> owners_changes;  // in the order of changes
+  std::optional<CardPrefix> prefix;
+  std::optional<CardSummary> summary;
+  std::vector<RestoredCardPeak> restored_peaks;
+
+  GPUMEMTRACE_FIELDS(process, device, process_id, total_bytes, has_source, is_inexact,
+                     allocates_managed, uses_are_left_out, has_ended, last_ns, events, changes,
+                     samples, listed_processes, counted_late, uses, owners, owners_changes, prefix,
+                     summary, restored_peaks)
+};
+
+}  // namespace gpumemtrace::analyzer::rows
