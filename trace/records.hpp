@@ -267,6 +267,12 @@ enum class TextKey : std::uint32_t {
   kTorchAllocConf = 24,
   // The options that PyTorch took last before recording began, from either or from the program.
   kTorchAllocatorOptions = 25,
+  // Which traces were recorded together, beside kJob.
+  kAttempt = 26,  // the number of earlier starts of the job by the scheduler
+  kRun = 27,      // the id of the `gpumemtrace run` that started the process
+  kRestart = 28,  // the number of earlier starts of the workers by torchrun
+  kArray = 29,    // the array of jobs that the scheduler's job is a task of
+  kTask = 30,     // the job's number in the array
 };
 
 enum class AllocatorOption : std::uint32_t {

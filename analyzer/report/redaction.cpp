@@ -12,8 +12,8 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)> kNames = {
-    "argument", "boot",    "GPU",   "file",        "function", "host",   "layer", "library",
-    "owner",    "program", "range", "suppression", "tensor",   "thread", "trace"};
+    "argument", "boot",  "GPU",     "file",  "function",    "host",   "job",    "layer",
+    "library",  "owner", "program", "range", "suppression", "tensor", "thread", "trace"};
 
 // Libraries that everyone has or can have, by the whole name before ".so": a longer name may be a
 // person's own. The table of frameworks has more of them.
@@ -137,6 +137,8 @@ class NameReplacer {
     replace(Secret::kHost, process.host);
     replace(Secret::kBoot, process.boot_id);
     replace(Secret::kProgram, process.executable);
+    replace(Secret::kJob, process.started_in.job);
+    replace(Secret::kJob, process.started_in.array);
     for (std::string& word : process.command) replace(Secret::kArgument, word);
     for (std::string& line : process.suppressions) replace(Secret::kSuppression, line);
   }

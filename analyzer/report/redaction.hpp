@@ -21,6 +21,7 @@ enum class Secret {
   kFile,
   kFunction,
   kHost,
+  kJob,
   kLayer,
   kLibrary,
   kOwner,

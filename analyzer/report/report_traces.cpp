@@ -250,6 +250,9 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.command = words_of(dictionary.text(trace::TextKey::kCommandLine));
     row.start_unix_ns = rows::number_or_none(header.start_realtime_ns);
     if (clock.calibrated()) row.clock_error_ns = clock.error_ns();
+    row.started_in = {text(trace::TextKey::kRun),     text(trace::TextKey::kJob),
+                      text(trace::TextKey::kAttempt), text(trace::TextKey::kArray),
+                      text(trace::TextKey::kTask),    text(trace::TextKey::kRestart)};
     row.cuda.driver_version = number(trace::TextKey::kDriverVersion);
     row.cupti = cupti_row(process);
     const auto& suppressions = dictionary.lines(trace::TextKey::kSuppression);

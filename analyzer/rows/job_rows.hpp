@@ -117,6 +117,18 @@ struct Torch {
   }
 };
 
+// The jobs that the process was started as a part of; null: no such job, or an older trace.
+struct RunIds {
+  OptionalText run;      // one `gpumemtrace run`
+  OptionalText job;      // a job of Slurm, PBS or LSF, else Open MPI's or torchrun's
+  OptionalText attempt;  // how often the job was started before
+  OptionalText array;    // Slurm's array of jobs that the job is a task of
+  OptionalText task;     // the job's number there
+  OptionalText restart;  // how often torchrun had started the workers of the node before
+
+  GPUMEMTRACE_FIELDS(run, job, attempt, array, task, restart)
+};
+
 struct Process {
   std::string id;
   OptionalNumber pid;  // null if the file does not tell
@@ -132,6 +144,7 @@ struct Process {
   std::vector<std::string> command;
   OptionalNumber start_unix_ns;
   OptionalNumber clock_error_ns;
+  RunIds started_in;
   CudaVersions cuda;
   Cupti cupti;
   // Findings that the program wants left out, as lines of a suppressions file
@@ -144,8 +157,9 @@ struct Process {
     v.added("identity_reason", self.identity_reason);
     v("rank", self.rank);
     v.added("rank_guessed", self.is_rank_guessed);
-    GPUMEMTRACE_KEYS(v, local_rank, world_size, executable, command, start_unix_ns, clock_error_ns,
-                     cuda, cupti);
+    GPUMEMTRACE_KEYS(v, local_rank, world_size, executable, command, start_unix_ns, clock_error_ns);
+    v.added("started_in", self.started_in);
+    GPUMEMTRACE_KEYS(v, cuda, cupti);
     v.added("suppressions", self.suppressions);
     GPUMEMTRACE_KEYS(v, python, torch);
   }

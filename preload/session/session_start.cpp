@@ -27,7 +27,6 @@
 #include "preload/session/session.hpp"
 #include "preload/stacks/module_list.hpp"
 #include "preload/stacks/stacks.hpp"
-#include "trace/run_texts.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::preload {
@@ -116,8 +115,11 @@ void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
       {TextKey::kLocalRank, job.local_rank},
       {TextKey::kWorldSize, job.world_size},
       {TextKey::kJob, job.job},
-      {trace::kAttemptText, job.attempt},
-      {trace::kRunText, job.run},
+      {TextKey::kAttempt, job.attempt},
+      {TextKey::kRun, job.run},
+      {TextKey::kRestart, job.restart},
+      {TextKey::kArray, job.array},
+      {TextKey::kTask, job.task},
       {TextKey::kTorchAllocator, torch_backend()},
       {TextKey::kTorchCudaAllocConf, environment("PYTORCH_CUDA_ALLOC_CONF")},
       {TextKey::kTorchAllocConf, environment("PYTORCH_ALLOC_CONF")}};

@@ -116,11 +116,14 @@ JobFacts read_job_facts() noexcept {
   facts.local_rank =
       first_set({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});
   facts.world_size = first_set({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
-  facts.job = first_set({"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"});
+  facts.job = first_set({"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE"});
   facts.attempt = facts.job.empty() ? environment("TORCHELASTIC_RESTART_COUNT")
                                     : environment("SLURM_RESTART_COUNT");
   if (facts.job.empty()) facts.job = environment("TORCHELASTIC_RUN_ID");
   facts.run = environment("GPUMEMTRACE_RUN_ID");
+  facts.restart = environment("TORCHELASTIC_RESTART_COUNT");
+  facts.array = environment("SLURM_ARRAY_JOB_ID");
+  facts.task = environment("SLURM_ARRAY_TASK_ID");
   if (facts.world_size.empty()) facts.rank = facts.local_rank = {};
   return facts;
 }

@@ -21,6 +21,9 @@ struct JobFacts {
   std::string_view job;
   std::string_view attempt;  // how often the scheduler started the job before
   std::string_view run;      // which `gpumemtrace run` started the process
+  std::string_view restart;  // how often torchrun started the workers of its node before
+  std::string_view array;    // the array of jobs that the job is a task of
+  std::string_view task;     // the job's number there
 };
 JobFacts read_job_facts() noexcept;
 

@@ -337,6 +337,29 @@ class Folders(Promises, support.EndToEnd):
         self.assertIn(expected, summary)
         self.assertIn(expected, self.expect(23, "gpumemtrace check traces").stdout)
 
+    def test_what_one_job_started_is_one_run_at_whatever_time(self):
+        # Each rank under a `run` of its own, as on nodes that share nothing but the job.
+        self.write("other.py", "import zoo_cuda; cuda = zoo_cuda.Cuda(); cuda.free(cuda.alloc(3 << 20))")
+        job = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "2"}
+        self.record("job/", "other.py", SLURM_PROCID="0", **job)
+        self.record("job/", "keeps.py 1000", SLURM_PROCID="1", **job)
+        verdict = json.loads(self.expect(23, "gpumemtrace check job --json").stdout)
+        self.assertEqual(verdict["notes"], [])
+        for task in ("0", "1"):
+            self.record("array/", "keeps.py 1000", SLURM_JOB_ID=f"7{task}", SLURM_ARRAY_JOB_ID="70",
+                        SLURM_ARRAY_TASK_ID=task)
+        verdict = json.loads(self.expect(23, "gpumemtrace check array --json").stdout)
+        self.assertEqual(verdict["notes"],
+                         ["2 tasks of job array 70: 0, 1; all of them are judged together"])
+
+    def test_a_restart_by_torchrun_is_a_run_of_its_own(self):
+        worker = ("LOCAL_RANK=0 RANK=0 WORLD_SIZE=1 TORCHELASTIC_RUN_ID=none "
+                  f"TORCHELASTIC_RESTART_COUNT=$restart {support.PYTHON} keeps.py 1000")
+        self.expect(0, "gpumemtrace run --quiet -o elastic/ -- sh -c "
+                       f"'for restart in 0 1; do {worker}; done'")
+        note, = json.loads(self.expect(23, "gpumemtrace check elastic --json").stdout)["notes"]
+        self.assertRegex(note, r"^left out \S+: an earlier run of the same command \(keeps.py\)")
+
     def test_a_finding_of_a_rank_names_it(self):
         self.write("ranks.py", "import os, zoo_cuda\ncuda = zoo_cuda.Cuda()\n"
                                "size = cuda.alloc(1 << 20)\n"

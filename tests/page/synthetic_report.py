@@ -152,6 +152,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "rank": rank, "rank_guessed": False, "local_rank": rank // 2, "world_size": report["ranks_made"],
          "executable": "/usr/bin/python3", "command": ["python3", "/home/me/project/train.py"],
          "suppressions": [], "start_unix_ns": 1_790_000_000_000_000_000, "clock_error_ns": 100,
+         "started_in": {"run": None, "job": "4711", "attempt": None, "array": None, "task": None,
+                        "restart": None},
          "cuda": {"driver_version": 13000},
          "cupti": {"state": "off", "reason": None, "version": None, "mode": None,
                    "clock_error_ns": None, "join": None},

@@ -6,7 +6,6 @@
 
 #include "tests/catch.hpp"
 #include "trace/records.hpp"
-#include "trace/run_texts.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::tools {
@@ -83,7 +82,7 @@ TEST_CASE("the first and the last value of each enumeration have their own words
               trace::SampleSource::kNvmlDevice) == "none nvml_device");
   CHECK(words(RecordKind::kProcessSample, "relation", trace::ProcessRelation::kOther,
               trace::ProcessRelation::kDescendant) == "other descendant");
-  CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable, trace::kRunText) ==
+  CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable, trace::TextKey::kRun) ==
         "executable run");
   CHECK(words(RecordKind::kAllocatorSetting, "option", trace::AllocatorOption::kText,
               trace::AllocatorOption::kMemoryFraction) == "text memory_fraction");

@@ -13,11 +13,11 @@ namespace rows = analyzer::rows;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// Processes one by one: what ran, from when to when in seconds, and what it says of its run.
+// Processes one by one: what ran, from when to when in seconds, and what it was started in.
 class Folder {
  public:
   Folder& add(const std::string& command, std::uint64_t from_s, std::uint64_t to_s,
-              RunOfTrace run = {}, std::uint64_t parent = 1) {
+              rows::RunIds ids = {}, std::uint64_t parent = 1) {
     const std::string id = "p" + std::to_string(report_.processes.size() + 1);
     rows::Process& process = report_.processes.emplace_back();
     process.id = id;
@@ -27,16 +27,16 @@ class Folder {
     process.boot_id = "boot";
     process.command = {command};
     process.start_unix_ns = from_s * kSecond;
+    process.started_in = std::move(ids);
     rows::Trace& trace = report_.traces.emplace_back();
     trace.process = id;
     trace.duration_ns = (to_s - from_s) * kSecond;
-    runs_.push_back(std::move(run));
     return *this;
   }
 
   // Says that the last process is this rank of two.
   Folder& rank(std::uint64_t rank) {
-    report_.processes.back().rank = rank;
+    report_.processes.back().rank = report_.processes.back().local_rank = rank;
     report_.processes.back().world_size = 2;
     return *this;
   }
@@ -44,18 +44,40 @@ class Folder {
   // A letter a trace: r replaced, j judged.
   [[nodiscard]] std::string replaced() const {
     std::string text;
-    for (const bool is_replaced : replaced_traces(report_, runs_)) text += is_replaced ? 'r' : 'j';
+    for (const bool is_replaced : replaced_traces(report_)) text += is_replaced ? 'r' : 'j';
     return text;
   }
-  [[nodiscard]] std::string unrelated() const { return unrelated_jobs_text(report_); }
+  [[nodiscard]] std::string several_jobs() const { return several_jobs_text(report_); }
 
  private:
   rows::Report report_;
-  std::vector<RunOfTrace> runs_;
 };
 
-RunOfTrace run(const char* id) { return {id, std::nullopt}; }
-RunOfTrace attempt(const char* id) { return {std::nullopt, id}; }
+rows::RunIds run(const char* id) {
+  rows::RunIds ids;
+  ids.run = id;
+  return ids;
+}
+rows::RunIds job(const char* id, const char* attempt = "0") {
+  rows::RunIds ids;
+  ids.job = id;
+  ids.attempt = attempt;
+  return ids;
+}
+// A job of Slurm for each task of an array.
+rows::RunIds task(const char* job_id, const char* array, const char* number) {
+  rows::RunIds ids = job(job_id);
+  ids.array = array;
+  ids.task = number;
+  return ids;
+}
+// A worker of torchrun under `gpumemtrace run`, in a job without a name.
+rows::RunIds worker(const char* run_id, const char* restart) {
+  rows::RunIds ids = run(run_id);
+  ids.job = "none";
+  ids.attempt = ids.restart = restart;
+  return ids;
+}
 
 std::string program(std::vector<std::string> command) {
   rows::Process process;
@@ -97,16 +119,56 @@ TEST_CASE("everything under one run is judged together or not at all", "[unit]")
 }
 
 TEST_CASE("one attempt of a scheduler's job is one run", "[unit]") {
-  CHECK(Folder().add("a", 1, 2, attempt("7.0")).add("a", 3, 4, attempt("7.0")).replaced() == "jj");
-  CHECK(Folder().add("a", 1, 2, attempt("7.0")).add("a", 3, 4, attempt("7.1")).replaced() == "rj");
-  CHECK(Folder().add("a", 1, 2, attempt("7.0")).add("a", 3, 4, attempt("8.0")).replaced() == "rj");
+  CHECK(Folder().add("a", 1, 2, job("7")).add("a", 3, 4, job("7")).replaced() == "jj");
+  CHECK(Folder().add("a", 1, 2, job("7")).add("a", 3, 4, job("7", "1")).replaced() == "rj");
+  CHECK(Folder().add("a", 1, 2, job("7")).add("a", 3, 4, job("8")).replaced() == "rj");
+  // On two nodes, so that they have no parent in common.
+  Folder folder;
+  folder.add("a", 1, 2, job("7"), 1).rank(0).add("b", 3, 4, job("7"), 2).rank(1);
+  CHECK(folder.several_jobs().empty());
+}
+
+TEST_CASE("tasks of one job array do not replace each other", "[unit]") {
+  Folder folder;
+  folder.add("a", 1, 2, task("70", "70", "0"), 1).add("a", 3, 4, task("71", "70", "1"), 2);
+  CHECK(folder.replaced() == "jj");
+  CHECK(folder.several_jobs() == "2 tasks of job array 70: 0, 1");
+  // The first task again, then another array.
+  CHECK(folder.add("a", 5, 6, task("72", "70", "0")).replaced() == "rjj");
+  CHECK(folder.add("a", 7, 8, task("80", "80", "0")).replaced() == "rrrj");
+}
+
+TEST_CASE("a restart by torchrun begins a run of its own", "[unit]") {
+  const auto two_workers = [](Folder& folder, std::uint64_t at_s, const char* restart) {
+    folder.add("a", at_s, at_s + 1, worker("x", restart), 50).rank(0);
+    folder.add("a", at_s + 1, at_s + 2, worker("x", restart), 50).rank(1);
+  };
+  Folder folder;
+  two_workers(folder, 1, "0");
+  CHECK(folder.replaced() == "jj");
+  two_workers(folder, 5, "1");
+  CHECK(folder.replaced() == "rrjj");
+  CHECK(folder.several_jobs().empty());
+  // A worker of another node failed: the agent of this one starts its workers again.
+  two_workers(folder, 9, "1");
+  CHECK(folder.replaced() == "rrrrjj");
+}
+
+TEST_CASE("what a worker of torchrun started goes with the worker", "[unit]") {
+  Folder folder;
+  folder.add("a", 1, 9, worker("x", "0"), 50).rank(0);
+  const std::uint64_t first = 101;  // the process id of the first one that is added
+  folder.add("loader", 2, 3, worker("x", "0"), first).rank(0);
+  folder.add("loader", 4, 5, worker("x", "0"), first).rank(0);
+  CHECK(folder.replaced() == "jjj");
+  CHECK(folder.add("a", 11, 12, worker("x", "1"), 50).rank(0).replaced() == "rrrj");
 }
 
 TEST_CASE("programs that one shell started one after the other are unrelated", "[unit]") {
-  CHECK(Folder().add("a", 1, 2).add("b", 3, 4).unrelated() ==
+  CHECK(Folder().add("a", 1, 2).add("b", 3, 4).several_jobs() ==
         "2 unrelated jobs: a (1 process), b (1 process)");
-  CHECK(Folder().add("a", 1, 2).add("a", 3, 4).unrelated().empty());
-  CHECK(Folder().add("a", 1, 4).add("b", 2, 3).unrelated().empty());
+  CHECK(Folder().add("a", 1, 2).add("a", 3, 4).several_jobs().empty());
+  CHECK(Folder().add("a", 1, 4).add("b", 2, 3).several_jobs().empty());
 }
 
 TEST_CASE("a Python program is named by its script, not by options", "[unit]") {
@@ -115,6 +177,7 @@ TEST_CASE("a Python program is named by its script, not by options", "[unit]") {
   CHECK(program({"python3", "-m", "torch.distributed.run", "x.py"}) == "torch.distributed.run");
   CHECK(program({"python3", "-c", "print()"}) == "python3");
   CHECK(program({"python3"}) == "python3");
+  CHECK(program({"ray::Trainer.step"}) == "ray::Trainer.step");
 }
 
 }  // namespace gpumemtrace::tools

@@ -49,8 +49,15 @@ TEST_CASE("a path is absolute and ends with .gmt", "[unit]") {
 
 TEST_CASE("the fields of a pattern", "[unit]") {
   const Environment variables({{"TASK", "seven/8"}, {"EMPTY", ""}, {"UP", ".."}, {"HERE", "."}});
-  const JobFacts job{
-      .rank = "3", .local_rank = "1", .world_size = "4", .job = "9[0]", .attempt = {}, .run = {}};
+  const JobFacts job{.rank = "3",
+                     .local_rank = "1",
+                     .world_size = "4",
+                     .job = "9[0]",
+                     .attempt = {},
+                     .run = {},
+                     .restart = {},
+                     .array = {},
+                     .task = {}};
   CHECK(expand("/t/%p", job) == "/t/" + own_id() + ".gmt");
   CHECK(expand("/t/%e", job) == "/t/unit_tests.gmt");
   CHECK(expand("/t/%h", job) == "/t/" + host() + ".gmt");
@@ -110,7 +117,8 @@ TEST_CASE("the place in a job is what its launcher says", "[unit]") {
                   {"TORCHELASTIC_RUN_ID", "run"}}) == "5|1|8|run|");
   CHECK(facts_of({{"OMPI_COMM_WORLD_RANK", "2"},
                   {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
-                  {"OMPI_COMM_WORLD_SIZE", "4"}}) == "2|0|4||");
+                  {"OMPI_COMM_WORLD_SIZE", "4"},
+                  {"PMIX_NAMESPACE", "478412801"}}) == "2|0|4|478412801|");
   CHECK(facts_of({{"PMI_RANK", "2"}, {"MPI_LOCALRANKID", "1"}, {"PMI_SIZE", "4"}}) == "2|1|4||");
   CHECK(facts_of({{"SLURM_PROCID", "6"},
                   {"SLURM_LOCALID", "2"},
@@ -131,16 +139,24 @@ TEST_CASE("a run is known by its `gpumemtrace run` and by the scheduler's job an
   const auto facts_of = [](std::initializer_list<Environment::Variable> variables) {
     const Environment environment(variables);
     const JobFacts facts = read_job_facts();
-    return std::string(facts.job) + "|" + std::string(facts.attempt) + "|" + std::string(facts.run);
+    std::string text(facts.job);
+    for (const auto part : {facts.attempt, facts.run, facts.restart, facts.array, facts.task}) {
+      text += "|" + std::string(part);
+    }
+    return text;
   };
-  CHECK(facts_of({}) == "||");
-  CHECK(facts_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}}) == "7|1|");
-  CHECK(facts_of({{"TORCHELASTIC_RUN_ID", "a"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "a|2|");
+  CHECK(facts_of({}) == "|||||");
+  CHECK(facts_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}}) == "7|1||||");
+  CHECK(facts_of({{"TORCHELASTIC_RUN_ID", "a"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}) ==
+        "a|2||2||");
   // Processes that torchrun restarts within a job of Slurm are of the same job and attempt.
   CHECK(facts_of({{"SLURM_JOB_ID", "7"},
                   {"TORCHELASTIC_RUN_ID", "a"},
-                  {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "7||");
-  CHECK(facts_of({{"GPUMEMTRACE_RUN_ID", "41-99"}}) == "||41-99");
+                  {"TORCHELASTIC_RESTART_COUNT", "2"}}) == "7|||2||");
+  CHECK(facts_of(
+            {{"SLURM_JOB_ID", "71"}, {"SLURM_ARRAY_JOB_ID", "70"}, {"SLURM_ARRAY_TASK_ID", "1"}}) ==
+        "71||||70|1");
+  CHECK(facts_of({{"GPUMEMTRACE_RUN_ID", "41-99"}}) == "||41-99|||");
 }
 
 TEST_CASE("a path that is too long is cut, not written beyond its place", "[unit]") {

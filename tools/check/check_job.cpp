@@ -57,7 +57,7 @@ analyzer::rows::Report load_judged(const CheckRequest& request, std::vector<std:
   if (const std::string traces = left_out_traces(report); !traces.empty()) {
     notes.push_back("left out " + traces);
   }
-  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+  if (const std::string jobs = several_jobs_text(report); !jobs.empty()) {
     notes.push_back(jobs + "; all of them are judged together");
   }
   return report;

@@ -9,12 +9,10 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/snapshot/open_trace.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "trace/reader.hpp"
-#include "trace/run_texts.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -29,7 +27,9 @@ struct Member {
   const rows::Process* process = nullptr;
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
-  RunOfTrace run{};
+  // The number of the start by which torchrun's agent made this worker, from 1 on; 0: no worker.
+  std::size_t start = 0;
+  bool is_restarted = false;  // the agent started workers again later
 };
 
 std::vector<Member> members_of(const rows::Report& report) {
@@ -81,55 +81,112 @@ std::vector<std::size_t> in_order_of_begin(const std::vector<Member>& members) {
   return order;
 }
 
+const rows::RunIds& ids_of(const Member& member) { return member.process->started_in; }
+
+// The number that the system gave a process or its parent.
+using ProcessNumber = std::tuple<rows::OptionalText, rows::OptionalText, rows::OptionalNumber>;
+
+ProcessNumber number_of(const rows::Process& process) {
+  return {process.boot_id, process.host, process.pid};
+}
+ProcessNumber parent_of(const rows::Process& process) {
+  return {process.boot_id, process.host, process.ppid};
+}
+
+// Numbers the starts of workers by each agent of torchrun. Its restart count tells them apart, but
+// stays the same when it was another node's worker that failed: then a worker comes again.
+void number_starts(std::vector<Member>& members) {
+  std::set<ProcessNumber> workers;
+  for (const Member& member : members) {
+    if (ids_of(member).restart) workers.insert(number_of(*member.process));
+  }
+  struct Starts {
+    std::size_t number = 0;
+    rows::OptionalText restart;
+    std::set<std::uint64_t> local_ranks;
+  };
+  std::map<ProcessNumber, Starts> agents;
+  for (const std::size_t i : in_order_of_begin(members)) {
+    const rows::Process& process = *members[i].process;
+    const rows::OptionalText& restart = ids_of(members[i]).restart;
+    // A process that a worker started has the worker's environment.
+    if (!restart || !process.local_rank || workers.contains(parent_of(process))) continue;
+    Starts& starts = agents[parent_of(process)];
+    if (starts.restart != restart || starts.local_ranks.contains(*process.local_rank)) {
+      starts = {starts.number + 1, restart, {}};
+    }
+    starts.local_ranks.insert(*process.local_rank);
+    members[i].start = starts.number;
+  }
+  for (Member& member : members) {
+    member.is_restarted =
+        member.start != 0 && member.start != agents[parent_of(*member.process)].number;
+  }
+}
+
+// "7.1" for the job 7 that was started once before. torchrun calls a job without a name "none".
+std::optional<std::string> attempt_of(const rows::RunIds& ids) {
+  if (!ids.job || ids.job == "none") return std::nullopt;
+  return *ids.job + "." + ids.attempt.value_or("0");
+}
+
+// Workers that torchrun started again, and what they had started, are a run of their own.
 void link_runs(const std::vector<Member>& members, Groups& groups) {
+  std::set<std::size_t> restarted;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].is_restarted) restarted.insert(groups.of(i));
+  }
   std::map<std::pair<std::string, std::string>, std::size_t> first;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const RunOfTrace& run = members[i].run;
-    if (run.run) groups.link(i, first.try_emplace({"run", *run.run}, i).first->second);
-    if (run.attempt) groups.link(i, first.try_emplace({"job", *run.attempt}, i).first->second);
+    if (restarted.contains(groups.of(i))) continue;
+    const rows::OptionalText& run = ids_of(members[i]).run;
+    const std::optional<std::string> attempt = attempt_of(ids_of(members[i]));
+    if (run) groups.link(i, first.try_emplace({"run", *run}, i).first->second);
+    if (attempt) groups.link(i, first.try_emplace({"job", *attempt}, i).first->second);
   }
 }
 
 // Links a process that became another program, and one that started the other. The system reuses
 // numbers of processes, which runs tell apart.
 void link_families(const std::vector<Member>& members, Groups& groups) {
-  using Number = std::tuple<rows::OptionalText, rows::OptionalText, rows::OptionalNumber>;
-  std::map<Number, std::size_t> first;
+  std::map<ProcessNumber, std::size_t> first;
   const auto link = [&](std::size_t i, std::size_t other) {
-    const auto& run = members[i].run.run;
-    const auto& others = members[other].run.run;
+    const rows::OptionalText& run = ids_of(members[i]).run;
+    const rows::OptionalText& others = ids_of(members[other]).run;
     if (!run || !others || run == others) groups.link(i, other);
   };
   for (std::size_t i = 0; i < members.size(); ++i) {
     const rows::Process& process = *members[i].process;
-    if (!process.pid) continue;
-    const Number own{process.boot_id, process.host, process.pid};
-    link(i, first.try_emplace(own, i).first->second);
+    if (process.pid) link(i, first.try_emplace(number_of(process), i).first->second);
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const rows::Process& process = *members[i].process;
-    const auto parent = first.find({process.boot_id, process.host, process.ppid});
+    const auto parent = first.find(parent_of(*members[i].process));
     if (parent != first.end()) link(i, parent->second);
   }
 }
 
 // Links processes that one parent started with the same command, such as workers in turn.
 void link_siblings(const std::vector<Member>& members, Groups& groups) {
-  using Parent = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t, Command>;
-  std::map<Parent, std::size_t> first;
+  std::map<std::pair<ProcessNumber, Command>, std::size_t> first;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const rows::Process& process = *members[i].process;
     if (!process.ppid) continue;
-    const Parent parent{process.boot_id, process.host, *process.ppid, process.command};
-    groups.link(i, first.try_emplace(parent, i).first->second);
+    groups.link(i, first.try_emplace({parent_of(process), process.command}, i).first->second);
+  }
+}
+
+void link_arrays(const std::vector<Member>& members, Groups& groups) {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const rows::OptionalText& array = ids_of(members[i]).array;
+    if (array) groups.link(i, first.try_emplace(*array, i).first->second);
   }
 }
 
 // Ranks that one parent started with the same command, if one can end before the next begins. A
 // rank that comes a second time begins another run.
 void link_ranks(const std::vector<Member>& members, Groups& groups) {
-  using Job = std::tuple<rows::OptionalText, rows::OptionalText, std::uint64_t, Command,
-                         std::uint64_t, rows::OptionalText>;
+  using Job = std::tuple<ProcessNumber, Command, std::uint64_t, rows::OptionalText, std::size_t>;
   struct Ranks {
     std::size_t first = 0;
     std::set<std::uint64_t> seen;
@@ -138,8 +195,8 @@ void link_ranks(const std::vector<Member>& members, Groups& groups) {
   for (const std::size_t i : in_order_of_begin(members)) {
     const rows::Process& process = *members[i].process;
     if (!process.ppid || !process.rank || !process.world_size) continue;
-    const Job job{process.boot_id, process.host,        *process.ppid,
-                  process.command, *process.world_size, members[i].run.run};
+    const Job job{parent_of(process), process.command, *process.world_size, ids_of(members[i]).run,
+                  members[i].start};
     Ranks& ranks = jobs[job];
     if (ranks.seen.empty() || ranks.seen.contains(*process.rank)) ranks = {i, {}};
     ranks.seen.insert(*process.rank);
@@ -157,11 +214,12 @@ void link_overlapping(const std::vector<Member>& members, Groups& groups) {
 }
 
 // A process whose time or command is not known cannot be told from the others.
-Groups groups_of(const std::vector<Member>& members) {
+Groups groups_of(std::vector<Member>& members) {
   Groups groups(members.size());
   if (std::ranges::all_of(members, is_known)) {
-    link_runs(members, groups);
+    number_starts(members);
     link_families(members, groups);
+    link_runs(members, groups);
     link_ranks(members, groups);
     link_overlapping(members, groups);
   } else {
@@ -197,17 +255,58 @@ const Command& command_of(const Member& member) {
   return member.process == nullptr ? none : member.process->command;
 }
 
-// The begin of the last job with each command.
-std::map<Command, std::uint64_t> last_begins(const std::vector<RecordedJob>& jobs,
-                                             const std::vector<Member>& members) {
-  std::map<Command, std::uint64_t> begins;
+// A scheduler's array of jobs and a number in it; without values for a process of no array.
+using Task = std::pair<rows::OptionalText, rows::OptionalText>;
+
+Task task_of(const Member& member) {
+  if (member.process == nullptr) return {};
+  return {ids_of(member).array, ids_of(member).task};
+}
+
+// The begin of the last job with each command, for each task of an array.
+using LastBegins = std::map<Command, std::map<Task, std::uint64_t>>;
+
+LastBegins last_begins(const std::vector<RecordedJob>& jobs, const std::vector<Member>& members) {
+  LastBegins begins;
   for (const RecordedJob& job : jobs) {
     for (const std::size_t trace : job.traces) {
-      std::uint64_t& begin_ns = begins[command_of(members[trace])];
+      const Member& member = members[trace];
+      std::uint64_t& begin_ns = begins[command_of(member)][task_of(member)];
       begin_ns = std::max(begin_ns, job.begin_unix_ns);
     }
   }
   return begins;
+}
+
+// True if the command began again after `end_ns`, but for other tasks of the same array.
+bool came_again(const LastBegins& begins, const Member& member, std::uint64_t end_ns) {
+  const Command& command = command_of(member);
+  const Task own = task_of(member);
+  return !command.empty() && std::ranges::any_of(begins.at(command), [&](const auto& last) {
+    const auto& [task, begin_ns] = last;
+    const bool is_other_task = own.first && task.first == own.first && task != own;
+    return begin_ns > end_ns && !is_other_task;
+  });
+}
+
+// "3 tasks of job array 4711: 0, 1, 2"; empty unless all processes are of one array, and of several
+// of its tasks.
+std::string array_text(const std::vector<Member>& members) {
+  constexpr std::size_t kMostNamed = 4;
+  std::set<Task> tasks;
+  for (const Member& member : members) tasks.insert(task_of(member));
+  const bool is_array = tasks.size() > 1 && std::ranges::all_of(tasks, [&](const Task& task) {
+                          return task.first && task.first == tasks.begin()->first;
+                        });
+  if (!is_array) return {};
+  std::vector<std::string> names;
+  for (const Task& task : tasks) names.push_back(task.second.value_or("unknown"));
+  std::ranges::sort(names, {},
+                    [](const std::string& name) { return std::pair(name.size(), name); });
+  const std::size_t more = names.size() - std::min(names.size(), kMostNamed);
+  names.resize(names.size() - more);
+  return format_text("{} tasks of job array {}: {}{}", tasks.size(), *tasks.begin()->first,
+                     joined(names), more == 0 ? "" : format_text(", {} more", more));
 }
 
 // "traces/a.gmt: an earlier run of the same command (train.py); --all-runs takes it in".
@@ -226,27 +325,22 @@ std::string left_out_text(const std::vector<std::string>& files,
       joined(names), is_one ? "it" : "them");
 }
 
-// "7.1" for the job 7 that was started once before. torchrun calls a job without a name "none".
-std::optional<std::string> attempt_of(const std::map<trace::TextKey, std::string>& texts) {
-  const auto job = texts.find(trace::TextKey::kJob);
-  if (job == texts.end() || job->second == "none") return std::nullopt;
-  const auto attempt = texts.find(trace::kAttemptText);
-  return job->second + "." + (attempt == texts.end() ? "0" : attempt->second);
-}
-
 }  // namespace
 
 std::vector<RecordedJob> jobs_of(const rows::Report& report) {
-  const std::vector<Member> members = members_of(report);
+  std::vector<Member> members = members_of(report);
   Groups groups = groups_of(members);
-  if (std::ranges::all_of(members, is_known)) link_siblings(members, groups);
+  if (std::ranges::all_of(members, is_known)) {
+    link_siblings(members, groups);
+    link_arrays(members, groups);
+  }
   return jobs_in(groups, members);
 }
 
-std::string unrelated_jobs_text(const rows::Report& report) {
+std::string several_jobs_text(const rows::Report& report) {
   constexpr std::size_t kMostNamed = 4;
   const std::vector<RecordedJob> jobs = jobs_of(report);
-  if (jobs.size() < 2) return {};
+  if (jobs.size() < 2) return array_text(members_of(report));
   std::string text = format_text("{} unrelated jobs: ", jobs.size());
   for (std::size_t i = 0; i < std::min(jobs.size(), kMostNamed); ++i) {
     text += format_text("{}{} ({})", i == 0 ? "" : ", ", jobs[i].name,
@@ -256,46 +350,22 @@ std::string unrelated_jobs_text(const rows::Report& report) {
                                    : text + format_text(", {} more", jobs.size() - kMostNamed);
 }
 
-RunOfTrace read_run(const fs::path& path) {
-  constexpr std::size_t kMostRecords = 1000;  // the texts stand at the begin of the recorder's own
-  std::map<trace::TextKey, std::string> texts;
-  try {
-    const std::unique_ptr<trace::TraceFile> file = analyzer::snapshot::open_trace(path);
-    for (const trace::WriterStream& writer : file->writers()) {
-      if (writer.writer != 0 && writer.writer != trace::kCheckpointWriter) continue;
-      trace::WriterCursor cursor(*file, writer);
-      cursor.look_for({trace::RecordKind::kText});
-      for (std::size_t i = 0; i < kMostRecords; ++i) {
-        const trace::RecordHeader* const record = cursor.next();
-        if (record == nullptr) break;
-        if (record->kind != trace::RecordKind::kText) continue;
-        texts.try_emplace(trace::as<trace::Text>(*record).key, trace::tail_of(*record));
-      }
-    }
-  } catch (const trace::TraceError&) {
-    return {};
-  }
-  const auto run = texts.find(trace::kRunText);
-  return {run == texts.end() ? std::nullopt : std::optional(run->second), attempt_of(texts)};
-}
-
-std::vector<bool> replaced_traces(const rows::Report& report, const std::vector<RunOfTrace>& runs) {
+std::vector<bool> replaced_traces(const rows::Report& report) {
   std::vector<Member> members = members_of(report);
-  for (std::size_t i = 0; i < members.size(); ++i) members[i].run = runs[i];
   Groups groups = groups_of(members);
   const std::vector<RecordedJob> jobs = jobs_in(groups, members);
-  const std::map<Command, std::uint64_t> begins = last_begins(jobs, members);
+  const LastBegins begins = last_begins(jobs, members);
   std::vector<bool> replaced(members.size());
   for (const RecordedJob& job : jobs) {
-    const auto came_again = [&](std::size_t trace) {
-      const Command& command = command_of(members[trace]);
-      return !command.empty() && begins.at(command) > job.end_unix_ns;
+    const auto is_stale = [&](std::size_t trace) {
+      return came_again(begins, members[trace], job.end_unix_ns);
     };
     const bool is_run = std::ranges::any_of(job.traces, [&](std::size_t trace) {
-      return members[trace].run.run || members[trace].run.attempt;
+      const rows::Process* const process = members[trace].process;
+      return process != nullptr && (process->started_in.run || attempt_of(process->started_in));
     });
-    const bool is_replaced = is_run && std::ranges::any_of(job.traces, came_again);
-    for (const std::size_t trace : job.traces) replaced[trace] = is_replaced || came_again(trace);
+    const bool is_replaced = is_run && std::ranges::any_of(job.traces, is_stale);
+    for (const std::size_t trace : job.traces) replaced[trace] = is_replaced || is_stale(trace);
   }
   return replaced;
 }
@@ -309,12 +379,7 @@ TracesOfInputs split_by_run(const std::vector<fs::path>& inputs, const rows::Rep
   // A report has its traces in the order of their paths. If one of them cannot be read the job is
   // incomplete anyway.
   if (paths.size() != report.traces.size()) return split;
-  std::vector<RunOfTrace> runs;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    // Another tool's file does not tell its run, and reading it once more takes long.
-    runs.push_back(report.traces[i].source ? RunOfTrace() : read_run(paths[i]));
-  }
-  const std::vector<bool> replaced = replaced_traces(report, runs);
+  const std::vector<bool> replaced = replaced_traces(report);
   const std::vector<Member> members = members_of(report);
   const std::set<fs::path> named(inputs.begin(), inputs.end());
   std::vector<std::string> files;

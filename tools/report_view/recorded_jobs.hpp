@@ -13,8 +13,8 @@
 
 namespace gpumemtrace::tools {
 
-// Processes that ran at the same time, or of which one started the other, or that one parent
-// started with the same command.
+// Processes that were started in one job, ran at the same time, or of which one started the other,
+// or that one parent started with the same command.
 struct RecordedJob {
   std::vector<std::size_t> traces;  // indices into the report's
   std::string name;                 // the command of its first process
@@ -25,23 +25,16 @@ struct RecordedJob {
 // In the order of their begin.
 [[nodiscard]] std::vector<RecordedJob> jobs_of(const analyzer::rows::Report& report);
 
-// "2 unrelated jobs: train.py (4 processes), bench (1 process)"; empty if there is one.
-[[nodiscard]] std::string unrelated_jobs_text(const analyzer::rows::Report& report);
-
-// A trace's own record of the run that it is a part of; no value if it has none.
-struct RunOfTrace {
-  std::optional<std::string> run;      // of the `gpumemtrace run` that started the process
-  std::optional<std::string> attempt;  // of a scheduler's job: "7.1"
-};
-
-// nullopt for a file that cannot be read.
-[[nodiscard]] RunOfTrace read_run(const std::filesystem::path& trace);
+// "2 unrelated jobs: train.py (4 processes), bench (1 process)", "3 tasks of job array 4711: 0, 1,
+// 2"; empty if there is one job.
+[[nodiscard]] std::string several_jobs_text(const analyzer::rows::Report& report);
 
 // For each trace of the report, true if another run recorded its command again later. A run is
 // everything under one `gpumemtrace run` or one attempt of a scheduler's job: all of its traces are
-// replaced together. `runs` are those of the traces.
-[[nodiscard]] std::vector<bool> replaced_traces(const analyzer::rows::Report& report,
-                                                const std::vector<RunOfTrace>& runs);
+// replaced together.
+// - Workers that torchrun started again replace those that it started before.
+// - Tasks of one job array do not replace each other.
+[[nodiscard]] std::vector<bool> replaced_traces(const analyzer::rows::Report& report);
 
 struct TracesOfInputs {
   std::vector<std::filesystem::path> current;

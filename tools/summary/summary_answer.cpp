@@ -528,7 +528,7 @@ Blocks answer_section(const Report& report, const SummaryDetail& detail) {
   Blocks blocks = {
       {wrapped(heading("Verdict: "), verdict_text(report), detail.width), rank::kAnswer},
       {wrapped("  ", job_text(report), detail.width), rank::kAnswer}};
-  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+  if (const std::string jobs = several_jobs_text(report); !jobs.empty()) {
     blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});
   }
   append(blocks, covered_parts(report, detail));

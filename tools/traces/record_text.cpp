@@ -11,7 +11,6 @@
 #include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
 #include "trace/reader.hpp"
-#include "trace/run_texts.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::tools {
@@ -58,12 +57,6 @@ std::string word_in(std::uint64_t value) {
   return std::string(words.substr(0, words.find(' ')));
 }
 
-std::string name_of_text_key(std::uint64_t value) {
-  if (value == static_cast<std::uint64_t>(trace::kAttemptText)) return "attempt";
-  if (value == static_cast<std::uint64_t>(trace::kRunText)) return "run";
-  return name_in<trace::TextKey>(value);
-}
-
 // CUPTI's own enumerations, cupti_activity.h.
 constexpr std::string_view kCopyKinds =
     "unknown host_to_device device_to_host host_to_array array_to_host array_to_array "
@@ -99,7 +92,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kMemorySample, "source", word_in<kSampleSources>},
     {RecordKind::kSource, "source", name_in<trace::SourceKind>},
     {RecordKind::kProcessSample, "relation", name_in<trace::ProcessRelation>},
-    {RecordKind::kText, "key", name_of_text_key},
+    {RecordKind::kText, "key", name_in<trace::TextKey>},
     {RecordKind::kAllocatorSetting, "option", name_in<trace::AllocatorOption>},
     {RecordKind::kCode, "text", name_in<trace::CodeText>},
     {RecordKind::kMark, "mark", name_in<trace::MarkKind>},

@@ -107,11 +107,21 @@ export interface Process {
   command: string[];
   start_unix_ns: Time | null;
   clock_error_ns: Time | null;
+  started_in: RunIds;
   cuda: CudaVersions;
   cupti: Cupti;
   suppressions: string[];
   python: Python | null;
   torch: Torch | null;
+}
+
+export interface RunIds {
+  run: string | null;
+  job: string | null;
+  attempt: string | null;
+  array: string | null;
+  task: string | null;
+  restart: string | null;
 }
 
 export interface CudaVersions {
