@@ -233,6 +233,15 @@ enum class ProcessRelation : std::uint32_t {
   kDescendant = 2,  // its child, or a child of one
 };
 
+// The kernel's answer to how wrong its time of day is (adjtimex(2)). A larger number says more.
+enum class RealtimeState : std::uint32_t {
+  kNotAsked = 0,
+  kFiltered = 1,  // a filter of system calls is on, which could end the process
+  kRefused = 2,   // the system call failed
+  kSynchronized = 3,
+  kUnsynchronized = 4,  // nothing sets the clock: the estimates mean nothing
+};
+
 inline constexpr std::uint64_t kBytesNotTold = ~std::uint64_t{0};
 
 // A longer command line is cut there.

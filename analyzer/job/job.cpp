@@ -17,6 +17,10 @@ namespace {
 // Writers with more records than this are threads of the program, which make no clock records.
 constexpr std::uint64_t kMaxPreviewRecords = 50'000;
 
+auto realtime_error(const trace::Clock& clock) {
+  return std::tuple(clock.realtime_state, clock.realtime_max_error_ns, clock.realtime_error_ns);
+}
+
 }  // namespace
 
 std::uint64_t record_count(const trace::WriterStream& stream) {
@@ -83,6 +87,7 @@ void PreviewReader::take(const trace::RecordHeader& record, const Stream& stream
       points_.push_back(
           {record.time, clock.monotonic_ns, clock.realtime_ns, clock.uncertainty_ticks});
       preview_.background_cpu_ns = std::max(preview_.background_cpu_ns, clock.background_cpu_ns);
+      if (realtime_error(preview_.realtime) < realtime_error(clock)) preview_.realtime = clock;
       return;
     }
     default:

@@ -34,6 +34,7 @@ struct Preview {
   std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's threads; 0: not known
   std::string host;
   std::string boot_id;
+  trace::Clock realtime;  // the clock record that says most of the error of the time of day
   std::vector<trace::WaitingStack> waits;  // as far as the recorder's own thread looked who waits
   std::vector<trace::Device> devices;
   std::vector<trace::ActivityClock> activity_clocks;

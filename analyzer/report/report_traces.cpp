@@ -207,6 +207,23 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
 
 namespace {
 
+// The kernel's numbers, if it keeps the time of day by another clock.
+rows::TimeOfDayError time_of_day_error(const trace::Clock& clock) {
+  using trace::RealtimeState;
+  switch (clock.realtime_state) {
+    case RealtimeState::kSynchronized:
+      return {clock.realtime_error_ns, clock.realtime_max_error_ns, std::nullopt};
+    case RealtimeState::kUnsynchronized:
+      return {{}, {}, "Nothing synchronized the host's clock."};
+    case RealtimeState::kFiltered:
+      return {{}, {}, "A filter of system calls was on, so the kernel was not asked."};
+    case RealtimeState::kRefused:
+      return {{}, {}, "The kernel did not answer."};
+    default:
+      return {{}, {}, "The trace does not have it."};
+  }
+}
+
 // Snapshots do not have their process: what their files' names say stands for it.
 void add_guessed_ranks(const ReportContext& context, std::vector<rows::Process>& list) {
   std::vector<std::filesystem::path> files;
@@ -250,6 +267,7 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.command = words_of(dictionary.text(trace::TextKey::kCommandLine));
     row.start_unix_ns = rows::number_or_none(header.start_realtime_ns);
     if (clock.calibrated()) row.clock_error_ns = clock.error_ns();
+    row.time_of_day_error = time_of_day_error(process.process->preview().realtime);
     row.started_in = {text(trace::TextKey::kRun),     text(trace::TextKey::kJob),
                       text(trace::TextKey::kAttempt), text(trace::TextKey::kArray),
                       text(trace::TextKey::kTask),    text(trace::TextKey::kRestart)};

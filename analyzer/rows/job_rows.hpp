@@ -129,6 +129,16 @@ struct RunIds {
   GPUMEMTRACE_FIELDS(run, job, attempt, array, task, restart)
 };
 
+// The kernel's own estimate of how wrong the host's time of day is, by which hosts are compared:
+// the larger one of the recording's begin and end.
+struct TimeOfDayError {
+  OptionalNumber estimated_ns;
+  OptionalNumber max_ns;  // a bound
+  OptionalText reason;    // why they are null
+
+  GPUMEMTRACE_FIELDS(estimated_ns, max_ns, reason)
+};
+
 struct Process {
   std::string id;
   OptionalNumber pid;  // null if the file does not tell
@@ -144,6 +154,7 @@ struct Process {
   std::vector<std::string> command;
   OptionalNumber start_unix_ns;
   OptionalNumber clock_error_ns;
+  TimeOfDayError time_of_day_error;
   RunIds started_in;
   CudaVersions cuda;
   Cupti cupti;
@@ -158,7 +169,7 @@ struct Process {
     v("rank", self.rank);
     v.added("rank_guessed", self.is_rank_guessed);
     GPUMEMTRACE_KEYS(v, local_rank, world_size, executable, command, start_unix_ns, clock_error_ns);
-    v.added("started_in", self.started_in);
+    GPUMEMTRACE_KEYS(v.added, time_of_day_error, started_in);
     GPUMEMTRACE_KEYS(v, cuda, cupti);
     v.added("suppressions", self.suppressions);
     GPUMEMTRACE_KEYS(v, python, torch);

@@ -9,6 +9,7 @@
 #include "preload/base/clock.hpp"
 #include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
+#include "preload/base/realtime_error.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/loader/loader_list.hpp"
 #include "preload/loader/torch_libraries.hpp"
@@ -127,8 +128,12 @@ namespace {
 
 constexpr std::uint64_t kPeriodNs = 1'000'000'000;
 
-void write_clock(const CallGuard& guard) noexcept {
-  (void)write_event<trace::Clock>(guard, [](trace::Clock& clock) {
+// `asked` has what was asked of the kernel beside the clocks, if anything.
+void write_clock(const CallGuard& guard, const trace::Clock& asked = {}) noexcept {
+  (void)write_event<trace::Clock>(guard, [&](trace::Clock& clock) {
+    const trace::RecordHeader header = clock.record;
+    clock = asked;
+    clock.record = header;
     const std::uint64_t before = ticks();
     clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
     clock.realtime_ns = clock_ns(CLOCK_REALTIME);
@@ -156,7 +161,6 @@ std::uint64_t Observation::pause_ns(std::uint64_t most_ns) const noexcept {
 }
 
 void Observation::observe_all(const CallGuard& guard) noexcept {
-  write_clock(guard);
   activities_.flush(guard);
   if (!devices_written_) {
     record_devices(guard);
@@ -169,6 +173,7 @@ void Observation::observe_all(const CallGuard& guard) noexcept {
 }
 
 void Observation::observe(const CallGuard& guard) noexcept {
+  write_clock(guard);
   observe_all(guard);
   sample(guard);
 }
@@ -206,6 +211,9 @@ void Observation::write_losses(const CallGuard& guard) noexcept {
 
 // One rank of a node prints for all.
 void Observation::observe_end(const CallGuard& guard) noexcept {
+  trace::Clock clock;
+  ask_realtime_error(clock);
+  write_clock(guard, clock);
   observe_all(guard);
   record_last_samples(guard);
   const std::string_view local_rank = session_.job.local_rank;

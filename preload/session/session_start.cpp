@@ -13,6 +13,7 @@
 #include "preload/base/file_thread.hpp"
 #include "preload/base/map_zeros.hpp"
 #include "preload/base/message.hpp"
+#include "preload/base/realtime_error.hpp"
 #include "preload/driver/apis.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
@@ -138,6 +139,7 @@ void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
 
 void add_clock(RecordBuffer& buffer) noexcept {
   trace::Clock clock;
+  ask_realtime_error(clock);
   const std::uint64_t before = ticks();
   clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
   clock.realtime_ns = clock_ns(CLOCK_REALTIME);

@@ -152,6 +152,7 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "rank": rank, "rank_guessed": False, "local_rank": rank // 2, "world_size": report["ranks_made"],
          "executable": "/usr/bin/python3", "command": ["python3", "/home/me/project/train.py"],
          "suppressions": [], "start_unix_ns": 1_790_000_000_000_000_000, "clock_error_ns": 100,
+         "time_of_day_error": {"estimated_ns": 2_000, "max_ns": 900_000, "reason": None},
          "started_in": {"run": None, "job": "4711", "attempt": None, "array": None, "task": None,
                         "restart": None},
          "cuda": {"driver_version": 13000},

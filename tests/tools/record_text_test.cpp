@@ -84,6 +84,8 @@ TEST_CASE("the first and the last value of each enumeration have their own words
               trace::ProcessRelation::kDescendant) == "other descendant");
   CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable, trace::TextKey::kRun) ==
         "executable run");
+  CHECK(words(RecordKind::kClock, "realtime_state", trace::RealtimeState::kNotAsked,
+              trace::RealtimeState::kUnsynchronized) == "not_asked unsynchronized");
   CHECK(words(RecordKind::kAllocatorSetting, "option", trace::AllocatorOption::kText,
               trace::AllocatorOption::kMemoryFraction) == "text memory_fraction");
   CHECK(words(RecordKind::kCode, "text", trace::CodeText::kName, trace::CodeText::kLineTable) ==

@@ -4,6 +4,7 @@
 GPUMEMTRACE_PROGRAM names the program; library and simulated driver lie beside it in the build.
 """
 
+import ctypes
 import json
 import os
 import pathlib
@@ -99,6 +100,22 @@ class RecordedRun(unittest.TestCase):
         report = self.report_of("job.gmt")
         self.assertEqual(report["tool"], {"name": "gpumemtrace", "version": version})
         self.assertEqual([trace["recorder_version"] for trace in report["traces"]], [version])
+
+    def test_the_kernel_is_asked_at_both_ends_how_wrong_its_time_of_day_is(self):
+        self.record(ALLOCATE)
+        lines = self.call("dump", "job.gmt", "--kind", "clock").stdout.splitlines()
+        states = [re.search(r"realtime_state=(\w+)", line)[1] for line in lines
+                  if not line.startswith("#")]
+        error, = (process["time_of_day_error"] for process in self.report_of("job.gmt")["processes"])
+        if "\nSeccomp:\t0" in pathlib.Path("/proc/self/status").read_text():
+            values = ctypes.create_string_buffer(208)  # struct timex
+            is_unsynchronized = ctypes.CDLL(None).adjtimex(values) == 5  # TIME_ERROR
+            state = "unsynchronized" if is_unsynchronized else "synchronized"
+        else:
+            state = "filtered"
+        self.assertEqual([states[0], states[-1]], [state, state])
+        self.assertEqual(error["max_ns"] is None, state != "synchronized")
+        self.assertEqual(error["reason"] is None, state == "synchronized")
 
     def test_dump_shows_every_call_with_its_function_and_result(self):
         self.record(ALLOCATE)

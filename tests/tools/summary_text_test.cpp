@@ -571,4 +571,21 @@ TEST_CASE("a report without its keys is refused, not guessed", "[unit]") {
                         "leaks"));
 }
 
+TEST_CASE("the summary says how far the times of several hosts agree", "[unit]") {
+  Json report = healthy_report();
+  Json second = report["processes"][0];
+  second["id"] = "p2";
+  second["host"] = "node02";
+  report["processes"].push_back(second);
+  CHECK_FALSE(has(summary_text(report), "Times of"));
+  Json& process = report["processes"][1];
+  process["boot_id"] = "another";
+  process["time_of_day_error"]["max_ns"] = 3'750'000;
+  CHECK(has(summary_text(report), "Times of 2 hosts agree to within 5.0 ms"));
+  process["time_of_day_error"] = {
+      {"estimated_ns", nullptr}, {"max_ns", nullptr}, {"reason", "Nothing synchronized it."}};
+  CHECK(has(summary_text(report, 200),
+            "the clocks of 2 hosts differ is not known. node02: Nothing synchronized it."));
+}
+
 }  // namespace gpumemtrace::tools

@@ -215,3 +215,39 @@ TEST_CASE("the facts of the process reach the report", "[unit]") {
   TraceBuilder unnamed;
   CHECK(report_of(unnamed).at("traces")[0].at("recorder_version").is_null());
 }
+
+TEST_CASE("the title of a process that gave itself one is its command", "[unit]") {
+  TraceBuilder trace;
+  trace.text(TextKey::kCommandLine, std::string("ray::Trainer.step\0\0\0\0", 21));
+  CHECK(report_of(trace).at("processes")[0].at("command") == Json({"ray::Trainer.step"}));
+}
+
+TEST_CASE("the error of the time of day is the larger one of those that the kernel gave",
+          "[unit]") {
+  const auto error_of = [](std::initializer_list<std::pair<RealtimeState, std::uint64_t>> answers) {
+    TraceBuilder trace;
+    for (const auto& [state, max_error_ns] : answers) {
+      trace.wait_until(trace.now() + 1'000'000'000);
+      Clock clock;
+      clock.record.time = clock.monotonic_ns = trace.now();
+      clock.realtime_state = state;
+      clock.realtime_error_ns = max_error_ns / 10;
+      clock.realtime_max_error_ns = max_error_ns;
+      trace.add(clock, 0);
+    }
+    return report_of(trace).at("processes")[0].at("time_of_day_error");
+  };
+  const Json known = error_of({{RealtimeState::kSynchronized, 2'000},
+                               {RealtimeState::kNotAsked, 0},
+                               {RealtimeState::kSynchronized, 5'000}});
+  CHECK(known.at("max_ns") == 5'000);
+  CHECK(known.at("estimated_ns") == 500);
+  CHECK(known.at("reason").is_null());
+  const Json unsynchronized = error_of(
+      {{RealtimeState::kSynchronized, 2'000}, {RealtimeState::kUnsynchronized, 16'000'000'000}});
+  CHECK(unsynchronized.at("max_ns").is_null());
+  CHECK(unsynchronized.at("reason") == "Nothing synchronized the host's clock.");
+  const Json older = error_of({});
+  CHECK(older.at("max_ns").is_null());
+  CHECK(older.at("reason") == "The trace does not have it.");
+}

@@ -2,10 +2,14 @@
 #include "tools/report_view/job_text.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string_view>
+#include <vector>
 
 #include "tools/base/shell_words.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -53,6 +57,29 @@ std::uint64_t job_length_ns(const Report& report) {
     length_ns = std::max(length_ns, offsets[trace.process] + trace.duration_ns.value_or(0));
   }
   return length_ns;
+}
+
+std::string host_clocks_text(const Report& report) {
+  std::map<std::string, const rows::Process*> hosts;  // a process that knows the error, if one does
+  for (const rows::Process& process : report.processes) {
+    if (!process.boot_id) continue;
+    const rows::Process*& known = hosts[*process.boot_id];
+    if (known == nullptr || process.time_of_day_error.max_ns) known = &process;
+  }
+  if (hosts.size() < 2) return {};
+  std::vector<std::uint64_t> errors_ns;
+  for (const auto& [boot_id, process] : hosts) {
+    const rows::TimeOfDayError& error = process->time_of_day_error;
+    if (!error.max_ns) {
+      return format_text("How far the clocks of {} hosts differ is not known. {}: {}", hosts.size(),
+                         process->host.value_or("a host"),
+                         error.reason.value_or("The report does not have it."));
+    }
+    errors_ns.push_back(*error.max_ns);
+  }
+  std::ranges::sort(errors_ns, std::greater());
+  return format_text("Times of {} hosts agree to within {}, by their kernels' bounds.",
+                     hosts.size(), duration_text(errors_ns[0] + errors_ns[1]));
 }
 
 }  // namespace gpumemtrace::tools

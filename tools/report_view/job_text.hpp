@@ -25,4 +25,8 @@ namespace gpumemtrace::tools {
 // started with the job.
 [[nodiscard]] std::uint64_t job_length_ns(const analyzer::rows::Report& report);
 
+// "Times of 4 hosts agree to within 24 ms, by their kernels' bounds.", or why it is not known;
+// empty for processes of one host.
+[[nodiscard]] std::string host_clocks_text(const analyzer::rows::Report& report);
+
 }  // namespace gpumemtrace::tools

@@ -531,6 +531,9 @@ Blocks answer_section(const Report& report, const SummaryDetail& detail) {
   if (const std::string jobs = several_jobs_text(report); !jobs.empty()) {
     blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});
   }
+  if (const std::string clocks = host_clocks_text(report); !clocks.empty()) {
+    blocks.push_back({wrapped("  ", clocks, detail.width), rank::kNote});
+  }
   append(blocks, covered_parts(report, detail));
   if (is_of_snapshots(report)) {
     constexpr std::string_view kRest =

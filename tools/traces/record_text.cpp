@@ -92,6 +92,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kMemorySample, "source", word_in<kSampleSources>},
     {RecordKind::kSource, "source", name_in<trace::SourceKind>},
     {RecordKind::kProcessSample, "relation", name_in<trace::ProcessRelation>},
+    {RecordKind::kClock, "realtime_state", name_in<trace::RealtimeState>},
     {RecordKind::kText, "key", name_in<trace::TextKey>},
     {RecordKind::kAllocatorSetting, "option", name_in<trace::AllocatorOption>},
     {RecordKind::kCode, "text", name_in<trace::CodeText>},

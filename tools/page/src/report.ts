@@ -107,12 +107,19 @@ export interface Process {
   command: string[];
   start_unix_ns: Time | null;
   clock_error_ns: Time | null;
+  time_of_day_error: TimeOfDayError;
   started_in: RunIds;
   cuda: CudaVersions;
   cupti: Cupti;
   suppressions: string[];
   python: Python | null;
   torch: Torch | null;
+}
+
+export interface TimeOfDayError {
+  estimated_ns: Time | null;
+  max_ns: Time | null;
+  reason: string | null;
 }
 
 export interface RunIds {

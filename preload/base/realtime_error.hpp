@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's own estimate of how far the machine's time of day is from the true one: the bound
+// on comparing times of several machines.
+#pragma once
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload {
+
+// Fills in the `realtime_` fields. Changes nothing of the clock, and needs no privilege.
+void ask_realtime_error(trace::Clock& clock) noexcept;
+
+}  // namespace gpumemtrace::preload
