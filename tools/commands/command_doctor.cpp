@@ -26,6 +26,7 @@
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/traces/output_folder.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::tools {
@@ -295,6 +296,11 @@ CheckResult check_folder() {
   if (!trouble.empty()) {
     return {CheckState::kBad, "this folder", "traces cannot be written here: " + trouble,
             "go to a folder on a local disk, or name one with -o"};
+  }
+  if (const std::string_view network = network_file_system_of("."); !network.empty()) {
+    return {CheckState::kNote, "this folder", format_text("it is on {}", network),
+            "a program stands still while the server does not answer; record to a folder of this "
+            "machine with -o"};
   }
   struct statvfs space = {};
   if (statvfs(".", &space) != 0) {

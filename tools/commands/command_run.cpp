@@ -18,6 +18,7 @@
 #include "tools/launch/launch_environment.hpp"
 #include "tools/launch/recording_options.hpp"
 #include "tools/summary/summary_text.hpp"
+#include "tools/traces/output_folder.hpp"
 #include "tools/traces/trace_files.hpp"
 #include "tools/traces/untraced_reason.hpp"
 
@@ -185,12 +186,27 @@ int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) 
   }
 }
 
+// The part of the output's path that is the same for all traces.
+std::filesystem::path output_folder(const std::vector<EnvironmentVariable>& environment) {
+  const std::string pattern = value_of(environment, kOutputVariable);
+  return std::filesystem::path(pattern.substr(0, pattern.find('%'))).parent_path();
+}
+
+// Before the run: a program that stands still is not understood afterwards.
+void warn_of_network(const std::vector<EnvironmentVariable>& environment) {
+  const std::filesystem::path folder = existing_folder(output_folder(environment));
+  const std::string_view network = network_file_system_of(folder);
+  if (network.empty() || is_on(environment, "GPUMEMTRACE_QUIET")) return;
+  say(
+      format_text("{} is on {}: the command stands still while the server does not answer; record "
+                  "to a folder of this machine with -o",
+                  display_path(folder), network));
+}
+
 std::string explain_empty_recording(const RunOptions& options,
                                     const std::vector<EnvironmentVariable>& environment,
                                     const std::vector<std::string>& command) {
-  const std::string pattern = value_of(environment, kOutputVariable);
-  const std::string fixed = pattern.substr(0, pattern.find('%'));
-  const std::string unwritable = why_unwritable(std::filesystem::path(fixed).parent_path());
+  const std::string unwritable = why_unwritable(output_folder(environment));
   if (!unwritable.empty()) return unwritable;
   if (is_on(environment, "GPUMEMTRACE_START_PAUSED")) {
     return "recording started paused and `gpumemtrace ctl PID start` may not have come";
@@ -235,6 +251,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
   if (options.checks()) require_sense(request);  // before the run, not hours later
+  warn_of_network(environment);
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);
   keep_own_output_from_ending_us();

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "tools/base/text.hpp"
+#include "tools/traces/output_folder.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -178,11 +179,8 @@ Preloading examine_executable(const fs::path& file) {
 }
 
 std::string why_unwritable(const fs::path& folder) {
-  // The recorder makes missing folders; the nearest that is there decides.
+  const fs::path there = existing_folder(folder);
   std::error_code ignored;
-  fs::path there = folder.empty() ? fs::path(".") : folder;
-  while (!fs::exists(there, ignored) && there.has_relative_path()) there = there.parent_path();
-  if (there.empty()) there = ".";
   const std::string end = "; choose another place with -o";
   if (!fs::is_directory(there, ignored)) {
     return format_text("no trace could be written: {} is no folder{}", there.string(), end);
