@@ -20,7 +20,8 @@ import unittest
 
 from saved_jobs import PROGRAM, TIMEOUT_S, SavedJobs
 
-FORMATS = ("collapsed", "speedscope", "svg", "pprof", "perfetto", "memory_viz", "sqlite", "parquet")
+FORMATS = ("collapsed", "speedscope", "svg", "pprof", "perfetto", "perfetto_archive", "memory_viz",
+           "sqlite", "parquet")
 SAVED = "case_kept_loss_faulty"
 LOST = "truncated tail"
 

@@ -14,6 +14,7 @@ import pickle
 import re
 import sqlite3
 import subprocess
+import tarfile
 import unittest
 import xml.etree.ElementTree
 
@@ -342,6 +343,40 @@ class Export(SavedJobs):
         self.assertEqual(len(re.findall(r'name: "step \d+"', text)), len(steps))
         ended = sum(row["end_ns"] is not None for row in steps)
         self.assertEqual(len(re.findall(r"track_event {\n +type: 2\n", text)), ended)
+
+    def test_the_processes_of_a_perfetto_archive_are_on_one_clock(self):
+        data = self.export("torch_ddp", "perfetto_archive")
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            files = {member.name: archive.extractfile(member).read() for member in archive}
+        # Perfetto recognizes a manifest by how it begins.
+        text = files.pop("perfetto_manifest.json")
+        self.assertTrue(b"".join(text.split()).startswith(b'{"perfetto_manifest":{"version":1,'))
+        manifest = json.loads(text)["perfetto_manifest"]
+        self.assertLessEqual(manifest.keys(), {"version", "trace_time", "files", "attributes"})
+        processes = self.report("torch_ddp")["processes"]
+        self.assertEqual([(row["path"], row["machine"]) for row in manifest["files"]],
+                         [(f"rank{row['rank']}.{row['id']}.pftrace", {"name": row["host"]})
+                          for row in processes])
+        self.assertEqual(sorted(files), sorted(row["path"] for row in manifest["files"]))
+        start = min(row["start_unix_ns"] for row in processes)
+        for row, entry in zip(processes, manifest["files"]):
+            self.assertEqual(manifest["attributes"][f"gpumemtrace.{entry['path']}.start_ns"],
+                             row["start_unix_ns"] - start)
+        # All files together have the events of the one file of the job, at the same times.
+        whole = decode("Trace", self.export("torch_ddp", "perfetto"))
+        parts = [decode("Trace", file) for file in files.values()]
+
+        def values(texts):
+            found = r"timestamp: (\d+)\n(?:.*\n)+?.*counter_value: (\d+)"
+            return sorted(pair for text in texts for packet in text.split("packet {")
+                          for pair in re.findall(found, packet))
+
+        self.assertGreater(len(values([whole])), 100)
+        self.assertEqual(values(parts), values([whole]))
+        for part in parts:
+            self.assertEqual(len(re.findall(r"process {", part)), 1)
+            clocks = set(re.findall(r"clock_id: \d+\n +timestamp: (\d+)", part))
+            self.assertEqual(clocks, {str(manifest["attributes"]["gpumemtrace.job_start_unix_ns"])})
 
     # Stacks
 

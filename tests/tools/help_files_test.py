@@ -106,7 +106,8 @@ class Bash(HelpFiles):
         self.assertEqual(self.complete("export", "job.gmt", "--redact", "--requ"), {"--require-complete"})
 
     def test_a_value_is_one_of_those_that_the_help_names(self):
-        formats = {"collapsed", "speedscope", "svg", "pprof", "perfetto", "memory_viz", "sqlite", "parquet"}
+        formats = {"collapsed", "speedscope", "svg", "pprof", "perfetto",
+                   "perfetto_archive", "memory_viz", "sqlite", "parquet"}
         self.assertEqual(self.complete("export", "--to", ""), formats)
         self.assertEqual(self.complete("export", "job.gmt", "--to", "s"), {"speedscope", "svg", "sqlite"})
         self.assertEqual(self.complete("export", "--to", "=", "m"), {"memory_viz"})
@@ -165,7 +166,7 @@ class OtherShells(HelpFiles):
 
     def test_values_and_files_are_there(self):
         zsh = self.zsh.read_text()
-        self.assertIn(":(collapsed speedscope svg pprof perfetto memory_viz sqlite parquet)'", zsh)
+        self.assertIn(":(collapsed speedscope svg pprof perfetto perfetto_archive memory_viz sqlite parquet)'", zsh)
         self.assertIn("'2:ACTION:(start stop mark)'", zsh)
         self.assertIn("'*:INPUT:_files'", zsh)
 

@@ -33,6 +33,8 @@ Formats of stacks and sums, also from a report:
   svg         a flame graph as a picture
   pprof       a profile for pprof: all costs at once
   perfetto    memory over time, steps, ranges and peaks for ui.perfetto.dev
+  perfetto_archive
+              the same as a tar archive: a file a process, a machine a host
 
 Formats of single allocations, from traces:
   memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
@@ -179,6 +181,10 @@ constexpr std::array kFormats = {
     Format{"perfetto", kTimelines, true, true,
            [](const Report& report, const ExportRequest& what) {
              return perfetto_trace(report, what.job_start_unix_ns);
+           }},
+    Format{"perfetto_archive", kTimelines, true, true,
+           [](const Report& report, const ExportRequest& what) {
+             return perfetto_archive(report, what.job_start_unix_ns);
            }},
     Format{"memory_viz", kAllocations, false, true, memory_viz_of},
     Format{"sqlite", kAllocations, true, true,

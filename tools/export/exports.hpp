@@ -60,9 +60,15 @@ void write_parquet_folder(const analyzer::rows::Report& report, std::string_view
 // For each process: a counter for each level and device, the reserved bytes, and one for each
 // category or owner (timeline[]); steps and ranges as slices; marks and failed requests as
 // instants; the holders at each peak as a heap dump by stack. The report's times begin at
-// `job_start_unix_ns`.
+// `job_start_unix_ns`. With `only` that process alone.
 [[nodiscard]] std::string perfetto_trace(const analyzer::rows::Report& report,
-                                         std::uint64_t job_start_unix_ns);
+                                         std::uint64_t job_start_unix_ns,
+                                         const analyzer::rows::Process* only = nullptr);
+
+// A tar archive that Perfetto opens as one trace: the same, a file for each process, with a
+// manifest that says which host is whose.
+[[nodiscard]] std::string perfetto_archive(const analyzer::rows::Report& report,
+                                           std::uint64_t job_start_unix_ns);
 
 // Every measure of kCostMeasures by stack, in bytes; `what.measure` is shown first. A label has the
 // process of a sample. Compressed by gzip, as the format requires.

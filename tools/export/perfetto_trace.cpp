@@ -50,9 +50,12 @@ class TraceWriter {
   TraceWriter(const Report& report, std::uint64_t job_start_unix_ns)
       : report_(report), origin_ns_(job_start_unix_ns) {}
 
-  [[nodiscard]] std::string write() {
+  [[nodiscard]] std::string write(const analyzer::rows::Process* only) {
     add_clocks();
-    for (const analyzer::rows::Process& process : report_.processes) add_process(process);
+    for (const analyzer::rows::Process& process : report_.processes) {
+      if (only == nullptr || only == &process) add_process(process);
+      tracks_ += kMostTracks;  // so that they differ in all files of a job
+    }
     return std::move(data_);
   }
 
@@ -319,6 +322,7 @@ class TraceWriter {
   }
 
   static constexpr std::uint32_t kSequenceId = 1;
+  static constexpr std::uint64_t kMostTracks = std::uint64_t{1} << 32;  // of a process
 
   const Report& report_;
   std::uint64_t origin_ns_;
@@ -331,8 +335,9 @@ class TraceWriter {
 
 }  // namespace
 
-std::string perfetto_trace(const Report& report, std::uint64_t job_start_unix_ns) {
-  return TraceWriter(report, job_start_unix_ns).write();
+std::string perfetto_trace(const Report& report, std::uint64_t job_start_unix_ns,
+                           const analyzer::rows::Process* only) {
+  return TraceWriter(report, job_start_unix_ns).write(only);
 }
 
 }  // namespace gpumemtrace::tools
