@@ -24,10 +24,10 @@ class TrainingTrace {
   static constexpr std::string_view kModules = "/lib/torch/nn/modules/module.py";
   static constexpr std::string_view kOptimizers = "/lib/torch/optim/optimizer.py";
   static constexpr std::uint64_t kSegment = 0x200000000;
-  static constexpr std::uint64_t kSegmentBytes = std::uint64_t{1} << 40;
+  const std::uint64_t segment_bytes_;
 
   // The stacks below are made with these.
-  TraceBuilder trace_{static_cast<std::uint32_t>(kProcessId)};
+  TraceBuilder trace_;
   std::map<std::string, std::uint32_t> codes_;  // by function and file
   std::uint32_t stacks_ = 0;
   std::map<std::string, std::uint32_t> names_;
@@ -66,11 +66,13 @@ class TrainingTrace {
              {"main", "train.py", 7}});
   const std::uint32_t report_loss = stack({{"main", "train.py", 8}});
 
-  TrainingTrace() {
-    trace_.text(trace::TextKey::kProcessId, std::to_string(kProcessId));
-    thread(kMain, kProcessId, "python3");
-    thread(kEngine, kProcessId + 1, "pt_autograd_0");
-    trace_.allocate(kSegment, kSegmentBytes);
+  explicit TrainingTrace(std::uint64_t process_id = kProcessId,
+                         std::uint64_t segment_bytes = std::uint64_t{1} << 40)
+      : segment_bytes_(segment_bytes), trace_(static_cast<std::uint32_t>(process_id)) {
+    trace_.text(trace::TextKey::kProcessId, std::to_string(process_id));
+    thread(kMain, process_id, "python3");
+    thread(kEngine, process_id + 1, "pt_autograd_0");
+    trace_.allocate(kSegment, segment_bytes_);
   }
 
   TraceBuilder& builder() { return trace_; }
@@ -189,7 +191,7 @@ class TrainingTrace {
     record.address = address;
     record.bytes = bytes;
     record.allocated = allocated_;
-    record.reserved_bytes = kSegmentBytes;
+    record.reserved_bytes = segment_bytes_;
     record.stack = trace::StackId{stack};
     record.device_type = 1;
     record.device = 0;
