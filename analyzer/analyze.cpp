@@ -57,6 +57,8 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   if (options.logged_allocations) report.allocations = report_allocations(context);
   if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
+  report.groups_given = report_groups_given(report, options.groups);
+  report.rank_groups = report_rank_groups(report);
   report.ranks = report_ranks(report);
   report.transfers.hotspots = report_hotspots(context, thresholds);
   report.costs = report_costs(context);

@@ -42,6 +42,9 @@ struct Options {
   // Also fills report.allocations[]: those that are live at the end and, for the rest of each
   // process, so many that ended last.
   std::optional<std::size_t> logged_allocations;
+  // The sizes of the groups of ranks, the innermost first: "tp=2,dp,pp=4". Empty: the options of
+  // the program's command line, if it has some.
+  std::string groups;
   // Also fills report.what_if[].
   std::optional<replay::Question> what_if;
 };

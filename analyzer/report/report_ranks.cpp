@@ -2,6 +2,8 @@
 // The ranks of a job, and the memory of NCCL's communicators.
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rows/median.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -60,18 +63,52 @@ std::optional<double> growth_of(const rows::Report& sections, const rows::Rank& 
   return bytes_per_step;
 }
 
-// If their number is even, the lower one of the two in the middle.
-std::uint64_t median_peak(const std::vector<rows::Rank>& ranks) {
-  std::vector<std::uint64_t> values;
-  for (const rows::Rank& rank : ranks) values.push_back(rank.peak_bytes);
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+// No value if the growth or the size of the device is not known.
+std::optional<double> steps_until_full(const rows::Report& sections, const rows::Rank& rank) {
+  const rows::Device* const device = rows::find_device(sections.devices, rank.device);
+  const double growth = rank.growth_bytes_per_step.value_or(0);
+  if (growth <= 0 || device == nullptr || !device->total_bytes || !device->physical_peak) {
+    return std::nullopt;
+  }
+  const std::uint64_t used = device->physical_peak->bytes;
+  const std::uint64_t free = *device->total_bytes - std::min(*device->total_bytes, used);
+  return static_cast<double>(free) / growth;
 }
 
-}  // namespace
+// The bytes in layers of experts. Mixtures of experts have them under such names: Experts,
+// MixtralSparseMoeBlock, MoELayer.
+std::uint64_t expert_bytes_of(const rows::Report& sections, const rows::Rank& rank) {
+  std::uint64_t bytes = 0;
+  for (const rows::Module& module : sections.modules) {
+    if (!is_at(module, rank)) continue;
+    std::string name = module.path.value_or("") + ' ' + module.name.value_or("");
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool has_experts =
+        name.find("expert") != std::string::npos || name.find("moe") != std::string::npos;
+    if (has_experts) bytes += module.bytes;
+  }
+  return bytes;
+}
 
-std::vector<rows::Rank> report_ranks(const rows::Report& sections) {
+// A process is compared on the device with most of its memory. The list begins with the largest.
+void compare_peers(const std::map<std::string, std::uint64_t>& group_of,
+                   std::vector<rows::Rank>& list) {
+  std::set<std::string> compared;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> peaks;
+  for (rows::Rank& rank : list) {
+    const auto group = group_of.find(rank.process);
+    if (group == group_of.end() || !compared.insert(rank.process).second) continue;
+    rank.peer_group = group->second;
+    peaks[group->second].push_back(rank.peak_bytes);
+  }
+  for (rows::Rank& rank : list) {
+    if (!rank.peer_group) continue;
+    rank.peer_deviation =
+        static_cast<std::int64_t>(rank.peak_bytes - rows::lower_median(peaks.at(*rank.peer_group)));
+  }
+}
+
+std::vector<rows::Rank> rank_rows(const rows::Report& sections) {
   std::vector<rows::Rank> list;
   std::map<std::string, const rows::Process*> processes;
   for (const rows::Process& process : sections.processes) processes[process.id] = &process;
@@ -92,16 +129,28 @@ std::vector<rows::Rank> report_ranks(const rows::Report& sections) {
       rank.reserved_peak_bytes = reserved_peak_of(sections, rank, peak->level);
       rank.leaked_bytes = leaked_bytes_of(sections, rank);
       rank.growth_bytes_per_step = growth_of(sections, rank, peak->level);
+      rank.steps_until_full = steps_until_full(sections, rank);
+      rank.expert_bytes = expert_bytes_of(sections, rank);
       list.push_back(std::move(rank));
     }
   }
+  return list;
+}
+
+}  // namespace
+
+std::vector<rows::Rank> report_ranks(const rows::Report& sections) {
+  std::vector<rows::Rank> list = rank_rows(sections);
   if (list.size() > 1) {
-    const std::uint64_t median = median_peak(list);
+    std::vector<std::uint64_t> peaks;
+    for (const rows::Rank& rank : list) peaks.push_back(rank.peak_bytes);
+    const std::uint64_t median = rows::lower_median(std::move(peaks));
     for (rows::Rank& rank : list) {
       rank.deviation = static_cast<std::int64_t>(rank.peak_bytes - median);
     }
   }
   sort_rows(list, &rows::Rank::peak_bytes);
+  compare_peers(peer_groups(sections), list);
   return list;
 }
 
@@ -154,12 +203,20 @@ std::set<std::int32_t> devices_of(const NcclMemory& nccl) {
   return devices;
 }
 
+// Sixteen digits: a number of this size is no number of JSON for every reader.
+std::string hexadecimal(std::uint64_t number) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+  return digits;
+}
+
 rows::Communicator communicator_row(const ReportContext& context, const ReportProcess& process,
                                     std::int32_t device, std::size_t number) {
   const NcclCommunicator& communicator = process.model().memory().nccl.communicators()[number];
   auto row = context.row_on<rows::Communicator>(process, device);
   row.id = process.id + ":nccl" + std::to_string(number + 1);
   if (communicator.ranks != 0) row.ranks = communicator.ranks;
+  if (communicator.hash != 0) row.nccl_hash = hexadecimal(communicator.hash);
   if (communicator.rank >= 0) row.rank = static_cast<std::uint64_t>(communicator.rank);
   if (communicator.site == CallSite{}) return row;
   const Identity identity = context.identity_of_site(process, communicator.site);

@@ -141,8 +141,18 @@ struct BlocksWanted {
 // report_usage.cpp: holders of live memory now, one row for each site and use
 [[nodiscard]] std::vector<rows::BlockAt> report_live_memory(const ReportContext& context);
 
-// report_ranks.cpp: of processes, devices, usage, peak and leaks
+// report_ranks.cpp: of processes, devices, usage, peak, modules, leaks and groups_given
 [[nodiscard]] std::vector<rows::Rank> report_ranks(const rows::Report& sections);
+
+// rank_groups.cpp: of processes and the text of --groups, which may be empty. Throws InputError if
+// that text does not fit the job.
+[[nodiscard]] rows::OptionalText report_groups_given(const rows::Report& sections,
+                                                     const std::string& option);
+// rank_groups.cpp: of processes, communicators, peak, modules and groups_given
+[[nodiscard]] std::vector<rows::RankGroup> report_rank_groups(const rows::Report& sections);
+// rank_groups.cpp: numbers of the groups of ranks that should hold as much as each other, by
+// process; of the same sections
+[[nodiscard]] std::map<std::string, std::uint64_t> peer_groups(const rows::Report& sections);
 
 // report_what_if.cpp: reads the traces again
 [[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,

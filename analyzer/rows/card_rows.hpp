@@ -154,11 +154,13 @@ struct Communicator : OnDevice {
   // The communicator's size; null if NCCL does not give it (a split, NCCL before 2.18)
   OptionalNumber ranks;
   OptionalNumber rank;  // of this process; null also if one call made all ranks
+  // NCCL's own name of it, the same in all processes; null before NCCL 2.25 and for a split
+  OptionalText nccl_hash;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, id, bytes, bytes_at_peak, allocations, made_at, stack,
                      ranks);
-    v.added("rank", self.rank);
+    GPUMEMTRACE_KEYS(v.added, rank, nccl_hash);
   }
 };
 

@@ -245,9 +245,45 @@ struct Rank {
   std::optional<double> growth_bytes_per_step;  // the sum over leaks.growth of this level
   // Peak_bytes less the median of all rows; null for a single row
   std::optional<std::int64_t> deviation;
+  // The part of peak_bytes that layers of experts allocated, which a router fills unevenly
+  std::uint64_t expert_bytes = 0;
+  // Rows with the same number should hold as much as each other: they have the same part of the
+  // model. null if no other rank does, or the process has no rank.
+  OptionalNumber peer_group;
+  // Peak_bytes less the median of the rows with the same peer_group
+  std::optional<std::int64_t> peer_deviation;
+  // Until the device is full if growth_bytes_per_step goes on; null if the size of the device or
+  // the growth is not known
+  std::optional<double> steps_until_full;
 
-  GPUMEMTRACE_FIELDS(rank, host, process, device, peak_bytes, reserved_peak_bytes, leaked_bytes,
-                     growth_bytes_per_step, deviation)
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, rank, host, process, device, peak_bytes, reserved_peak_bytes, leaked_bytes,
+                     growth_bytes_per_step, deviation);
+    GPUMEMTRACE_KEYS(v.added, expert_bytes, peer_group, peer_deviation, steps_until_full);
+  }
+};
+
+// The parallelism for which ranks form a group. Context parallelism counts as data.
+enum class GroupKind : std::uint8_t { kData, kTensor, kPipeline, kExpert };
+constexpr auto names(GroupKind) {
+  return std::to_array<std::string_view>({"data", "tensor", "pipeline", "expert"});
+}
+
+// given: by --groups or by options of the program's command line. communicator: the ranks share a
+// communicator of NCCL. inferred: the ranks hold memory of one shape, the same layers and as many
+// bytes of parameters.
+enum class GroupBasis : std::uint8_t { kGiven, kCommunicator, kInferred };
+constexpr auto names(GroupBasis) {
+  return std::to_array<std::string_view>({"given", "communicator", "inferred"});
+}
+
+// Ranks that work together.
+struct RankGroup {
+  std::optional<GroupKind> kind;     // null: the basis does not tell what the group is for
+  std::vector<std::uint64_t> ranks;  // those that have a trace, ascending
+  GroupBasis basis = GroupBasis::kInferred;
+
+  GPUMEMTRACE_FIELDS(kind, ranks, basis)
 };
 
 struct Frame {

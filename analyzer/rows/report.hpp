@@ -65,6 +65,9 @@ struct Report {
   std::optional<std::vector<WhatIf>> what_if;                 // only with --what-if
   std::optional<std::vector<AllocationHistory>> allocations;  // if they were asked for
   std::vector<Rank> ranks;
+  // The sizes that --groups or the command line gives, the innermost first: "tp=2,dp,pp=4"
+  OptionalText groups_given;
+  std::vector<RankGroup> rank_groups;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   // null if stacks[] have their frames themselves
@@ -87,7 +90,7 @@ struct Report {
     GPUMEMTRACE_KEYS(v.added, ranges_by_name, marks, timeline, sizes, lifetimes, temporary,
                      largest_blocks);
     GPUMEMTRACE_KEYS(v.only_if_known, window, blocks, what_if, allocations);
-    v.added("ranks", self.ranks);
+    GPUMEMTRACE_KEYS(v.added, ranks, groups_given, rank_groups);
     GPUMEMTRACE_KEYS(v, findings, costs);
     GPUMEMTRACE_KEYS(v.added, frames_by, frames);
     GPUMEMTRACE_KEYS(v, stacks, coverage, losses);

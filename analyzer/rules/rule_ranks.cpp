@@ -1,124 +1,226 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one job that hold much more or much less than the others.
+// Ranks that hold much more or much less than those that should hold as much (ranks[].peer_group).
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "analyzer/rows/median.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "analyzer/rules/sentences.hpp"
+#include "analyzer/text/rank_lists.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kLeastRanks = 2;
+constexpr std::size_t kMostPartsOfList = 6;
 
-// The bytes of a rank at one site at its peak.
-struct SiteMemory {
+// The bytes of a rank at its peak that one site, layer and category share.
+struct HeldMemory {
   std::uint64_t bytes = 0;
   rows::OptionalLocation at;
+  rows::OptionalText layers;
+  Category category = Category::kUnknown;
 };
-using MemoryBySite = std::map<std::string, SiteMemory>;
-
-// The bytes of one rank on its devices: at each level the peak, and its holders.
-struct RankMemory {
-  const rows::Process* process = nullptr;
-  rows::OptionalText device;  // with the largest peak
-  std::uint64_t largest_bytes = 0;
-  std::uint64_t peak_bytes = 0;  // driver and pools
-  MemoryBySite sites;            // of the innermost level that is known
-};
-using MemoryByRank = std::map<std::uint64_t, RankMemory>;
+using MemoryByKey = std::map<std::string, HeldMemory>;
 
 // A key that the same site has in all ranks, which run one program.
 std::string key_of(const rows::Site& site) {
   return site_text(site) + (site.offset ? '+' + std::to_string(*site.offset) : std::string());
 }
 
-void add_peak(RankMemory& memory, const rows::Peak& row) {
-  memory.peak_bytes += row.bytes;
-  if (row.bytes > memory.largest_bytes) memory.device = row.device;
-  memory.largest_bytes = std::max(memory.largest_bytes, row.bytes);
-  for (const rows::Holder& holder : row.holders) {
-    if (!holder.origin.site) continue;
-    SiteMemory& site = memory.sites[key_of(*holder.origin.site)];
-    site.bytes += holder.bytes;
-    if (!site.at) site.at = rows::CodeLocation{*holder.origin.site, holder.origin.stack};
-  }
-}
-
-MemoryByRank memory_by_rank(const rows::Report& report) {
-  MemoryByRank ranks;
-  std::map<std::string, RankMemory*> by_process;
-  for (const rows::Process& process : report.processes) {
-    if (!process.rank) continue;
-    RankMemory& memory = ranks[*process.rank];
-    if (memory.process != nullptr) continue;  // a rank's child
-    memory.process = &process;
-    by_process[process.id] = &memory;
-  }
-  for (const rows::Peak& row : report.peak) {
-    const auto found = by_process.find(row.process);
-    const bool on_device = row.level == Level::kDriver || row.level == Level::kPool;
-    if (found != by_process.end() && on_device) add_peak(*found->second, row);
-  }
-  return ranks;
-}
-
-// If their number is even, the lower one of the two in the middle.
-std::uint64_t median_of(std::vector<std::uint64_t> values) {
-  std::ranges::sort(values);
-  return values[(values.size() - 1) / 2];
-}
-
-// The device decides which sizes fit.
-const RankMemory& largest_of(const MemoryByRank& ranks) {
-  const auto peak_of = [](const auto& rank) { return rank.second.peak_bytes; };
-  return std::ranges::max_element(ranks, {}, peak_of)->second;
-}
-
-template <class Value>
-std::uint64_t median_of_others(const MemoryByRank& ranks, std::uint64_t rank, Value&& value_of) {
-  std::vector<std::uint64_t> values;
-  for (const auto& [other, memory] : ranks) {
-    if (other != rank) values.push_back(value_of(memory));
-  }
-  return median_of(std::move(values));
-}
-
-// The site whose bytes exceed those of the other ranks by most; no bytes if none does.
-struct Excess {
-  std::string key;
-  rows::OptionalLocation at;
+// One amount of a rank, and its parts.
+struct Amount {
   std::uint64_t bytes = 0;
+  MemoryByKey held;
 
-  [[nodiscard]] std::string place() const { return location_text(at); }
+  void add_holders(const rows::Peak& row) {
+    for (const rows::Holder& holder : row.holders) {
+      if (!holder.origin.site) continue;
+      HeldMemory& memory = held[key_of(*holder.origin.site) + ' ' + holder.layers.value_or("") +
+                                ' ' + std::string(name_of(holder.category))];
+      memory.bytes += holder.bytes;
+      if (memory.at) continue;
+      memory.at = rows::CodeLocation{*holder.origin.site, holder.origin.stack};
+      memory.layers = holder.layers;
+      memory.category = holder.category;
+    }
+  }
 };
 
-Excess largest_excess(const MemoryByRank& ranks, std::uint64_t rank) {
-  Excess worst;
-  for (const auto& [key, held] : ranks.at(rank).sites) {
-    const std::uint64_t usual =
-        median_of_others(ranks, rank, [&key = key](const RankMemory& memory) {
-          const auto found = memory.sites.find(key);
-          return found == memory.sites.end() ? 0 : found->second.bytes;
-        });
-    if (held.bytes > usual + worst.bytes) worst = {key, held.at, held.bytes - usual};
+// Ranks are compared by the memory that they work with, then by all that the driver gave them.
+enum class Measure : std::uint8_t { kPeak, kDriver };
+
+struct RankMemory {
+  const rows::Rank* row = nullptr;
+  Amount peak;  // of the framework if the rank has one, else of driver and pools
+  Amount driver;
+
+  [[nodiscard]] const Amount& amount(Measure measure) const {
+    return measure == Measure::kPeak ? peak : driver;
   }
+};
+
+// Ranks that should hold as much as each other.
+struct PeerGroup {
+  std::vector<RankMemory> ranks;  // ascending
+  bool is_whole_job = false;
+  bool leaves_experts_out = false;  // ranks with different experts are in it
+
+  [[nodiscard]] std::uint64_t bytes(const RankMemory& rank, Measure measure) const {
+    const std::uint64_t bytes = rank.amount(measure).bytes;
+    return bytes - (leaves_experts_out ? std::min(bytes, rank.row->expert_bytes) : 0);
+  }
+};
+
+void add_peak(const rows::Peak& peak, RankMemory& memory) {
+  const bool is_on_device = peak.level == Level::kDriver || peak.level == Level::kPool;
+  if (is_on_device) {
+    memory.driver.bytes += peak.bytes;
+    memory.driver.add_holders(peak);
+  } else if (peak.level == Level::kFramework && peak.device == memory.row->device) {
+    memory.peak.bytes = peak.bytes;
+    memory.peak.add_holders(peak);
+  }
+}
+
+// The ranks of an expert group have different experts.
+bool have_different_experts(const rows::Report& report, const PeerGroup& group) {
+  std::set<std::uint64_t> peers;
+  for (const RankMemory& memory : group.ranks) peers.insert(*memory.row->rank);
+  bool are_experts_known = false;
+  for (const rows::RankGroup& row : report.rank_groups) {
+    if (row.kind != rows::GroupKind::kExpert) continue;
+    are_experts_known = true;
+    const auto is_peer = [&](std::uint64_t rank) { return peers.contains(rank); };
+    if (std::ranges::count_if(row.ranks, is_peer) > 1) return true;
+  }
+  return !are_experts_known;
+}
+
+std::vector<PeerGroup> peer_groups_of(const rows::Report& report) {
+  std::map<std::uint64_t, PeerGroup> groups;
+  std::map<std::string, RankMemory> by_process;
+  std::set<std::uint64_t> all_ranks;
+  for (const rows::Rank& row : report.ranks) {
+    if (row.rank) all_ranks.insert(*row.rank);
+    if (row.rank && row.peer_group) by_process[row.process].row = &row;
+  }
+  for (const rows::Peak& peak : report.peak) {
+    const auto found = by_process.find(peak.process);
+    if (found != by_process.end()) add_peak(peak, found->second);
+  }
+  for (auto& [process, memory] : by_process) {
+    if (memory.peak.bytes == 0) memory.peak = memory.driver;
+    groups[*memory.row->peer_group].ranks.push_back(std::move(memory));
+  }
+  std::vector<PeerGroup> list;
+  for (auto& [number, group] : groups) {
+    std::ranges::sort(group.ranks, {}, [](const RankMemory& rank) { return rank.row->rank; });
+    group.is_whole_job = group.ranks.size() == all_ranks.size();
+    const bool has_experts = std::ranges::any_of(
+        group.ranks, [](const RankMemory& rank) { return rank.row->expert_bytes != 0; });
+    group.leaves_experts_out = has_experts && have_different_experts(report, group);
+    list.push_back(std::move(group));
+  }
+  return list;
+}
+
+// The amounts that most ranks of a group hold.
+struct UsualBytes {
+  std::uint64_t least = 0;
+  std::uint64_t most = 0;
+  std::uint64_t median = 0;
+};
+
+bool is_significant(const Thresholds& thresholds, std::uint64_t difference, std::uint64_t usual) {
+  return difference >= thresholds.bytes(Threshold::kRankBytes) &&
+         static_cast<double>(difference) >=
+             thresholds[Threshold::kRankShare] * static_cast<double>(usual);
+}
+
+// The largest run of amounts without a large gap, if it is of more than half of the ranks. Ranks
+// that fall into bands, as stages of a pipeline do, have none. Of two ranks the smaller is usual.
+std::optional<UsualBytes> usual_bytes(const Thresholds& thresholds,
+                                      std::vector<std::uint64_t> values) {
+  std::ranges::sort(values);
+  if (values.size() == 2) return UsualBytes{values[0], values[0], values[0]};
+  std::size_t begin = 0;
+  std::vector<std::uint64_t> usual;
+  for (std::size_t i = 1; i <= values.size(); ++i) {
+    const bool goes_on =
+        i < values.size() && !is_significant(thresholds, values[i] - values[i - 1], values[i - 1]);
+    if (goes_on) continue;
+    if (i - begin > values.size() / 2) usual.assign(&values[begin], &values[begin] + (i - begin));
+    begin = i;
+  }
+  if (usual.empty()) return std::nullopt;
+  return UsualBytes{usual.front(), usual.back(), rows::lower_median(usual)};
+}
+
+// True if the rank differs from the usual ones by much, and by more than they differ themselves.
+bool is_outlier(const Thresholds& thresholds, std::uint64_t bytes, const UsualBytes& usual) {
+  const bool is_more = bytes > usual.median;
+  const std::uint64_t difference = is_more ? bytes - usual.median : usual.median - bytes;
+  if (!is_significant(thresholds, difference, usual.median)) return false;
+  const std::uint64_t gap =
+      bytes > usual.most ? bytes - usual.most : usual.least - std::min(bytes, usual.least);
+  return 2 * gap > 3 * (usual.most - usual.least);
+}
+
+// The part of a rank's memory that exceeds the same part of the other ranks by most; no bytes if
+// none does.
+struct Excess {
+  HeldMemory held;
+  std::uint64_t bytes = 0;
+  bool is_alone = false;  // no other rank holds memory of the site
+};
+
+Excess largest_excess(const PeerGroup& group, const RankMemory& rank, Measure measure) {
+  Excess worst;
+  for (const auto& [key, held] : rank.amount(measure).held) {
+    std::vector<std::uint64_t> others;
+    for (const RankMemory& other : group.ranks) {
+      if (&other == &rank) continue;
+      const MemoryByKey& memory = other.amount(measure).held;
+      const auto found = memory.find(key);
+      others.push_back(found == memory.end() ? 0 : found->second.bytes);
+    }
+    const std::uint64_t usual = rows::lower_median(std::move(others));
+    if (held.bytes > usual + worst.bytes) worst = {held, held.bytes - usual};
+  }
+  if (worst.bytes == 0) return worst;
+  worst.is_alone = std::ranges::none_of(group.ranks, [&](const RankMemory& other) {
+    return &other != &rank && std::ranges::any_of(other.amount(measure).held, [&](const auto& row) {
+      return row.second.at->site == worst.held.at->site;
+    });
+  });
   return worst;
 }
 
 // All that a site allocated from the driver and its pools over the run, and the site of its frees.
 struct Made {
   std::uint64_t allocations = 0;
+  std::uint64_t by_others = 0;
   rows::OptionalLocation freed_at;
   bool freed_elsewhere = false;  // not all of it there
 };
 
-Made made_at(const rows::Observations& seen, const std::string& process, const std::string& key) {
+Made made_at(const rows::Observations& seen, const PeerGroup& group, const RankMemory& rank,
+             const rows::Site& site) {
+  std::set<std::string> processes;
+  for (const RankMemory& one : group.ranks) processes.insert(one.row->process);
+  const std::string key = key_of(site);
   Made made;
   for (const rows::AllocatingSite& row : seen.allocating) {
-    if (row.process != process || key_of(row.site) != key) continue;
+    if (!processes.contains(row.process) || key_of(row.site) != key) continue;
+    if (row.process != rank.row->process) {
+      made.by_others += row.allocations;
+      continue;
+    }
     made.allocations += row.allocations;
     const bool is_elsewhere =
         made.freed_at && row.freed_at && made.freed_at->site != row.freed_at->site;
@@ -129,63 +231,107 @@ Made made_at(const rows::Observations& seen, const std::string& process, const s
 }
 
 // Advice on the site where the rank holds more: it may be the only rank that allocates there.
-std::string advice_at(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
+std::string advice_at(const RuleInput& input, const PeerGroup& group, const RankMemory& rank,
                       const Excess& excess, Sentence sentence, rows::Evidence& evidence) {
-  const Made made = made_at(input.seen, ranks.at(rank).process->id, excess.key);
-  std::uint64_t made_by_others = 0;
-  for (const auto& [other, memory] : ranks) {
-    if (other == rank) continue;
-    made_by_others += made_at(input.seen, memory.process->id, excess.key).allocations;
-  }
-  evidence.add("held_at", excess.at);
+  const Made made = made_at(input.seen, group, rank, excess.held.at->site);
+  evidence.add("held_at", excess.held.at);
   evidence.add("freed_at", made.freed_at);
   evidence.add("allocations_there", made.allocations);
-  evidence.add("allocations_of_others_there", made_by_others);
-  if (made_by_others != 0) return sentence(sentences::kDivideEvenly);
+  evidence.add("allocations_of_others_there", made.by_others);
+  if (made.by_others != 0 || !excess.is_alone) return sentence(sentences::kDivideEvenly);
   const std::string freed = location_text(made.freed_at);
   const std::string begin = made.freed_elsewhere ? "some freed at " : "freed at ";
-  return sentence.set("allocations", made.allocations)
-      .set("freed", freed.empty() ? freed : begin + freed)(sentences::kOnHost);
+  sentence.set("allocations", made.allocations).set("freed", freed.empty() ? freed : begin + freed);
+  const std::string made_text =
+      made.allocations == 0 ? std::string() : sentence(sentences::kMadeThere);
+  return sentence.set("made", made_text)(sentences::kOnHost);
 }
 
-rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
-                         std::uint64_t usual, const Excess& excess) {
-  const RankMemory& memory = ranks.at(rank);
-  const bool more = memory.peak_bytes > usual;
-  const std::uint64_t difference = more ? memory.peak_bytes - usual : usual - memory.peak_bytes;
+// "at train.py:30 (step) in Block > MLP (optimizer state)".
+std::string where_text(const HeldMemory& held) {
+  const std::string place = location_text(held.at);
+  std::string text = place.empty() ? "" : "at " + place;
+  if (held.layers) text += (text.empty() ? "in " : " in ") + *held.layers;
+  std::string category(name_of(held.category));
+  std::ranges::replace(category, '_', ' ');
+  return category.empty() ? text : text + " (" + category + ")";
+}
+
+std::string others_text(const PeerGroup& group, const RankMemory& rank) {
+  std::vector<std::uint64_t> others;
+  for (const RankMemory& other : group.ranks) {
+    if (&other != &rank) others.push_back(*other.row->rank);
+  }
+  return rank_list_text(others, kMostPartsOfList);
+}
+
+// A rank that differs from its group.
+struct Outlier {
+  const PeerGroup& group;
+  const RankMemory& rank;
+  Measure measure = Measure::kPeak;
+  std::uint64_t usual = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return group.bytes(rank, measure); }
+};
+
+Sentence sentence_of(const rows::Finding& finding, const Outlier& outlier, const Excess& excess) {
+  const bool has_place = excess.bytes != 0;
+  return sentence_on(finding)
+      .set("rank", outlier.rank.row->rank)
+      .set("whom",
+           outlier.group.is_whole_job ? sentences::kTheOthers : sentences::kTheOthersOfGroup)
+      .set("group", others_text(outlier.group, outlier.rank))
+      .set("memory",
+           outlier.measure == Measure::kDriver ? sentences::kDriversMemory : std::string_view())
+      .set("left_out",
+           outlier.group.leaves_experts_out ? sentences::kExpertsLeftOut : std::string_view())
+      .set("peak_bytes", outlier.rank.amount(outlier.measure).bytes)
+      .set("usual_bytes", outlier.usual)
+      .set("place", has_place ? location_text(excess.held.at) : std::string())
+      .set("where", has_place ? where_text(excess.held) : std::string())
+      .set("excess_bytes", excess.bytes);
+}
+
+rows::Finding finding_of(const RuleInput& input, const Outlier& outlier, const Excess& excess) {
+  const RankMemory& rank = outlier.rank;
+  const bool more = outlier.bytes() > outlier.usual;
+  const std::uint64_t difference =
+      more ? outlier.bytes() - outlier.usual : outlier.usual - outlier.bytes();
   rows::Finding finding = finding_of_rule(Rule::kRankImbalance);
-  finding.process = memory.process->id;
-  finding.device = memory.device;
+  finding.process = rank.row->process;
+  finding.device = rank.row->device;
   finding.level = Level::kDriver;
   finding.bytes = difference;
   if (more) finding.saves = {difference, std::nullopt, rows::SavesBasis::kArithmetic};
-  finding.evidence.add("rank", rank);
-  finding.evidence.add("ranks", ranks.size());
-  finding.evidence.add("peak_bytes", memory.peak_bytes);
-  finding.evidence.add("median_of_others_bytes", usual);
-  const bool has_place = excess.bytes != 0;
-  Sentence sentence = sentence_on(finding);
-  sentence.set("rank", rank)
-      .set("others", ranks.size() - 1)
-      .set("peak_bytes", memory.peak_bytes)
-      .set("usual_bytes", usual)
-      .set("place", has_place ? excess.place() : std::string())
-      .set("excess_bytes", excess.bytes);
+  finding.evidence.add("rank", rank.row->rank);
+  finding.evidence.add("ranks", outlier.group.ranks.size());
+  finding.evidence.add("peak_bytes", rank.amount(outlier.measure).bytes);
+  finding.evidence.add("median_of_others_bytes", outlier.usual);
+  if (excess.bytes != 0) {
+    finding.evidence.add("excess_bytes", excess.bytes);
+    finding.evidence.add("module", excess.held.layers);
+    finding.evidence.add("category",
+                         rows::text_or_none(std::string(name_of(excess.held.category))));
+  }
+  Sentence sentence = sentence_of(finding, outlier, excess);
   if (more) {
-    sentence.set("advice", has_place
-                               ? advice_at(input, ranks, rank, excess, sentence, finding.evidence)
-                               : std::string(sentences::kDivideAll));
+    sentence.set("advice", excess.bytes != 0 ? advice_at(input, outlier.group, rank, excess,
+                                                         sentence, finding.evidence)
+                                             : std::string(sentences::kDivideAll));
   }
   say(more ? sentences::kHoldsMore : sentences::kHoldsLess, sentence, finding);
   return finding;
 }
 
-// True if the rank's memory ran out, or nearly: stages of a pipeline and a rank that also evaluates
-// differ on purpose, and as long as all fits that costs nothing.
-bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
+// True if the memory of the group's largest rank ran out, or nearly: as long as all fits, a
+// difference costs nothing.
+bool is_near_limit(const RuleInput& input, const PeerGroup& group) {
   const rows::Report& report = input.report;
-  if (std::ranges::count(report.oom, memory.process->id, &rows::Oom::process) != 0) return true;
-  const rows::Device* const device = rows::find_device(report.devices, memory.device);
+  const auto driver_bytes = [](const RankMemory& rank) { return rank.driver.bytes; };
+  const rows::Rank& largest = *std::ranges::max_element(group.ranks, {}, driver_bytes)->row;
+  if (std::ranges::count(report.oom, largest.process, &rows::Oom::process) != 0) return true;
+  const rows::Device* const device = rows::find_device(report.devices, largest.device);
   return device != nullptr && device->total_bytes && device->physical_peak &&
          static_cast<double>(device->physical_peak->bytes) >=
              input.thresholds[Threshold::kRankFullShare] *
@@ -196,37 +342,68 @@ bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
 // describes.
 void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
   const auto growth = std::ranges::find_if(findings, [&](const auto& finding) {
-    return finding.rule == Rule::kGrowth && finding.process == more.process && excess.at &&
-           finding.origin.site == excess.at->site && finding.bytes.value_or(0) * 2 >= *more.bytes;
+    return finding.rule == Rule::kGrowth && finding.process == more.process && excess.held.at &&
+           finding.origin.site == excess.held.at->site &&
+           finding.bytes.value_or(0) * 2 >= *more.bytes;
   });
   if (growth == findings.end()) return;
   growth->detail += ' ' + more.title + '.';
   more.same_cause = fingerprint_of(*growth);
 }
 
-}  // namespace
-
-// With two ranks it is not known which is the usual one: the larger is named.
-void find_rank_differences(const RuleInput& input, Findings& findings) {
-  const MemoryByRank ranks = memory_by_rank(input.report);
-  if (ranks.size() < kLeastRanks) return;
-  for (const auto& [rank, memory] : ranks) {
-    const std::uint64_t usual =
-        median_of_others(ranks, rank, [](const RankMemory& other) { return other.peak_bytes; });
-    const bool more = memory.peak_bytes > usual;
-    const std::uint64_t difference = more ? memory.peak_bytes - usual : usual - memory.peak_bytes;
-    if (!more && ranks.size() == kLeastRanks) continue;
-    if (difference < input.thresholds.bytes(Threshold::kRankBytes)) continue;
-    if (static_cast<double>(difference) <
-        input.thresholds[Threshold::kRankShare] * static_cast<double>(usual)) {
-      continue;
-    }
-    const Excess excess = more ? largest_excess(ranks, rank) : Excess();
-    rows::Finding finding = finding_of(input, ranks, rank, usual, excess);
-    if (!is_near_limit(input, largest_of(ranks))) finding.severity = Severity::kInfo;
+// Adds the processes that it names.
+void find_outliers(const RuleInput& input, const PeerGroup& group, Measure measure,
+                   std::set<std::string>& named, Findings& findings) {
+  std::vector<std::uint64_t> values;
+  for (const RankMemory& rank : group.ranks) values.push_back(group.bytes(rank, measure));
+  const auto usual = usual_bytes(input.thresholds, std::move(values));
+  if (!usual) return;
+  for (const RankMemory& rank : group.ranks) {
+    const Outlier outlier{group, rank, measure, usual->median};
+    if (!is_outlier(input.thresholds, outlier.bytes(), *usual)) continue;
+    if (!named.insert(rank.row->process).second) continue;
+    const bool more = outlier.bytes() > usual->median;
+    const Excess excess = more ? largest_excess(group, rank, measure) : Excess();
+    rows::Finding finding = finding_of(input, outlier, excess);
+    if (!is_near_limit(input, group)) finding.severity = Severity::kInfo;
     join_growth(excess, finding, findings);
     findings.push_back(std::move(finding));
   }
+}
+
+// The growth of the rank that fills its device first says so.
+void name_first_to_fill(const rows::Report& report, Findings& findings) {
+  const rows::Rank* first = nullptr;
+  std::size_t ranks = 0;
+  for (const rows::Rank& row : report.ranks) {
+    if (!row.rank) continue;
+    ++ranks;
+    if (!row.steps_until_full) continue;
+    if (first == nullptr || *row.steps_until_full < *first->steps_until_full) first = &row;
+  }
+  if (first == nullptr || ranks < 2) return;
+  const auto growth = std::ranges::find_if(findings, [&](const rows::Finding& finding) {
+    return finding.rule == Rule::kGrowth && finding.process == first->process &&
+           finding.device == first->device;
+  });
+  if (growth == findings.end()) return;
+  const auto steps = static_cast<std::uint64_t>(std::llround(*first->steps_until_full));
+  growth->evidence.add("first_rank_to_fill", first->rank);
+  growth->evidence.add("steps_until_full", steps);
+  growth->detail +=
+      Sentence().set("rank", first->rank).set("steps", steps)(sentences::kFirstToFill);
+}
+
+}  // namespace
+
+void find_rank_differences(const RuleInput& input, Findings& findings) {
+  std::set<std::string> named;
+  for (const PeerGroup& group : peer_groups_of(input.report)) {
+    for (const Measure measure : {Measure::kPeak, Measure::kDriver}) {
+      find_outliers(input, group, measure, named, findings);
+    }
+  }
+  name_first_to_fill(input.report, findings);
 }
 
 }  // namespace gpumemtrace::analyzer

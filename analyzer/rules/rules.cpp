@@ -56,9 +56,10 @@ Findings find_all(const RuleInput& input) {
   Findings findings;
   for (const auto find :
        {find_out_of_memory, find_leaks, find_growth, find_reference_cycles, find_device_faults,
-        find_rank_differences, find_transfer_faults, find_managed_thrash, find_fragmentation,
-        find_many_pools, find_many_communicators, find_churn, find_pinned_rounding,
-        find_loaded_and_kept, find_gradients, find_graphs_without_backward, find_piled_graphs}) {
+        find_rank_differences, find_ended_ranks, find_transfer_faults, find_managed_thrash,
+        find_fragmentation, find_many_pools, find_many_communicators, find_churn,
+        find_pinned_rounding, find_loaded_and_kept, find_gradients, find_graphs_without_backward,
+        find_piled_graphs}) {
     find(input, findings);
   }
   for (rows::Finding& finding : findings) {

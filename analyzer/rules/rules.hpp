@@ -31,6 +31,7 @@ void find_churn(const RuleInput& input, Findings& findings);
 void find_pinned_rounding(const RuleInput& input, Findings& findings);
 void find_loaded_and_kept(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);
+void find_ended_ranks(const RuleInput& input, Findings& findings);
 void find_many_pools(const RuleInput& input, Findings& findings);
 void find_many_communicators(const RuleInput& input, Findings& findings);
 void find_gradients(const RuleInput& input, Findings& findings);

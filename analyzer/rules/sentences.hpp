@@ -312,25 +312,42 @@ constexpr FindingText kOpaquePool = {
     "The trace sees what {name} takes from the driver, not what it hands out of that.",
     "Record again with {setting}, which opens the pool to the trace."};
 
-// Ranks.
+// Ranks. {whom} is "the others" or "the others of its group", whose ranks are {group}.
 constexpr FindingText kHoldsMore = {
-    "Rank {rank} peaked at {peak_bytes}, {bytes} more than the others",
-    "The other ranks ({others}) have a median of {usual_bytes}.[ It holds more at {place}, by "
-    "{excess_bytes}.]",
+    "Rank {rank} peaked at {peak_bytes}[ of {memory}], {bytes} more than {whom}",
+    "The other ranks ({group}) have a median of {usual_bytes}.[ It holds {excess_bytes} more "
+    "{where}.][ {left_out}]",
     "{advice} The largest rank decides what fits: up to {bytes} would be saved on it "
     "(arithmetic)."};
 constexpr FindingText kHoldsLess = {
-    "Rank {rank} peaked at {peak_bytes}, {bytes} less than the others",
-    "The other ranks ({others}) have a median of {usual_bytes}.",
+    "Rank {rank} peaked at {peak_bytes}[ of {memory}], {bytes} less than {whom}",
+    "The other ranks ({group}) have a median of {usual_bytes}.[ {left_out}]",
     "See whether the rank ended early, or divide the work evenly: the others need {bytes} more "
     "than this one (arithmetic)."};
+constexpr std::string_view kTheOthers = "the others";
+constexpr std::string_view kTheOthersOfGroup = "the others of its group";
+constexpr std::string_view kDriversMemory = "the driver's memory";
+constexpr std::string_view kExpertsLeftOut = "Layers of experts are left out of the comparison.";
 constexpr Text kDivideAll = "Divide among the ranks what this one alone holds.";
 constexpr Text kDivideEvenly =
     "Divide evenly what {place} allocates: rank {rank} holds {excess_bytes} more there than the "
     "others do.";
 constexpr Text kOnHost =
-    "Let {place} allocate on the host, or in smaller pieces: rank {rank} alone allocates there "
-    "({allocations|time|times}[, {freed}]), and the GPUs of the others do without it.";
+    "Let {place} allocate on the host, or in smaller pieces: rank {rank} alone allocates "
+    "there[ {made}], and the GPUs of the others do without it.";
+constexpr Text kMadeThere = "({allocations|time|times}[, {freed}])";
+constexpr Text kFirstToFill =
+    " Rank {rank} is the first to run out of memory: in {steps|step|steps} at this rate.";
+
+// Ranks that end. {end} says how.
+constexpr FindingText kEndedEarly = {
+    "Rank {rank} ended {early_ns} before the others[, after {steps} of {usual_steps} steps]",
+    "It {end} at {end_ns}. The other ranks ({others}) ended at {usual_end_ns}, in the median.",
+    "See why this rank stopped: the others can only wait for it in what they do together."};
+constexpr std::string_view kLeftByExit = "exited";
+constexpr std::string_view kEndedBySignal = "was ended by a signal";
+constexpr std::string_view kWasKilled = "was killed";
+constexpr std::string_view kEndedWithoutExit = "ended without an exit";
 
 // Copies. {copies} are those that the pattern is about.
 constexpr Text kCopies = "{copies|copy|copies} at {site} ";

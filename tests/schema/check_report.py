@@ -286,6 +286,13 @@ def pool_problems(report):
                    f"peak, not {row['reserved_peak_bytes']}")
 
 
+def rank_problems(report):
+    """A group has two ranks or more, each once. A part of a job has the groups of the whole."""
+    for index, group in enumerate(report["rank_groups"]):
+        if len(group["ranks"]) < 2 or group["ranks"] != sorted(set(group["ranks"])):
+            yield f"$.rank_groups[{index}]: its ranks are not two or more, ascending"
+
+
 def text_problems(report):
     """Every name in a finding's sentences has its value."""
     for number, row in enumerate(report["findings"]):
@@ -372,6 +379,7 @@ def arithmetic_problems(report):
     yield from segment_problems(report)
     yield from pool_problems(report)
     yield from what_if_problems(report)
+    yield from rank_problems(report)
     yield from text_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)

@@ -177,6 +177,12 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("the lines sum to 512, not to 1024", change)
 
+    def test_a_group_with_a_rank_twice_is_named(self):
+        def change(report):
+            report["rank_groups"] = [{"kind": "data", "ranks": [0, 1, 1], "basis": "given"}]
+
+        self.assert_problem("its ranks are not two or more, ascending", change)
+
     def test_a_row_of_an_unlisted_process_is_named(self):
         def change(report):
             report["usage"][0]["process"] = "p9"

@@ -55,6 +55,9 @@ void AnalysisOptions::add_options(CommandLine& line) {
   line.flag("--redact", naming.redact,
             "Replace private names (paths, commands, hosts, functions of the program) by "
             "names without meaning (docs/security.md).");
+  line.option("--groups", naming.groups,
+              "How ranks are numbered, the innermost first: tp=2,dp,pp=4; ep=N shares experts.")
+      .value_name("SIZES");
   line.flag("--all-runs", all_runs,
             "Take in every trace of a folder; else those are left out whose command was recorded "
             "again later.");

@@ -51,6 +51,9 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
   if (options.thresholds) {
     refuse(report, ", which was made with its own thresholds; give the traces with --threshold");
   }
+  if (!naming.groups.empty()) {
+    refuse(report, ", which has its groups of ranks already; give the traces with --groups");
+  }
   if (!naming.symbols.empty() || naming.use_debuginfod) {
     refuse(report, ", which has its names already; give the traces with --symbols or --debuginfod");
   }
@@ -158,6 +161,7 @@ Report analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& lo
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
     options.redact = naming.redact;
+    options.groups = naming.groups;
     options.timeline_points = naming.timeline_points;
     if (naming.from_ns || naming.to_ns) options.window = {naming.from_ns.value_or(0), naming.to_ns};
     options.blocks_at_peak = naming.blocks_at_peak;

@@ -23,6 +23,7 @@ struct NamingOptions {
   std::vector<std::filesystem::path> owners;   // files of rules
   bool use_debuginfod = false;
   bool redact = false;  // names without meaning for what is private
+  std::string groups;   // sizes of the groups of ranks: analyzer/analyze.hpp
   std::optional<std::uint64_t>
       timeline_points;  // buckets a timeline; default: analyzer/analyze.hpp
   // The part of the run and the time to show in detail.

@@ -43,6 +43,8 @@ export interface Report {
   what_if?: WhatIf[];
   allocations?: AllocationHistory[];
   ranks: Rank[];
+  groups_given: string | null;
+  rank_groups: RankGroup[];
   findings: Finding[];
   costs: Cost[];
   frames_by: "index" | null;
@@ -404,6 +406,7 @@ export interface Communicator {
   stack: string | null;
   ranks: number | null;
   rank: number | null;
+  nccl_hash: string | null;
 }
 
 export interface Owner {
@@ -695,7 +698,7 @@ export interface Hotspot {
   exact?: boolean;
 }
 
-export type Rule = "out_of_memory" | "out_of_memory_recovered" | "leak" | "invalid_free" | "leak_until_context_end" | "unreleased_handle" | "growth" | "reference_cycles" | "many_private_pools" | "many_communicators" | "wrong_device" | "rank_imbalance" | "repeated_copies" | "pageable_copies" | "synchronous_copies" | "small_copies" | "ping_pong" | "low_bandwidth" | "copies_not_hidden" | "managed_thrash" | "fragmentation" | "allocation_churn" | "pinned_churn" | "pinned_rounding" | "loaded_and_kept" | "opaque_pool" | "gradients_in_forward" | "graph_without_backward" | "graphs_pile_up" | "idle_contexts";
+export type Rule = "out_of_memory" | "out_of_memory_recovered" | "leak" | "invalid_free" | "leak_until_context_end" | "unreleased_handle" | "growth" | "reference_cycles" | "many_private_pools" | "many_communicators" | "wrong_device" | "rank_imbalance" | "rank_ended_early" | "repeated_copies" | "pageable_copies" | "synchronous_copies" | "small_copies" | "ping_pong" | "low_bandwidth" | "copies_not_hidden" | "managed_thrash" | "fragmentation" | "allocation_churn" | "pinned_churn" | "pinned_rounding" | "loaded_and_kept" | "opaque_pool" | "gradients_in_forward" | "graph_without_backward" | "graphs_pile_up" | "idle_contexts";
 
 export interface Sets {
   process: string;
@@ -1019,7 +1022,21 @@ export interface Rank {
   leaked_bytes: Bytes;
   growth_bytes_per_step: number | null;
   deviation: number | null;
+  expert_bytes: Bytes;
+  peer_group: number | null;
+  peer_deviation: number | null;
+  steps_until_full: number | null;
 }
+
+export interface RankGroup {
+  kind: GroupKind | null;
+  ranks: number[];
+  basis: GroupBasis;
+}
+
+export type GroupKind = "data" | "tensor" | "pipeline" | "expert";
+
+export type GroupBasis = "given" | "communicator" | "inferred";
 
 export interface Finding {
   rule: Rule;
@@ -1107,7 +1124,7 @@ export interface PoolActivity {
 export interface PartialRules {
   process: string;
   from_ns: Time;
-  rules: ("out_of_memory" | "out_of_memory_recovered" | "leak" | "invalid_free" | "leak_until_context_end" | "unreleased_handle" | "growth" | "reference_cycles" | "many_private_pools" | "many_communicators" | "wrong_device" | "rank_imbalance" | "repeated_copies" | "pageable_copies" | "synchronous_copies" | "small_copies" | "ping_pong" | "low_bandwidth" | "copies_not_hidden" | "managed_thrash" | "fragmentation" | "allocation_churn" | "pinned_churn" | "pinned_rounding" | "loaded_and_kept" | "opaque_pool" | "gradients_in_forward" | "graph_without_backward" | "graphs_pile_up" | "idle_contexts")[];
+  rules: ("out_of_memory" | "out_of_memory_recovered" | "leak" | "invalid_free" | "leak_until_context_end" | "unreleased_handle" | "growth" | "reference_cycles" | "many_private_pools" | "many_communicators" | "wrong_device" | "rank_imbalance" | "rank_ended_early" | "repeated_copies" | "pageable_copies" | "synchronous_copies" | "small_copies" | "ping_pong" | "low_bandwidth" | "copies_not_hidden" | "managed_thrash" | "fragmentation" | "allocation_churn" | "pinned_churn" | "pinned_rounding" | "loaded_and_kept" | "opaque_pool" | "gradients_in_forward" | "graph_without_backward" | "graphs_pile_up" | "idle_contexts")[];
 }
 
 export interface UnreadableTrace {
