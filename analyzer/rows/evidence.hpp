@@ -34,6 +34,18 @@ struct SiteEvidence {
   GPUMEMTRACE_FIELDS(count, opened_at, held_at)
 };
 
+// A rank that differs from its group: by what it holds, or by when it ended.
+struct RankEvidence {
+  OptionalNumber peak_bytes;
+  OptionalNumber median_of_others_bytes;
+  OptionalLocation held_at;
+  OptionalText module;
+  OptionalNumber end_ns;
+  OptionalNumber median_end_ns;
+
+  GPUMEMTRACE_FIELDS(peak_bytes, median_of_others_bytes, held_at, module, end_ns, median_end_ns)
+};
+
 class EvidenceReader {
  public:
   explicit EvidenceReader(const Evidence& evidence) : evidence_(evidence) {}

@@ -449,34 +449,48 @@ TEST_CASE("a fault names its rank, and one of many ranks is one line", "[unit]")
   CHECK(has(summary_text(report, 120), "leaked at fastops.py:12 (fused_step) (2 of 2 ranks)\n"));
 }
 
-TEST_CASE("ranks are told by spread, and an outlier by what it held", "[unit]") {
+TEST_CASE("ranks that are alike share a row, and one that differs has its own", "[unit]") {
   Json report = example_report();
   Json process = report["processes"][0];
-  Json peak = report["peak"][1];
-  REQUIRE(peak["level"] == "framework");
-  peak["bytes"] = 60ull << 30;
+  Json rank = report["ranks"][0];
   report["processes"] = Json::array();
-  report["peak"] = Json::array();
-  for (int rank = 0; rank < 4; ++rank) {
-    process["id"] = peak["process"] = "p" + std::to_string(rank);
-    process["rank"] = rank;
-    peak["bytes"] = rank == 2 ? 72ull << 30 : 60ull << 30;
+  report["ranks"] = Json::array();
+  for (const int number : {2, 0, 1, 3}) {
+    process["id"] = rank["process"] = "p" + std::to_string(number);
+    process["rank"] = rank["rank"] = number;
+    rank["peak_bytes"] = number == 2 ? 72ull << 30 : 60ull << 30;
+    rank["peer_group"] = 0;
+    rank["steps_until_full"] = number == 2 ? Json(1200.4) : Json();
     report["processes"].push_back(process);
-    report["peak"].push_back(peak);
+    report["ranks"].push_back(rank);
   }
   CHECK(has(summary_text(report, 120),
-            "Ranks     PyTorch allocated at their peaks: 3 of 4 at 60.0 GiB; rank 2 72.0 GiB\n"));
+            "Ranks     PyTorch allocated at their peaks: 60.0 GiB to 72.0 GiB in ranks 0-3\n"));
 
-  Json growth = report["findings"][0];
+  Json differs = report["findings"][0];
+  differs["rule"] = "rank_imbalance";
+  differs["process"] = "p2";
+  differs["bytes"] = 12ull << 30;
+  differs["evidence"] = {{"peak_bytes", 72ull << 30},
+                         {"median_of_others_bytes", 60ull << 30},
+                         {"held_at", {{"site", differs["site"]}, {"stack", nullptr}}},
+                         {"module", "GPT2Model > GPT2Block"}};
+  Json growth = differs;
   growth["rule"] = "growth";
   growth["severity"] = "warning";
-  growth["process"] = "p2";
   growth["evidence"] = {{"bytes_per_step", 31247564.0}, {"by_repetition", true}};
-  report["findings"] = {growth};
-  CHECK(has(summary_text(report, 60),
-            "Ranks     PyTorch allocated at their peaks: 3 of 4 at 60.0\n"
-            "          GiB; rank 2 72.0 GiB, grows 29.8 MiB a repetition\n"
-            "          at fastops.py:12 (fused_step)\n"));
+  Json ended = differs;
+  ended["rule"] = "rank_ended_early";
+  ended["process"] = "p3";
+  ended["evidence"] = {{"end_ns", 2'000'000'000}, {"median_end_ns", 42'000'000'000}};
+  report["findings"] = {differs, growth, ended};
+  CHECK(has(summary_text(report, 80),
+            "Ranks     PyTorch allocated at their peaks\n"
+            "    72.0 GiB  rank 2: 12.0 GiB more than its group at fastops.py:12 (fused_step)\n"
+            "              in GPT2Model > GPT2Block, grows 29.8 MiB a repetition at\n"
+            "              fastops.py:12 (fused_step), full in 1,200 repetitions\n"
+            "    60.0 GiB  rank 3: ended 40.00 s before the others\n"
+            "    60.0 GiB  ranks 0, 1\n"));
 }
 
 TEST_CASE("a note of several processes is told once", "[unit]") {

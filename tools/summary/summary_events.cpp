@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differences of ranks, failures for lack of memory, leaks, copies, and losses of the trace.
+// Failures for lack of memory, leaks, copies, and losses of the trace.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -23,8 +23,6 @@ namespace rows = analyzer::rows;
 using analyzer::Level;
 using rows::LeakClass;
 
-// A rank that differs from the median by more than this share is an outlier.
-constexpr std::uint64_t kOutlierShare = 20;
 // Copies of less are left out first.
 constexpr std::uint64_t kLittleCopied = 1 << 20;
 
@@ -63,29 +61,6 @@ std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
   return parts;
 }
 
-// The peak by which ranks are compared: of the framework if it is known, else of the driver.
-std::uint64_t peak_of(const Report& report, const std::string& process, Level level) {
-  std::uint64_t bytes = 0;
-  for (const rows::Peak& peak : report.peak) {
-    if (peak.process == process && peak.level == level) bytes = std::max(bytes, peak.bytes);
-  }
-  return bytes;
-}
-
-// ", grows 4.0 MiB a step at train.py:88": the most of what is reported of the process.
-std::string growth_of(const Report& report, const std::string& process) {
-  for (const rows::Finding& finding : report.findings) {
-    const bool is_shown = finding.rule == analyzer::Rule::kGrowth && finding.process == process &&
-                          finding.severity != analyzer::Severity::kInfo;
-    const auto evidence = rows::evidence_of<rows::GrowthEvidence>(finding);
-    if (!is_shown || !evidence.bytes_per_step) continue;
-    return format_text(
-        ", grows {} a {} at {}", size_text(static_cast<std::uint64_t>(*evidence.bytes_per_step)),
-        evidence.by_repetition.value_or(false) ? "repetition" : "step", name_line(finding.origin));
-  }
-  return {};
-}
-
 std::string copies_text(const rows::Copies& row) {
   std::string text =
       format_text("{} {} to {}, {}, {} in {}", size_text(row.bytes), name_of(row.source_memory),
@@ -119,15 +94,6 @@ std::string families_of(const std::vector<std::string>& rules) {
   return joined(parts);
 }
 
-constexpr std::size_t kMostRanksTold = 5;
-
-// Processes with about the same peak.
-struct Alike {
-  std::uint64_t least = UINT64_MAX;
-  std::uint64_t most = 0;
-  std::size_t count = 0;
-};
-
 // Each once, with how many processes it is of.
 Lines notes_of(const Report& report) {
   std::vector<std::pair<std::string, std::size_t>> notes;
@@ -150,54 +116,6 @@ Lines notes_of(const Report& report) {
 }
 
 }  // namespace
-
-Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
-  if (report.processes.size() < 2) return {};
-  Level level = Level::kDriver;
-  for (const rows::Peak& peak : report.peak) {
-    if (peak.level == Level::kFramework && peak.bytes != 0) level = Level::kFramework;
-  }
-  std::vector<std::pair<std::uint64_t, std::string>> peaks;
-  for (const rows::Process& process : report.processes) {
-    peaks.emplace_back(peak_of(report, process.id, level), process.id);
-  }
-  std::vector<std::uint64_t> sorted;
-  for (const auto& [bytes, process] : peaks) sorted.push_back(bytes);
-  std::sort(sorted.begin(), sorted.end());
-  const std::uint64_t median = sorted[sorted.size() / 2];
-  const auto is_outlier = [&](const std::string& process, std::uint64_t bytes) {
-    const std::uint64_t distance = bytes > median ? bytes - median : median - bytes;
-    return distance > median / kOutlierShare || !growth_of(report, process).empty();
-  };
-  Alike alike;
-  std::vector<std::string> parts;
-  for (const auto& [bytes, process] : peaks) {
-    if (is_outlier(process, bytes)) {
-      parts.push_back(format_text("{} {}{}", name_in_job(report, process), size_text(bytes),
-                                  growth_of(report, process)));
-      continue;
-    }
-    alike = {std::min(alike.least, bytes), std::max(alike.most, bytes), alike.count + 1};
-  }
-  if (alike.count != 0) {
-    parts.insert(parts.begin(), format_text("{} of {} at {}", alike.count, peaks.size(),
-                                            range_text(alike.least, alike.most)));
-  }
-  if (!detail.is_full && parts.size() > kMostRanksTold) {
-    const std::size_t left_out = parts.size() - kMostRanksTold;
-    parts.resize(kMostRanksTold);
-    parts.push_back(format_text("{} more", left_out));
-  }
-  const bool has_ranks = report.processes.front().rank.has_value();
-  const std::string framework(analyzer::framework_with_blocks().name);
-  return {{wrapped(heading(has_ranks ? "Ranks     " : "Processes "),
-                   format_text("{} at their peaks: {}",
-                               level == Level::kFramework ? framework + " allocated"
-                                                          : "the driver gave out",
-                               joined(parts, "; ")),
-                   detail.width),
-           rank::kRanks}};
-}
 
 Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail) {
   std::vector<const rows::Oom*> failures;
