@@ -186,7 +186,7 @@ const kTables = {
   "Not freed": [(report) => report.leaks.exit, (row) => [row.bytes, row.count, row.first_time_ns]],
   Transfers: [(report) => report.transfers.by_kind, transfer],
   "Transfers by line": [(report) => report.transfers.sites, transfer],
-  Ranks: [(report) => report.ranks, (row) => [row.peak_bytes, row.deviation, row.reserved_peak_bytes, row.leaked_bytes, row.growth_bytes_per_step]],
+  Ranks: [(report) => report.ranks, (row) => [row.peak_bytes, row.peer_deviation, row.reserved_peak_bytes, row.leaked_bytes, row.growth_bytes_per_step]],
 };
 
 /** Cells of a line of CSV. */

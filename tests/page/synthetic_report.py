@@ -197,7 +197,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
         {"rank": rank, "host": report["processes"][-1]["host"], "process": process,
          "device": device, "peak_bytes": total, "reserved_peak_bytes": most["parts"]["pytorch"],
          "leaked_bytes": 0, "growth_bytes_per_step": 12_000 * MIB / steps if grows else None,
-         "deviation": None})
+         "deviation": None, "expert_bytes": 0, "peer_group": None, "peer_deviation": None,
+         "steps_until_full": None})
     report["peak"] += [
         peak_row(process, device, "driver", most, [
             holder(most["max_bytes"], most["max_bytes"], None, "pytorch", None, None),
@@ -326,7 +327,8 @@ def empty_report():
             "fragmentation": [],
             "transfers": {"by_kind": [], "hotspots": [], "sets": [], "sites": [], "unjoined": None, "streams": []},
             "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
-            "frames_by": None, "frames": [], "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
+            "frames_by": None, "frames": [], "stacks": [], "timeline": [], "modules": [], "ranks": [],
+            "groups_given": None, "rank_groups": [], "largest_blocks": [],
             "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
                          "unreadable_traces": [], "pools": []},
@@ -342,7 +344,9 @@ def make_report(ranks=8, stacks=40, steps=412, buckets=1024, depth=9):
     del report["ranks_made"]
     peaks = sorted(row["peak_bytes"] for row in report["ranks"])
     for row in report["ranks"]:
-        row["deviation"] = row["peak_bytes"] - peaks[(ranks - 1) // 2] if ranks > 1 else None
+        if ranks > 1:
+            row["deviation"] = row["peer_deviation"] = row["peak_bytes"] - peaks[(ranks - 1) // 2]
+            row["peer_group"] = 0
     report["ranks"].sort(key=lambda row: -row["peak_bytes"])
     return report
 

@@ -3,30 +3,39 @@
 
 import { element, replace } from "./dom";
 import { frameworkName, processName } from "./facts";
-import { counted, exactSize, range } from "./format";
+import { counted, exactSize, range, size } from "./format";
 import type { Report } from "./page_types";
 import type { Rank } from "./report";
 import type { Selection } from "./selection";
 
 const kMostBars = 64;
-const kOutlier = 0.05; // away from the median
+const kRules = new Set<string>(["rank_imbalance", "rank_ended_early"]);
 
 function rankOrder(a: Rank, b: Rank): number {
   return (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.process.localeCompare(b.process) || (a.device ?? "").localeCompare(b.device ?? "");
 }
 
-export function isOutlier(row: Rank): boolean {
-  return row.deviation !== null && Math.abs(row.deviation) > kOutlier * row.peak_bytes;
+/** The processes that differ from their group, as findings say. */
+export function outliersOf(report: Report): Set<string> {
+  return new Set(report.findings.filter((row) => kRules.has(row.rule) && row.process !== null).map((row) => row.process as string));
 }
 
-function rankBar(report: Report, row: Rank, most: number, selection: Selection): HTMLElement {
+/** "+1.2 GiB", against the ranks with the same part of the model; empty if there are none. */
+export function fromGroup(row: Rank): string {
+  const bytes = row.peer_deviation ?? null;
+  return bytes === null ? "" : `${bytes > 0 ? "+" : ""}${size(bytes)}`;
+}
+
+function rankBar(report: Report, row: Rank, most: number, isOutlier: boolean, selection: Selection): HTMLElement {
   const isSelected = row.process === selection.now.process && row.device === selection.now.device;
   const fill = element("i", {});
   fill.style.height = `${Math.max((row.peak_bytes / most) * 100, 2)}%`;
-  const name = `${processName(report, row.process)}, ${row.device}: ${exactSize(row.peak_bytes)}`;
+  const away = fromGroup(row);
+  const name = `${processName(report, row.process)}, ${row.device}: ${exactSize(row.peak_bytes)}`
+    + (away === "" ? "" : `; ${away} from its group`);
   return element("button", {
     type: "button",
-    class: `rank${isOutlier(row) ? " outlier" : ""}`,
+    class: `rank${isOutlier ? " outlier" : ""}`,
     title: name,
     "aria-label": name,
     "aria-pressed": isSelected ? "true" : "false",
@@ -47,19 +56,20 @@ export function drawRanks(place: Element, report: Report, selection: Selection):
   }
   const most = Math.max(...report.ranks.map((row) => row.peak_bytes), 1);
   const least = Math.min(...report.ranks.map((row) => row.peak_bytes));
-  // If there are very many ranks, shows those that are furthest from the others.
+  const outliers = outliersOf(report);
+  // If there are very many ranks, shows those that differ, and then those that are furthest from their group.
+  const distance = (row: Rank): number => (outliers.has(row.process) ? Infinity : Math.abs(row.peer_deviation ?? 0));
   const shown = report.ranks.length <= kMostBars ? [...report.ranks]
-    : [...report.ranks].sort((a, b) => Math.abs(b.deviation ?? 0) - Math.abs(a.deviation ?? 0)).slice(0, kMostBars);
+    : [...report.ranks].sort((a, b) => (distance(a) === distance(b) ? 0 : distance(b) - distance(a))).slice(0, kMostBars);
   const bars = element("div", { class: "ranks" });
-  for (const row of shown.sort(rankOrder)) bars.appendChild(rankBar(report, row, most, selection));
+  for (const row of shown.sort(rankOrder)) bars.appendChild(rankBar(report, row, most, outliers.has(row.process), selection));
   const note = shown.length < report.ranks.length
     ? `the ${shown.length} of ${report.ranks.length} that differ most; all stand in the table`
     : "click selects one";
-  const outliers = report.ranks.filter(isOutlier).length;
   const processes = new Set(report.ranks.map((row) => row.process)).size;
   const what = counted(processes, report.ranks.some((row) => row.rank !== null) ? "rank" : "process",
     report.ranks.some((row) => row.rank !== null) ? "ranks" : "processes");
   const level = report.peak.some((row) => row.level === "framework" && row.bytes > 0) ? `${frameworkName(report)} allocated` : "asked of the driver";
   replace(place, element("h3", {}, `Peaks of ${what}, ${level}: ${range(least, most)}`,
-    element("span", { class: "note" }, outliers > 0 ? `${outliers} outside 5 % of the median; ${note}` : note)), bars);
+    element("span", { class: "note" }, outliers.size > 0 ? `${counted(outliers.size, "differs", "differ")} from the group; ${note}` : note)), bars);
 }

@@ -12,7 +12,7 @@ import type {
 } from "./report";
 import type { Selection } from "./selection";
 import { blockColor, blockName } from "./view_lifetimes";
-import { isOutlier } from "./view_ranks";
+import { fromGroup, outliersOf } from "./view_ranks";
 
 function bytes<Row>(name: string, value: (row: Row) => number | null | undefined): Column<Row> {
   return { name, value: (row) => value(row) ?? null, text: (row) => (value(row) === null || value(row) === undefined ? "" : size(value(row))), isNumber: true };
@@ -154,7 +154,9 @@ export class TablesView {
     add<Setting>("Other settings", "what_if", [...whose<Setting>(), text("PYTORCH_CUDA_ALLOC_CONF", (row) => row.policy), bytes("Reserved at the peak", (row) => row.reserved_peak_bytes),
       bytes("At least", (row) => row.low_bytes), bytes("At most", (row) => row.high_bytes), number("Retries", (row) => row.retries), number("Refused", (row) => row.raised), text("Known", (row) => words(row.basis))],
       report.what_if?.flatMap((device) => device.rows.map((row) => ({ process: device.process, ...row }))));
-    add<Rank>("Ranks", "ranks", rankColumns(report, this.selection), isMany ? report.ranks : undefined, isOutlier);
+    const outliers = outliersOf(report);
+    add<Rank>("Ranks", "ranks", rankColumns(report, this.selection), isMany ? report.ranks : undefined,
+      (row) => outliers.has(row.process));
     return tabs;
   }
 
@@ -203,8 +205,7 @@ function rankColumns(report: Report, selection: Selection): Column<Rank>[] {
     text("Host", (row) => row.host),
     text("Device", (row) => row.device),
     bytes("Peak", (row) => row.peak_bytes),
-    { ...bytes<Rank>("From the median", (row) => row.deviation),
-      text: (row) => (row.deviation === null ? "" : `${row.deviation > 0 ? "+" : ""}${size(row.deviation)}`) },
+    { ...bytes<Rank>("From its group", (row) => row.peer_deviation ?? null), text: fromGroup },
     bytes("Reserved", (row) => row.reserved_peak_bytes),
     bytes("Leaked", (row) => row.leaked_bytes),
     bytes("Growth a step", (row) => row.growth_bytes_per_step),
