@@ -151,6 +151,27 @@ TEST_CASE("a card has one peak, whichever number each process has for it", "[uni
   CHECK(part_of(job, "allocated", "p2") == 100);
 }
 
+TEST_CASE("where another process makes the peak, blocks are those of that time", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder first = trace_on_card(10);
+  first.allocate(kAddress, 64 * kMiB);
+  first.block(kAddress, 40 * kMiB, 64 * kMiB);
+  first.wait_until(TraceBuilder::kFirstTick + 3000);
+  first.block(kAddress, -static_cast<std::int64_t>(40 * kMiB), 64 * kMiB);
+  first.write(folder.path());
+  TraceBuilder second = trace_on_card(11);
+  second.wait_until(TraceBuilder::kFirstTick + 2000);
+  second.allocate(kAddress, 100 * kMiB);
+  second.free(kAddress);
+  second.wait_until(TraceBuilder::kFirstTick + 4000);
+  second.allocate(kAddress, 50 * kMiB);
+  second.write(folder.path());
+  const Json job = row_of(analyze_json({folder.path()}, {}), "job");
+  CHECK(part_of(job, "framework_allocated", "p1") == 40);
+  CHECK(part_of(job, "framework_cached", "p1") == 24);
+  CHECK(part_of(job, "allocated", "p2") == 100);
+}
+
 TEST_CASE("memory that another process opened counts once", "[unit]") {
   const TemporaryFolder folder;
   TraceBuilder first = trace_on_card(10);

@@ -24,7 +24,7 @@ namespace gpumemtrace::analyzer {
 
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
-// - Memory grows with live allocations and with call sites, not with the length of the trace.
+// - Memory grows with live allocations, call sites and samples of the driver, not with calls.
 class ProcessModel final {
  public:
   // `waits`: all records of their kind, which are needed ahead of their time; so are `clocks`, and
