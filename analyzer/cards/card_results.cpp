@@ -118,14 +118,14 @@ rows::OptionalText process_with_managed(const Card& card) {
 // peak and those at the sample that tells what was beyond them.
 void leave_changes_open(const Card& card, rows::CardPeak& row) {
   if (card.replay.histories().size() == 1) return;
-  const std::uint64_t unknown_bytes = 2 * card.replay.unknown_bytes();
+  const std::uint64_t unknown_bytes =
+      std::min(2 * card.replay.unknown_bytes(), ledger::kMostCardBytes);
   if (unknown_bytes == 0) return;
   row.is_exact = false;
   row.low_bytes -= std::min(row.low_bytes, unknown_bytes);
-  const std::uint64_t high_bytes = row.high_bytes + unknown_bytes;
-  row.high_bytes = card.total_bytes == 0
-                       ? high_bytes
-                       : std::max(row.high_bytes, std::min(high_bytes, card.total_bytes));
+  std::uint64_t high_bytes = row.high_bytes + unknown_bytes;
+  if (card.total_bytes != 0) high_bytes = std::min(high_bytes, card.total_bytes);
+  row.high_bytes = std::max(row.high_bytes, high_bytes);
 }
 
 // True if it is not known what another process had in use of its memory at the point.

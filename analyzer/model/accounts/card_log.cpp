@@ -118,8 +118,12 @@ void CardLog::keep_decisive(std::size_t begin, std::size_t end, std::vector<std:
   }
 }
 
+// Those at events stay, however many they are.
 void CardLog::thin_uses() {
-  const std::size_t before = uses_.size();
+  const auto between_events = [&] {
+    return std::ranges::count(uses_, false, &CardLogUse::is_at_event);
+  };
+  const auto before = between_events();
   do {
     use_bits_ = std::min(use_bits_ + 1, kMostBits);
     std::size_t kept = 0;
@@ -130,7 +134,7 @@ void CardLog::thin_uses() {
     }
     uses_are_left_out_ = uses_are_left_out_ || kept != uses_.size();
     uses_.resize(kept);
-  } while (uses_.size() > before / 2 && use_bits_ < kMostBits);
+  } while (between_events() > before / 2 && use_bits_ < kMostBits);
   most_uses_ = std::max(most_uses_, 2 * uses_.size());
 }
 
