@@ -28,8 +28,8 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 struct RankRows {
   std::uint64_t parameters = kGiB;
   std::uint64_t activations = kGiB;
-  std::vector<std::string> layers;  // that hold the parameters
-  std::uint64_t features = 0;       // kept at another line
+  std::vector<std::string> layers{};  // that hold the parameters
+  std::uint64_t features = 0;         // kept at another line
   std::vector<std::string> command{};
 };
 
