@@ -112,8 +112,11 @@ class Undo {
 
 HeldSegment segment_of(const Event& event, bool is_expandable) {
   constexpr std::uint64_t kSmallSegmentBytes = 2 << 20;
-  return {event.bytes,   event.stream, event.bytes > kSmallSegmentBytes,
-          is_expandable, event.pool,   event.stack};
+  constexpr std::uint64_t kLargePageBytes = 20 << 20;
+  // Several pages of small blocks may go at once.
+  const bool is_large =
+      is_expandable ? event.bytes % kLargePageBytes == 0 : event.bytes > kSmallSegmentBytes;
+  return {event.bytes, event.stream, is_large, is_expandable, event.pool, event.stack};
 }
 
 std::uint64_t HeldBlock::least_bytes() const {

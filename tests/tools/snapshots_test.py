@@ -27,7 +27,7 @@ ALLOCATOR = ALL_DATA / "allocator"
 TRUTH = json.loads((DATA / "truth.json").read_text())
 TIMEOUT_S = 120
 # The history has only a part of the run: what was highest before it is not in the file.
-PARTS = {"cut_ring", "no_history", "random_8", "random_11"}
+PARTS = {"cut_ring", "no_history", "random_8", "random_11", "random_23"}
 
 
 def call(*arguments):

@@ -92,6 +92,7 @@ struct Records {
     if (record.kind == RecordKind::kAllocation) {
       allocations.push_back(trace::as<trace::Allocation>(record));
     }
+    if (record.kind == RecordKind::kMapping) take(trace::as<trace::Mapping>(record));
     if (record.kind == RecordKind::kFree) frees.push_back(trace::as<trace::Free>(record));
     if (record.kind == RecordKind::kBlockWait) {
       waits.push_back(trace::as<trace::BlockWait>(record));
@@ -108,6 +109,10 @@ struct Records {
     }
   }
 
+  void take(const trace::Mapping& mapping) {
+    if (mapping.operation == trace::MappingOperation::kReserve) reservations.push_back(mapping);
+  }
+
   [[nodiscard]] std::string place_of(trace::StackId stack) const {
     const std::vector<PythonFrame> frames = stacks.frames_of(stack);
     if (frames.size() != 1) return {};
@@ -118,6 +123,7 @@ struct Records {
   PythonStacks stacks;
   std::vector<trace::Block> blocks;
   std::vector<trace::Allocation> allocations;
+  std::vector<trace::Mapping> reservations;
   std::vector<trace::Free> frees;
   std::vector<trace::BlockWait> waits;
   std::vector<trace::FrameworkOom> failures;
@@ -239,6 +245,18 @@ TEST_CASE("pages of an expandable segment come and go", "[unit]") {
   CHECK(records.frees.size() == 2);
   REQUIRE(records.blocks.size() == 3);
   CHECK(records.blocks[1].reserved_bytes == kSegmentBytes);
+}
+
+TEST_CASE("pages of small blocks that go at once belong to no space of large ones", "[unit]") {
+  SmallSnapshot file;
+  const std::uint64_t large = kSegment + 1024 * kMib;
+  file.event(Action::segment_unmap, large, 3 * kSegmentBytes);
+  file.event(Action::segment_unmap, kSegment, 4 * kMib);
+  const Records records(file.snapshot());
+  REQUIRE(records.reservations.size() == 2);
+  CHECK(records.reservations[0].address == kSegment);
+  CHECK(records.reservations[1].address == large);
+  CHECK(records.allocations.size() == 2 + 3);  // a page each
 }
 
 TEST_CASE("a request that failed is told with what PyTorch held", "[unit]") {
