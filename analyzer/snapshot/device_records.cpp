@@ -32,7 +32,7 @@ void DeviceRecords::write(const UndoneHistory& history, std::span<const Event> e
     first[space.first_event] = &space;
     last[space.last_event] = &space;
   }
-  write_earlier(history.before);
+  write_earlier(history.before, events);
   for (std::size_t i = 0; i < events.size(); ++i) {
     now_ = std::max(now_, context_.scale.tick_of(events[i].time_us));
     if (const auto space = first.find(i); space != first.end()) reserve(*space->second);
@@ -66,8 +66,10 @@ void DeviceRecords::give_back(const AddressSpace& space) {
   page_bytes_.erase(space.address);
 }
 
-void DeviceRecords::write_earlier(const HeldMemory& before) {
-  held_.blocks = before.blocks;  // so that sizes of one are bounded by the next
+void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Event> events) {
+  held_ = before;  // so that sizes of one are bounded by the next
+  find_earlier_sizes(events);
+  held_.segments.clear();
   std::vector<std::pair<std::uint64_t, HeldSegment>> segments(before.segments.begin(),
                                                               before.segments.end());
   std::ranges::stable_sort(segments, std::greater<>(),
@@ -87,9 +89,42 @@ void DeviceRecords::write_earlier(const HeldMemory& before) {
   }
 }
 
+// The file has no sizes of the blocks that were freed before its end. In the large pool one may
+// have got up to 1 MiB more than it asked for, depending on what lay behind it then. PyTorch hands
+// out free memory from its beginning, so the first request that came to lie behind shows the end.
+void DeviceRecords::find_earlier_sizes(std::span<const Event> events) {
+  std::map<std::uint64_t, Given> unknown;  // by address
+  for (auto& [address, block] : held_.blocks) {
+    if (block.bytes != 0) continue;
+    const Given given = given_to(address, block.requested_bytes);
+    block.bytes = given.bytes;
+    if (given.free_behind != 0) unknown[address] = given;
+  }
+  std::map<std::uint64_t, Given> uncertain = unknown;
+  for (const Event& event : events) {
+    if (unknown.empty()) break;
+    if (event.action == Action::free_completed) unknown.erase(event.address);
+    if (event.action != Action::alloc) continue;
+    const auto after = unknown.upper_bound(event.address);
+    if (after == unknown.begin()) continue;
+    const auto block = std::prev(after);
+    const std::uint64_t bytes = event.address - block->first;
+    const bool is_right_behind =
+        bytes >= block->second.bytes && bytes - block->second.bytes < block->second.free_behind;
+    if (!is_right_behind) continue;
+    held_.blocks[block->first].bytes = bytes;
+    uncertain.erase(block->first);
+    unknown.erase(block);
+  }
+  for (const auto& [address, given] : uncertain) {
+    ++earlier_.uncertain_blocks;
+    earlier_.uncertain_bytes +=
+        std::min(replay::kLargestSmallBytes, given.free_behind - replay::kLargestSmallBytes);
+  }
+}
+
 void DeviceRecords::write_earlier_block(std::uint64_t address, std::uint64_t stream) {
   HeldBlock& block = held_.blocks[address];
-  if (block.bytes == 0) block.bytes = bytes_given(address, block.requested_bytes);
   if (block.waits) return;
   const trace::StackId stack =
       block.stack.value != 0 ? stack_of(block.stack) : context_.stacks.stack_of_earlier(now_, out_);
@@ -123,26 +158,27 @@ void DeviceRecords::write_event(const Event& event, const Event* next) {
 
 // In the large pool a rest of at most 1 MiB stays with its block; elsewhere none does. The free
 // memory at the place reaches up to the next block that is in use, because free neighbours are one.
-std::uint64_t DeviceRecords::bytes_given(std::uint64_t address, std::uint64_t requested) const {
+DeviceRecords::Given DeviceRecords::given_to(std::uint64_t address, std::uint64_t requested) const {
   const std::uint64_t rounded = context_.settings.round_request(requested);
   const auto segment = held_.segment_around(address);
   if (segment == held_.segments.end() || segment->second.is_expandable ||
       !segment->second.is_large) {
-    return rounded;
+    return {rounded, 0};
   }
   std::uint64_t end = segment->first + segment->second.bytes;
   if (const auto next = held_.blocks.upper_bound(address); next != held_.blocks.end()) {
     end = std::min(end, next->first);
   }
   const std::uint64_t there = end - address;
-  if (there < rounded) return rounded;
+  if (there < rounded) return {rounded, 0};
   const bool is_split =
       rounded < context_.settings.max_split_bytes && there - rounded > replay::kLargestSmallBytes;
-  return is_split ? rounded : there;
+  return is_split ? Given{rounded, there - rounded} : Given{there, 0};
 }
 
 void DeviceRecords::write_alloc(const Event& event) {
-  const HeldBlock block{event.bytes, bytes_given(event.address, event.bytes), false, event.stack};
+  const HeldBlock block{event.bytes, given_to(event.address, event.bytes).bytes, false,
+                        event.stack};
   held_.blocks[event.address] = block;
   add_block(event.address, block, event.stream, stack_of(event.stack), 0);
 }

@@ -41,6 +41,9 @@ struct EarlierMemory {
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
   std::uint64_t reserved_bytes = 0;
+  // Blocks that were freed in the history may be larger than shown, by so much in all.
+  std::uint64_t uncertain_blocks = 0;
+  std::uint64_t uncertain_bytes = 0;
 };
 
 // A block counts as allocated until its free is requested, as in torch.cuda.memory_allocated();
@@ -57,7 +60,8 @@ class DeviceRecords {
  private:
   void reserve(const AddressSpace& space);
   void give_back(const AddressSpace& space);
-  void write_earlier(const HeldMemory& before);
+  void write_earlier(const HeldMemory& before, std::span<const Event> events);
+  void find_earlier_sizes(std::span<const Event> events);
   void write_earlier_block(std::uint64_t address, std::uint64_t stream);
   void write_event(const Event& event, const Event* next);
   void write_alloc(const Event& event);
@@ -71,8 +75,12 @@ class DeviceRecords {
   void add_block(std::uint64_t address, const HeldBlock& block, std::uint64_t stream,
                  trace::StackId stack, std::uint16_t flags);
 
-  // The bytes that the rules give to a request at a place that was free.
-  [[nodiscard]] std::uint64_t bytes_given(std::uint64_t address, std::uint64_t requested) const;
+  // The bytes that the rules give to a request at a place that was free, and what is free behind.
+  struct Given {
+    std::uint64_t bytes = 0;
+    std::uint64_t free_behind = 0;  // in the large pool only
+  };
+  [[nodiscard]] Given given_to(std::uint64_t address, std::uint64_t requested) const;
   [[nodiscard]] trace::StackId stack_of(StackId stack) {
     return context_.stacks.number_of(stack, now_, out_);
   }

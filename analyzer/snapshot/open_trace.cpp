@@ -183,6 +183,7 @@ class TraceOfSnapshot {
     trace::StreamWriter annotations(file_, kAnnotationWriter);
     AnnotationRecords(snapshot_, scale_, annotations).write();
     add_source();
+    add_note_on_sizes();
     add_note_on_skipped();
     add_clock(last_tick_);
     about_.finish();
@@ -245,6 +246,8 @@ class TraceOfSnapshot {
     source_.earlier_blocks += records.earlier().blocks;
     source_.earlier_bytes += records.earlier().bytes;
     source_.earlier_reserved_bytes += records.earlier().reserved_bytes;
+    uncertain_blocks_ += records.earlier().uncertain_blocks;
+    uncertain_bytes_ += records.earlier().uncertain_bytes;
     count_events(history, events, "device " + std::to_string(ordinal));
   }
 
@@ -272,6 +275,14 @@ class TraceOfSnapshot {
     if (misfit_.empty() && !history.misfit.empty()) misfit_ = owner + ", " + history.misfit;
   }
 
+  void add_note_on_sizes() {
+    if (uncertain_blocks_ == 0) return;
+    add_text(trace::TextKey::kNote, "Blocks from before the history that were freed in it (" +
+                                        std::to_string(uncertain_blocks_) +
+                                        ") may be larger than shown, by at most " +
+                                        std::to_string(uncertain_bytes_) + " bytes in all.");
+  }
+
   void add_note_on_skipped() {
     std::string text;
     for (const auto& [name, count] : skipped_content(snapshot_)) {
@@ -297,6 +308,8 @@ class TraceOfSnapshot {
   trace::StreamWriter about_;
   trace::Source source_;
   std::string misfit_;
+  std::uint64_t uncertain_blocks_ = 0;
+  std::uint64_t uncertain_bytes_ = 0;
   std::uint64_t last_tick_ = TickScale::kFirstTick;
 };
 

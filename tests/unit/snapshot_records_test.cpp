@@ -103,6 +103,10 @@ struct Records {
     if (record.kind == RecordKind::kAnnotation) {
       annotations.push_back(trace::as<trace::Annotation>(record));
     }
+    if (record.kind == RecordKind::kText &&
+        trace::as<trace::Text>(record).key == trace::TextKey::kNote) {
+      notes.emplace_back(trace::tail_of(record));
+    }
     if (record.kind == RecordKind::kSource) {
       source = trace::as<trace::Source>(record);
       misfit = trace::tail_of(record);
@@ -128,6 +132,7 @@ struct Records {
   std::vector<trace::BlockWait> waits;
   std::vector<trace::FrameworkOom> failures;
   std::vector<trace::Annotation> annotations;
+  std::vector<std::string> notes;
   trace::Source source;
   std::string misfit;
 };
@@ -182,6 +187,39 @@ TEST_CASE("memory from before the history is there at the first event", "[unit]"
   CHECK(records.source.earlier_blocks == 2);
   CHECK(records.source.earlier_bytes == 6 * kMib);
   CHECK(records.source.earlier_reserved_bytes == kSegmentBytes);
+}
+
+TEST_CASE("a block that is gone ends where the next request came to lie", "[unit]") {
+  SmallSnapshot file;
+  file.segment(kSegment, kSegmentBytes, {});
+  const std::uint64_t next = kSegment + 4 * kMib + 512 * 1024;
+  file.event(Action::alloc, next, 2 * kMib);
+  file.free(kSegment, 4 * kMib);
+  file.free(next, 2 * kMib);
+  const Records records(file.snapshot());
+  REQUIRE(records.blocks.size() == 4);
+  CHECK(records.blocks[0].bytes == next - kSegment);
+  CHECK(records.blocks[0].requested == 4 * kMib);
+  CHECK(records.notes.empty());
+}
+
+TEST_CASE("the size of a block that is gone has a bound if nothing shows it", "[unit]") {
+  SmallSnapshot file;
+  file.segment(kSegment, kSegmentBytes, {});
+  // Behind the first lie 3 MiB, of which it may have 1; behind the second 512 KiB, which it has.
+  const std::uint64_t second = kSegment + 7 * kMib;
+  file.free(kSegment, 4 * kMib);
+  file.free(second, 12 * kMib + 512 * 1024);
+  file.event(Action::alloc, kSegment + 2 * kMib, kMib);  // came after it was gone
+  file.free(kSegment + 2 * kMib, kMib);
+  const Records records(file.snapshot());
+  REQUIRE(records.blocks.size() == 6);
+  CHECK(records.blocks[0].bytes == 4 * kMib);
+  CHECK(records.blocks[1].bytes == 13 * kMib);
+  REQUIRE(records.notes.size() == 1);
+  CHECK(records.notes[0] ==
+        "Blocks from before the history that were freed in it (1) may be larger than shown, by at "
+        "most 1048576 bytes in all.");
 }
 
 TEST_CASE("what lies before an event that does not fit is not claimed", "[unit]") {
