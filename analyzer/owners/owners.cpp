@@ -246,9 +246,9 @@ bool is_users_python_file(std::string_view file) {
   static constexpr auto kForeignParts = std::to_array<std::string_view>(
       {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
        "/torch_compile_debug/"});
-  static constexpr auto kForeignBegins =
-      std::to_array<std::string_view>({"<frozen ", "<eval_with_key>", "fx_generated_",
-                                       "<__array_function__", "<attrs ", "<lambdifygenerated"});
+  static constexpr auto kForeignBegins = std::to_array<std::string_view>(
+      {"<frozen ", "<eval_with_key>", "fx_generated_", "<__array_function__", "<attrs ",
+       "<lambdifygenerated", "<user_metadata>", "<compile_context>"});
   return !file.empty() && !contains_any(file, kForeignParts) &&
          !starts_with_any(file, kForeignBegins) && !is_inductor_file(file);
 }

@@ -153,7 +153,7 @@ void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack
   const bool is_native = names.has_native_frames(stack);
   const std::optional<StackFrame> users = names.users_frame(stack);
   identity.layers = names.layers_of(stack);
-  if (is_native) identity.node = names.autograd_node_of(stack);
+  if (is_native || !users) identity.node = names.autograd_node_of(stack);
   if (is_native || names.has_python_frames(stack)) {
     identity.stack = process.id + ":" + std::to_string(number_of(stack));
   }

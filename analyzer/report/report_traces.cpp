@@ -343,7 +343,7 @@ rows::Frame frame_row(const StackFrame& frame) {
   row.file = rows::text_or_none(frame.file);
   row.line = rows::number_or_none(frame.line);
   row.module = rows::text_or_none(frame.module);
-  if (!frame.is_python) row.offset = frame.offset;
+  if (!frame.is_python) row.offset = rows::number_or_none(frame.offset);
   row.language = frame.is_python ? rows::Language::kPython : rows::Language::kNative;
   return row;
 }

@@ -14,8 +14,14 @@ StackFrame to_frame(const PythonFrame& python) {
   frame.function = python.function;
   frame.file = python.file;
   frame.line = python.line;
-  frame.is_python = true;
+  frame.is_python = is_python_file(python.file);
   return frame;
+}
+
+bool is_users(const PythonFrame& frame, const CodeOwners& owners, std::string_view executable) {
+  if (!is_native_file(frame.file)) return owners.is_users_python(frame.file, frame.function);
+  return !frame.file.empty() && is_users_source_file(frame.file) &&
+         owners.is_users_code(frame.file, frame.function, executable);
 }
 
 // A function of the recorder that passed a call on.
@@ -130,7 +136,7 @@ std::string StackNames::owner_of(trace::StackId stack) const {
 std::optional<StackFrame> StackNames::users_frame(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   for (const PythonFrame& python : python_frames(parts)) {
-    if (owners_.is_users_python(python.file, python.function)) return to_frame(python);
+    if (is_users(python, owners_, executable_)) return to_frame(python);
   }
   std::optional<StackFrame> found;
   visit_native(parts.own, [&](const StackFrame& frame, std::string_view path) {
@@ -158,8 +164,14 @@ bool StackNames::is_under_autograd(trace::StackId stack) const {
 
 std::string StackNames::autograd_node_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
+  const std::vector<PythonFrame> frames = python_frames(parts);
   std::string node;
-  if (!parts.is_inferred && has_python_frames(stack)) return node;
+  // A snapshot of PyTorch has the functions of C++ in the place of Python's.
+  for (const PythonFrame& frame : frames) {
+    if (!node.empty() || !is_native_file(frame.file)) break;
+    node = autograd_node_name(frame.function);
+  }
+  if (!node.empty() || (!parts.is_inferred && !frames.empty())) return node;
   visit_native(parts.own, [&](const StackFrame& frame, std::string_view) {
     node = autograd_node_name(frame.function);
     return !node.empty();

@@ -210,6 +210,7 @@ void DeviceRecords::write_free_requested(const Event& event, const Event* next) 
   }
   trace::Block record = block_record(event.address);
   record.bytes = -static_cast<std::int64_t>(block.bytes);
+  record.stack = stack_of(event.stack);
   if (is_completed) block.waits = false;
   out_.add(record);
 }

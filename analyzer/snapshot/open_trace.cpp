@@ -65,28 +65,14 @@ replay::AllocatorSettings parsed_settings(const std::string& text) {
   }
 }
 
-// The keys, actions and frames of the file that no record has, counted by name.
+// The keys and actions of the file that no record has, counted by name.
 std::map<std::string, std::uint64_t> skipped_content(const Snapshot& snapshot) {
-  constexpr std::string_view kNone = "N/A";  // PyTorch's word outside of compiled code
-  std::uint64_t metadata = 0;
-  std::uint64_t contexts = 0;
-  std::uint64_t stacks_of_frees = 0;  // a trace does not have them either
-  for (const Event& event : snapshot.events) {
-    if (event.user_metadata.value != 0) ++metadata;
-    const std::string_view context = snapshot.text(event.compile_context);
-    if (!context.empty() && context != kNone) ++contexts;
-    if (event.action == Action::free_requested && event.stack.value != 0) ++stacks_of_frees;
-  }
   std::map<std::string, std::uint64_t> skipped = snapshot.unknown_keys;
   for (const auto& [action, count] : snapshot.unknown_actions) skipped["action." + action] += count;
   for (std::size_t i = 1; i < snapshot.host_traces.size(); ++i) {
-    skipped["host_traces.further_events"] += snapshot.events_of(snapshot.host_traces[i]).size();
+    const std::size_t events = snapshot.events_of(snapshot.host_traces[i]).size();
+    if (events != 0) skipped["host_traces.further_events"] += events;
   }
-  skipped["event.user_metadata"] += metadata;
-  skipped["event.compile_context"] += contexts;
-  skipped["free_requested.frames"] += stacks_of_frees;
-  skipped["frame.native"] += count_native_frames(snapshot);
-  std::erase_if(skipped, [](const auto& row) { return row.second == 0; });
   return skipped;
 }
 
@@ -284,8 +270,10 @@ class TraceOfSnapshot {
   }
 
   void add_note_on_skipped() {
+    std::map<std::string, std::uint64_t> skipped = skipped_content(snapshot_);
+    if (const std::uint64_t frames = stacks_.frames_left_out()) skipped["frame.native"] += frames;
     std::string text;
-    for (const auto& [name, count] : skipped_content(snapshot_)) {
+    for (const auto& [name, count] : skipped) {
       text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
     }
     if (!text.empty())

@@ -97,9 +97,9 @@ struct Event {
   std::uint64_t bytes = 0;    // as asked for; for segments as the driver gave it
   std::uint64_t stream = 0;
   std::uint64_t time_us = 0;  // 0: the file has no times
-  StackId stack;              // of this call: for a free, where it was freed
-  TextId user_metadata;
-  TextId compile_context;
+  // The call's; for a free, where it was freed. Its outermost frames are the event's
+  // compile_context and user_metadata: see kUserMetadataFile.
+  StackId stack;
   PoolId pool;
   Action action = Action::unknown;
 };

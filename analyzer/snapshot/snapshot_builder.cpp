@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "analyzer/stacks/pytorch_frames.hpp"
+
 namespace gpumemtrace::analyzer::snapshot {
 
 // The keys that are understood, as torch/csrc/cuda/Module.cpp, torch/csrc/cuda/memory_snapshot.cpp
@@ -179,9 +181,7 @@ Value SnapshotBuilder::add_event(Row& row) {
   event.bytes = row.whole(Key::size);
   event.stream = row.integer(Key::stream);
   event.time_us = row.whole(Key::time_us);
-  event.stack = row.stack(Key::frames);
-  event.user_metadata = row.text(Key::user_metadata);
-  event.compile_context = row.text(Key::compile_context);
+  event.stack = stack_with_words(row);
   event.pool = row.pool(Key::pool_id);
   if (event.action < Action::snapshot || event.action == Action::oom) {
     if (!row.has(address)) row.misfit = address;
@@ -197,6 +197,32 @@ Value SnapshotBuilder::add_event(Row& row) {
              Key::frames, Key::user_metadata, Key::compile_context, Key::pool_id, Key::device));
   snapshot_.events.push_back(event);
   return number_of(Kind::event, snapshot_.events.size() - 1);
+}
+
+StackId SnapshotBuilder::stack_with_words(Row& row) {
+  // The words of PyTorch outside of compiled code, and of our export for PyTorch's own memory.
+  constexpr std::string_view kNoContext = "N/A";
+  constexpr std::string_view kPytorchsOwn = "pytorch";
+  const StackId stack = row.stack(Key::frames);
+  std::vector<std::uint32_t> words;
+  const auto add = [&](Key key, std::string_view nothing, std::string_view file) {
+    const TextId text = row.text(key);
+    if (text.value == 0 || snapshot_.text(text) == nothing) return;
+    const Frame frame{text, {snapshot_.texts.intern(file)}, 0, {}, {}};
+    words.push_back(snapshot_.frames.intern({&frame, 1}));
+  };
+  add(Key::compile_context, kNoContext, kCompileContextFile);
+  add(Key::user_metadata, kPytorchsOwn, kUserMetadataFile);
+  if (words.empty()) return stack;
+  const auto [known, is_new] = stacks_with_words_.try_emplace({words, stack.value});
+  if (is_new) {
+    const std::span<const std::uint32_t> begin = snapshot_.stack(stack);
+    spend(begin.size());
+    frames_.assign(begin.begin(), begin.end());
+    frames_.insert(frames_.end(), words.begin(), words.end());
+    known->second = {snapshot_.stacks.intern(frames_)};
+  }
+  return known->second;
 }
 
 Value SnapshotBuilder::add_frame(Row& row) {

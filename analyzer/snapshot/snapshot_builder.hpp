@@ -52,6 +52,7 @@ class SnapshotBuilder : public PickleBuilder {
   };
 
   Value add_event(Row& row);
+  [[nodiscard]] StackId stack_with_words(Row& row);
   Value add_frame(Row& row);
   Value add_block(Row& row);
   Value add_segment(Row& row);
@@ -82,6 +83,8 @@ class SnapshotBuilder : public PickleBuilder {
   std::vector<Range> dicts_;  // dictionaries that are no rows: parts of entries_
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> frames_;  // of the list that grows
+  // By the frames that were added to a stack, and its number.
+  std::map<std::pair<std::vector<std::uint32_t>, std::uint32_t>, StackId> stacks_with_words_;
   // By the name of the row and the text.
   std::map<std::pair<std::string_view, std::uint32_t>, std::uint64_t> unknown_keys_;
   std::map<std::uint32_t, std::uint64_t> unknown_actions_;  // by text

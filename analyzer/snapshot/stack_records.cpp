@@ -6,13 +6,14 @@
 #include <optional>
 #include <string_view>
 
+#include "analyzer/stacks/pytorch_frames.hpp"
+
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
 constexpr std::string_view kEarlier = "allocated before the history";
-constexpr std::size_t kMostWords = 255;  // of a record
-
-bool is_python(std::string_view file) { return file.ends_with(".py") || file.starts_with("<"); }
+constexpr std::string_view kNoFile = "??";  // of a function of C++
+constexpr std::size_t kMostWords = 255;     // of a record
 
 struct TracebackLine {
   std::string_view file;
@@ -65,10 +66,10 @@ void add_stack(trace::Stack record, const std::vector<std::uint64_t>& frames,
 
 }  // namespace
 
-std::uint64_t count_native_frames(const Snapshot& snapshot) {
+std::uint64_t StackRecords::frames_left_out() const {
   std::uint64_t count = 0;
-  for (std::uint32_t id = 1; id < snapshot.frames.size(); ++id) {
-    if (!is_python(snapshot.text(snapshot.frame({id}).file))) ++count;
+  for (std::uint32_t id = 1; id < snapshot_.frames.size(); ++id) {
+    if (codes_of_frames_[id].empty() && is_native_file(file_of(id))) ++count;
   }
   return count;
 }
@@ -76,18 +77,19 @@ std::uint64_t count_native_frames(const Snapshot& snapshot) {
 trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
                                        trace::StreamWriter& out) {
   const trace::StackId number{stack.value};
-  Written& written = written_[stack.value];
-  if (written == Written::kHasNoFrames) return trace::StackId::kNone;
-  if (stack.value == 0 || written == Written::kYes) return number;
+  if (is_written_[stack.value]) return number;
+  const std::span<const std::uint32_t> ids = snapshot_.stack(stack);
+  if (ids.empty()) return trace::StackId::kNone;
+  const bool has_python =
+      std::ranges::any_of(ids, [&](std::uint32_t id) { return is_python_file(file_of(id)); });
   std::vector<std::uint64_t> frames;
-  for (const std::uint32_t id : snapshot_.stack(stack)) {
-    if (!is_python(snapshot_.text(snapshot_.frame({id}).file))) continue;
+  for (const std::uint32_t id : ids) {
+    if (has_python && is_native_file(file_of(id))) continue;
     for (const std::uint32_t code : codes_of({id}, time, out)) {
       frames.push_back(std::uint64_t{code} << 32);
     }
   }
-  written = frames.empty() ? Written::kHasNoFrames : Written::kYes;
-  if (frames.empty()) return trace::StackId::kNone;
+  is_written_[stack.value] = true;
   trace::Stack record;
   record.record.time = time;
   record.id = number;
@@ -97,8 +99,8 @@ trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
 
 trace::StackId StackRecords::stack_of_earlier(std::uint64_t time, trace::StreamWriter& out) {
   const std::uint32_t stack = snapshot_.stacks.size();
-  if (written_[stack] == Written::kNo) {
-    written_[stack] = Written::kYes;
+  if (!is_written_[stack]) {
+    is_written_[stack] = true;
     const std::uint32_t code = code_of({kEarlier, {}, 0}, time, out);
     trace::Stack record;
     record.record.time = time;
@@ -120,7 +122,8 @@ const std::vector<std::uint32_t>& StackRecords::codes_of(FrameId id, std::uint64
 }
 
 std::vector<StackRecords::Line> StackRecords::lines_of(const Frame& frame) const {
-  const Line own{snapshot_.text(frame.function), snapshot_.text(frame.file), frame.line};
+  const std::string_view file = snapshot_.text(frame.file);
+  const Line own{snapshot_.text(frame.function), file == kNoFile ? "" : file, frame.line};
   std::vector<Line> lines = {own};
   const std::string_view node = snapshot_.text(frame.fx_node);
   if (!node.empty()) lines.push_back({node, own.file, own.line});

@@ -13,11 +13,8 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// The distinct frames of C++, which no record has.
-[[nodiscard]] std::uint64_t count_native_frames(const Snapshot& snapshot);
-
-// - Frames of Python alone, as in a trace: those of C++ have no file, and mostly say how PyTorch
-//   itself works.
+// - Frames of C++ only in a stack that has none of Python: they mostly say how PyTorch itself
+// works.
 // - A frame of compiled code that names its FX node is followed by the node, and by the lines of
 // the
 //   model that became it. The innermost line of the user's code is then the model's.
@@ -25,19 +22,19 @@ class StackRecords {
  public:
   explicit StackRecords(const Snapshot& snapshot)
       : snapshot_(snapshot),
-        written_(snapshot.stacks.size() + 1, Written::kNo),
+        is_written_(snapshot.stacks.size() + 1, false),
         codes_of_frames_(snapshot.frames.size()) {}
 
-  // The stack's number in the trace, kNone if it has no Python frames; its records are added to
-  // `out` if they are new.
+  // The stack's number in the trace, kNone for an empty one; its records are added to `out` if they
+  // are new.
   [[nodiscard]] trace::StackId number_of(StackId stack, std::uint64_t time,
                                          trace::StreamWriter& out);
   // A stack of one frame, which says that the file does not have the real one.
   [[nodiscard]] trace::StackId stack_of_earlier(std::uint64_t time, trace::StreamWriter& out);
+  // The distinct frames of C++ that no record has.
+  [[nodiscard]] std::uint64_t frames_left_out() const;
 
  private:
-  enum class Written : std::uint8_t { kNo, kYes, kHasNoFrames };
-
   // A line of a function as a code object of its own.
   struct Line {
     std::string_view function;
@@ -53,8 +50,12 @@ class StackRecords {
   [[nodiscard]] std::uint32_t code_of(const Line& line, std::uint64_t time,
                                       trace::StreamWriter& out);
 
+  [[nodiscard]] std::string_view file_of(std::uint32_t frame) const {
+    return snapshot_.text(snapshot_.frame({frame}).file);
+  }
+
   const Snapshot& snapshot_;
-  std::vector<Written> written_;  // by the stack's number
+  std::vector<bool> is_written_;  // by the stack's number
   std::vector<std::vector<std::uint32_t>>
       codes_of_frames_;  // by the frame's number; empty: not yet
   std::map<Line, std::uint32_t> codes_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/pytorch_frames.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "analyzer/owners/owners.hpp"
@@ -58,6 +60,16 @@ bool is_backward_call(std::string_view file, std::string_view function) {
 bool is_way_into_function(std::string_view file, std::string_view function) {
   return file.ends_with("torch/autograd/function.py") &&
          (function == "apply" || function == "BackwardCFunction.apply");
+}
+
+bool is_native_file(std::string_view file) {
+  static constexpr auto kEnds = std::to_array<std::string_view>(
+      {".cpp", ".cc", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh", ".inl"});
+  if (file.ends_with(".py") || file.starts_with('<')) return false;
+  const bool has_folder = file.find('/') != std::string_view::npos;  // as every script has
+  const bool is_system = file.starts_with("/usr/include/") || file.starts_with("../sysdeps/");
+  return !has_folder || is_system ||
+         std::ranges::any_of(kEnds, [&](std::string_view end) { return file.ends_with(end); });
 }
 
 bool is_module_call(std::string_view file, std::string_view function) {

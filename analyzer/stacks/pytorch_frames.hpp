@@ -42,6 +42,19 @@ namespace gpumemtrace::analyzer {
   return false;
 }
 
+// A snapshot of PyTorch has more than Python's functions in a stack.
+//
+// The files that its words for an event have: the program's own, and the number that a part of
+// compiled code has.
+inline constexpr std::string_view kUserMetadataFile = "<user_metadata>";
+inline constexpr std::string_view kCompileContextFile = "<compile_context>";
+// True for a function of C++: it has no file, a library's name, or a file of C++.
+[[nodiscard]] bool is_native_file(std::string_view file);
+// False for those functions, and for words.
+[[nodiscard]] inline bool is_python_file(std::string_view file) {
+  return file != kUserMetadataFile && file != kCompileContextFile && !is_native_file(file);
+}
+
 // The layers of a model that a Python stack runs in: the calls of torch.nn.Module in it.
 
 // The classes whose `forward` runs, outermost first: "GPT2Model > GPT2Block > GPT2MLP". Empty

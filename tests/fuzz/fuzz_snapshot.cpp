@@ -41,8 +41,6 @@ void check_segments(const Snapshot& snapshot, Range range) {
 void check_events(const Snapshot& snapshot, Range range) {
   for (const Event& event : snapshot.events_of(range)) {
     require(event.pool.value < snapshot.pools.size());
-    require(event.user_metadata.value < snapshot.texts.size());
-    require(event.compile_context.value < snapshot.texts.size());
     check_stack(snapshot, event.stack);
   }
 }

@@ -88,6 +88,10 @@ void check_training(const Json& peak) {
 
 TEST_CASE("frames of PyTorch have roles by file and function", "[unit]") {
   CHECK(role_of_frame("Adam.step", "/x/torch/optim/adam.py") == FrameRole::kOptimizer);
+  // Snapshots of PyTorch have these.
+  CHECK(role_of_frame("torch::autograd::Engine::thread_main(int)", "??") == FrameRole::kBackward);
+  CHECK(role_of_frame("forward", "net.cpp") == FrameRole::kNone);
+  CHECK(role_of_frame("forward", "<user_metadata>") == FrameRole::kNone);
   CHECK(role_of_frame("step", "/x/torch/optim/sgd.py") == FrameRole::kOptimizer);
   CHECK(role_of_frame("LRScheduler.step", "/x/torch/optim/lr_scheduler.py") == FrameRole::kNone);
   CHECK(role_of_frame("Optimizer.zero_grad", "/x/torch/optim/optimizer.py") ==

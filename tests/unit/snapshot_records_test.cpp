@@ -24,10 +24,13 @@ constexpr std::uint64_t kSegmentBytes = 20 * kMib;
 class SmallSnapshot {
  public:
   TextId text(std::string_view text) { return {snapshot_.texts.intern(text)}; }
+  std::uint32_t frame(std::string_view function, std::string_view file, std::uint32_t line) {
+    const Frame frame{text(function), text(file), line, {}, {}};
+    return snapshot_.frames.intern({&frame, 1});
+  }
+  StackId stack(std::vector<std::uint32_t> frames) { return {snapshot_.stacks.intern(frames)}; }
   StackId stack(std::string_view file, std::uint32_t line) {
-    const Frame frame{text("train"), text(file), line, {}, {}};
-    const std::uint32_t id = snapshot_.frames.intern({&frame, 1});
-    return {snapshot_.stacks.intern({&id, 1})};
+    return stack({frame("train", file, line)});
   }
   void segment(std::uint64_t address, std::uint64_t bytes, std::vector<Block> blocks,
                bool is_expandable = false, std::int32_t device = 0) {
@@ -118,9 +121,12 @@ struct Records {
   }
 
   [[nodiscard]] std::string place_of(trace::StackId stack) const {
-    const std::vector<PythonFrame> frames = stacks.frames_of(stack);
-    if (frames.size() != 1) return {};
-    return frames[0].function + " " + frames[0].file + ":" + std::to_string(frames[0].line);
+    std::string text;
+    for (const PythonFrame& frame : stacks.frames_of(stack)) {
+      text += (text.empty() ? "" : ", ") + frame.function + " " + frame.file + ":" +
+              std::to_string(frame.line);
+    }
+    return text;
   }
 
   trace::TraceFile file;
@@ -266,6 +272,39 @@ TEST_CASE("a block whose free waits for a stream is no longer allocated", "[unit
   CHECK(records.waits[0].address == kSegment);
   CHECK(records.waits[1].address == 0);
   CHECK(records.waits[1].event == records.waits[0].event);
+}
+
+TEST_CASE("a free has the stack of its request", "[unit]") {
+  SmallSnapshot file;
+  file.segment(kSegment, kSegmentBytes, {});
+  file.event(Action::alloc, kSegment, 2 * kMib, file.stack("/app/train.py", 7));
+  file.event(Action::free_requested, kSegment, 2 * kMib, file.stack("/app/train.py", 9));
+  file.event(Action::free_completed, kSegment, 2 * kMib);
+  const Records records(file.snapshot());
+  REQUIRE(records.blocks.size() == 2);
+  CHECK(records.place_of(records.blocks[1].stack) == "train /app/train.py:9");
+}
+
+TEST_CASE("a stack has its frames of C++ if none is of Python", "[unit]") {
+  SmallSnapshot file;
+  file.segment(kSegment, kSegmentBytes, {});
+  const std::uint32_t malloc = file.frame("c10::malloc()", "??", 0);
+  const std::uint32_t ours = file.frame("infer(int)", "/app/infer.cpp", 31);
+  const std::uint32_t python = file.frame("train", "/app/train.py", 7);
+  const std::uint32_t script = file.frame("main", "/usr/local/bin/torchrun", 8);
+  const std::uint32_t words = file.frame("the teacher", "<user_metadata>", 0);
+  file.event(Action::alloc, kSegment, 2 * kMib, file.stack({malloc, ours, words}));
+  file.event(Action::alloc, kSegment + 2 * kMib, 2 * kMib,
+             file.stack({file.frame("c10::Type", "Type.cpp", 0), ours, python, script, words}));
+  file.free(kSegment, 2 * kMib);
+  file.free(kSegment + 2 * kMib, 2 * kMib);
+  const Records records(file.snapshot());
+  CHECK(records.place_of(records.blocks.at(0).stack) ==
+        "c10::malloc() :0, infer(int) /app/infer.cpp:31, the teacher <user_metadata>:0");
+  CHECK(records.place_of(records.blocks.at(1).stack) ==
+        "train /app/train.py:7, main /usr/local/bin/torchrun:8, the teacher <user_metadata>:0");
+  REQUIRE(records.notes.size() == 1);
+  CHECK(records.notes[0] == "The file has what is not shown: 1 frame.native.");
 }
 
 TEST_CASE("pages of an expandable segment come and go", "[unit]") {

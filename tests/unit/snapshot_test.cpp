@@ -58,9 +58,7 @@ void write_events(std::ostream& out, const Snapshot& snapshot, Range range) {
   for (const Event& event : snapshot.events_of(range)) {
     out << "  " << event.time_us % 1000 << " action " << static_cast<int>(event.action) << std::hex
         << " " << event.address << std::dec << " " << event.bytes << " pool "
-        << pool_text(snapshot, event.pool) << " [" << snapshot.text(event.user_metadata) << "|"
-        << snapshot.text(event.compile_context) << "] " << stack_text(snapshot, event.stack)
-        << "\n";
+        << pool_text(snapshot, event.pool) << " " << stack_text(snapshot, event.stack) << "\n";
   }
 }
 
@@ -90,24 +88,24 @@ constexpr const char* kEveryKey =
   block 7f0000000600 2095616 asked 0 state 2 -
 segment device 1 800000000000 20971520 stream 94217 large expandable pool 3,1 -
 trace
-  1 action 3 7f0000000000 2097152 pool 0,0 [|N/A] at::empty_cuda:0 < forward:40 < main:12
-  2 action 0 7f0000000000 1000 pool 0,0 [weights|N/A] at::empty_cuda:0 < forward:40 < main:12
-  3 action 0 7f0000000400 512 pool 3,1 [|0/1] call:7(relu_1, model.py:41 in forward) < main:12
-  4 action 1 7f0000000400 512 pool 0,0 [|N/A] main:12
-  5 action 2 7f0000000600 100 pool 0,0 [|N/A] -
-  6 action 5 800000000000 20971520 pool 0,0 [|N/A] -
-  7 action 6 810000000000 2097152 pool 0,0 [|N/A] -
-  8 action 8 100000 8589934592 pool 0,0 [|N/A] at::empty_cuda:0 < forward:40 < main:12
-  9 action 9 7f0000000000 0 pool 0,0 [packed|N/A] -
-  10 action 10 7f0000000000 0 pool 0,0 [|N/A] -
-  11 action 4 810000000000 2097152 pool 0,0 [|N/A] -
-  12 action 7 0 0 pool 0,0 [|N/A] -
+  1 action 3 7f0000000000 2097152 pool 0,0 at::empty_cuda:0 < forward:40 < main:12
+  2 action 0 7f0000000000 1000 pool 0,0 at::empty_cuda:0 < forward:40 < main:12 < weights:0
+  3 action 0 7f0000000400 512 pool 3,1 call:7(relu_1, model.py:41 in forward) < main:12 < 0/1:0
+  4 action 1 7f0000000400 512 pool 0,0 main:12
+  5 action 2 7f0000000600 100 pool 0,0 -
+  6 action 5 800000000000 20971520 pool 0,0 -
+  7 action 6 810000000000 2097152 pool 0,0 -
+  8 action 8 100000 8589934592 pool 0,0 at::empty_cuda:0 < forward:40 < main:12
+  9 action 9 7f0000000000 0 pool 0,0 packed:0
+  10 action 10 7f0000000000 0 pool 0,0 -
+  11 action 4 810000000000 2097152 pool 0,0 -
+  12 action 7 0 0 pool 0,0 -
 trace
 pinned
 segment device 0 830000000000 4096 stream 0 pool none -
   block 830000000000 4096 asked 4000 state 0 at::empty_cuda:0 < forward:40 < main:12
 trace
-  3 action 0 830000000000 4000 pool 0,0 [|N/A] at::empty_cuda:0 < forward:40 < main:12
+  3 action 0 830000000000 4000 pool 0,0 at::empty_cuda:0 < forward:40 < main:12
 annotation START ProfilerStep#1 0 2
 annotation END ProfilerStep#1 0 11
 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
@@ -134,8 +132,8 @@ TEST_CASE("a snapshot has every key, whoever wrote it", "[unit]") {
   CHECK(snapshot.ring_overflowed == false);
   CHECK(snapshot.ring_entries == 100000);
   CHECK(snapshot.has_host_memory);
-  CHECK(snapshot.stacks.size() == 1 + 3);  // each once
-  CHECK(snapshot.frames.size() == 1 + 4);
+  CHECK(snapshot.stacks.size() == 1 + 6);  // each once
+  CHECK(snapshot.frames.size() == 1 + 7);
 }
 
 TEST_CASE("what an older PyTorch did not write is unknown", "[unit]") {
@@ -149,10 +147,11 @@ TEST_CASE("what an older PyTorch did not write is unknown", "[unit]") {
   CHECK_FALSE(snapshot.has_host_memory);
   CHECK(snapshot.ring_overflowed.has_value() == (pull_request > 179276));
   CHECK(snapshot.pool(weights.pool).has_value() == (pull_request > 177717));
-  CHECK((snapshot.text(weights.user_metadata) == "weights") == (pull_request > 165490));
-  CHECK((snapshot.text(weights.compile_context) == "N/A") == (pull_request > 152707));
   CHECK(snapshot.annotations.empty() == (pull_request <= 130964));
-  CHECK(stack_text(snapshot, weights.stack) == "at::empty_cuda:0 < forward:40 < main:12");
+  const std::string words = pull_request > 165490 ? " < weights:0" : "";
+  CHECK(stack_text(snapshot, weights.stack) == "at::empty_cuda:0 < forward:40 < main:12" + words);
+  const std::string context = pull_request > 152707 ? " < 0/1:0" : "";
+  CHECK(stack_text(snapshot, snapshot.events[2].stack).ends_with("main:12" + context));
 }
 
 TEST_CASE("a snapshot may be packed", "[unit]") {

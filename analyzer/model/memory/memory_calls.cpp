@@ -110,7 +110,14 @@ void ProcessMemory::on_refused(const trace::Free&, const ledger::Refusal& refusa
 }
 
 bool ProcessMemory::end_block(const trace::Block& block) {
-  if (block.bytes <= 0) count_collected(block.record, framework.find_block(block.address));
+  if (block.bytes <= 0) {
+    const LiveAllocation* const freed = framework.find_block(block.address);
+    count_collected(block.record, freed);
+    // Recorders take no stack of a free; a snapshot of PyTorch may have one.
+    if (freed != nullptr && block.stack != trace::StackId::kNone) {
+      accounts.add_free_site(freed->group, {.stack = present.stack}, present.time);
+    }
+  }
   return framework.remove_block(block.address, present.time);
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <initializer_list>
 
+#include "analyzer/stacks/pytorch_frames.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -83,6 +85,10 @@ Phase phase_of(FrameRole role) {
 }  // namespace
 
 FrameRole role_of_frame(std::string_view function, std::string_view file) {
+  if (!is_python_file(file)) {
+    const bool is_engine = function.starts_with("torch::autograd::Engine::");
+    return is_engine ? FrameRole::kBackward : FrameRole::kNone;
+  }
   const std::string_view name = last_name(function);
   if (contains(file, "/torch/optim/")) return role_in_optimizers(name, file);
   if (name == "backward") return FrameRole::kBackward;
@@ -252,6 +258,8 @@ const StackRole& StackRoles::find_role(trace::StackId stack) {
   StackRole& role = known_.emplace_back(role_of_frames(roles));
   indexes_[number] = static_cast<std::uint32_t>(known_.size());
   if (codes.empty()) return role;
+  const std::string innermost = stacks_.text_of(places.front().code, trace::CodeText::kFile);
+  if (role.phase == Phase::kNone && !is_python_file(innermost)) role.has_python = false;
   learn_classes(codes);
   record_module_copy(codes, places, role);
   std::size_t i = 0;
