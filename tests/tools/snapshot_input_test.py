@@ -134,6 +134,8 @@ class SnapshotInput(unittest.TestCase):
         self.assertIn("gpumemtrace run -- COMMAND", top)
         self.assertIn("train.py:21", text)
         self.assertNotIn("LEAKED", text)
+        text = self.run_program("summary", "--full", str(self.folder / "a.pickle"))
+        self.assertIn("not checked, because a snapshot is of a program that still runs", " ".join(text.split()))
 
     def test_the_summary_does_not_name_every_file_of_a_large_job(self):
         for rank in range(7):
