@@ -40,6 +40,11 @@ std::string with_key(const std::string& key, const std::string& value) {
   return kProtocol + "}(" + text(key) + value + text("segments") + "]u.";
 }
 
+std::string snapshot_file(const std::string& name) {
+  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/tests/data/snapshots/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 class Pickles {
  public:
   Snapshot read(const std::string& content) const {
@@ -102,10 +107,20 @@ TEST_CASE("other protocols and other files are refused", "[unit]") {
                  "Cannot open /nowhere/at.all"));
 }
 
+TEST_CASE("a snapshot with a call at any place is refused", "[unit]") {
+  const std::string whole = snapshot_file(GENERATE("python4.pickle", "cpp.pickle"));
+  const std::string call = "cos\nsystem\n\x8c\x04true\x85R";
+  const Pickles pickles;
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    if (!contains(pickles.error(whole.substr(0, place) + call + whole.substr(place)),
+                  " at offset ")) {
+      FAIL_CHECK("at " << place);
+    }
+  }
+}
+
 TEST_CASE("a snapshot that is cut anywhere is refused", "[unit]") {
-  const std::string name = GENERATE("python4.pickle", "cpp.pickle");
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/tests/data/snapshots/" + name, std::ios::binary);
-  const std::string whole{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string whole = snapshot_file(GENERATE("python4.pickle", "cpp.pickle"));
   const Pickles pickles;
   REQUIRE(pickles.read(whole).segments.size() == 3);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
