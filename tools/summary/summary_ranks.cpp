@@ -24,7 +24,7 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Rule;
 
-constexpr std::size_t kMostRows = 8;
+constexpr std::size_t kMostRankRows = 8;
 constexpr std::size_t kMostPartsOfList = 6;
 
 struct RankRow {
@@ -156,7 +156,7 @@ Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
   }
   Lines lines = wrapped(head, what + " at their peaks", detail.width);
   std::size_t left_out = 0;
-  if (!detail.is_full && list.size() > kMostRows) left_out = list.size() - kMostRows;
+  if (!detail.is_full && list.size() > kMostRankRows) left_out = list.size() - kMostRankRows;
   list.resize(list.size() - left_out);
   std::size_t width = 0;
   for (const RankRow& row : list) width = std::max(width, row.amount.size());
