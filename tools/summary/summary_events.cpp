@@ -161,10 +161,10 @@ Blocks leak_section(const Report& report, const SummaryDetail& detail) {
   const rows::Leaks& leaks = report.leaks;
   const std::vector<std::string> held = held_at_end(leaks);
   if (leaks.state != rows::LeakState::kChecked) {
-    const bool is_of_snapshots = std::ranges::all_of(
+    const bool has_snapshot = std::ranges::any_of(
         report.traces, [](const rows::Trace& trace) { return trace.source.has_value(); });
-    const std::string reason = is_of_snapshots ? "a snapshot is of a program that still runs"
-                                               : "not every process ended by exit";
+    const std::string reason = has_snapshot ? "a snapshot is of a program that still runs"
+                                            : "not every process ended by exit";
     return {{wrapped(heading("Leaks     "),
                      "not checked, because " + reason +
                          (held.empty() ? std::string() : "; live then: " + joined(held)),
