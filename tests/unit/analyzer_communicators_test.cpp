@@ -161,6 +161,8 @@ TEST_CASE("a communicator has the ranks that NCCL tells of it", "[unit]") {
   REQUIRE(rows.size() == 4);
   CHECK(rows[0].at("ranks") == 8);
   CHECK(rows[0].at("rank") == 3);
+  CHECK(rows[0].at("nccl_hash") == "0000000000000007");
+  CHECK(rows[1].at("nccl_hash").is_null());
   CHECK(rows[1].at("ranks") == 4);
   CHECK(rows[1].at("rank") == 1);
   for (const std::size_t untold : {2, 3}) {
