@@ -281,6 +281,7 @@ Sentence sentence_of(const rows::Finding& finding, const Outlier& outlier, const
       .set("rank", outlier.rank.row->rank)
       .set("whom",
            outlier.group.is_whole_job ? sentences::kTheOthers : sentences::kTheOthersOfGroup)
+      .set("others", outlier.group.ranks.size() - 1)
       .set("group", others_text(outlier.group, outlier.rank))
       .set("memory",
            outlier.measure == Measure::kDriver ? sentences::kDriversMemory : std::string_view())

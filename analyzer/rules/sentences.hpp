@@ -315,13 +315,14 @@ constexpr FindingText kOpaquePool = {
 // Ranks. {whom} is "the others" or "the others of its group", whose ranks are {group}.
 constexpr FindingText kHoldsMore = {
     "Rank {rank} peaked at {peak_bytes}[ of {memory}], {bytes} more than {whom}",
-    "The other ranks ({group}) have a median of {usual_bytes}.[ It holds {excess_bytes} more "
-    "{where}.][ {left_out}]",
+    "The other {others?rank|ranks} ({group}) {others?has|have} a median of {usual_bytes}.[ It "
+    "holds {excess_bytes} more {where}.][ {left_out}]",
     "{advice} The largest rank decides what fits: up to {bytes} would be saved on it "
     "(arithmetic)."};
 constexpr FindingText kHoldsLess = {
     "Rank {rank} peaked at {peak_bytes}[ of {memory}], {bytes} less than {whom}",
-    "The other ranks ({group}) have a median of {usual_bytes}.[ {left_out}]",
+    "The other {others?rank|ranks} ({group}) {others?has|have} a median of {usual_bytes}.[ "
+    "{left_out}]",
     "See whether the rank ended early, or divide the work evenly: the others need {bytes} more "
     "than this one (arithmetic)."};
 constexpr std::string_view kTheOthers = "the others";

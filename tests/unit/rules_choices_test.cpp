@@ -468,6 +468,7 @@ TEST_CASE("what one rank alone allocates is told apart from what all share uneve
   CHECK(offset_of(alone.at("evidence").at("held_at")) == 0x20);
   CHECK(offset_of(alone.at("evidence").at("freed_at")) == 0x30);
   CHECK(has(alone, "rank 1 alone allocates there (1 time, freed at libmine.so"));
+  CHECK(has(alone, "The other rank (0) has a median of 100.0 MiB."));
   CHECK(alone.at("site").is_null());
 
   const Json shared = imbalance_of(true);
