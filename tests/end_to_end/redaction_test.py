@@ -18,7 +18,7 @@ PUBLIC_MODULES = re.compile(r"^(lib(c|m|torch\w*|c10\w*|cuda|cudart|cublas\w*|cu
                             r"python3[\d.]*|stdc\+\+|gcc_s|pthread|dl|ffi)\.so|python3|ld-linux|"
                             r"linux-vdso|xla_cuda_plugin|xla_extension)")
 # The form of a name that replaces another.
-PSEUDONYM = re.compile(r"^(argument|boot|GPU|file|function|host|library|owner|program|range|"
+PSEUDONYM = re.compile(r"^(argument|boot|GPU|file|function|host|job|library|owner|program|range|"
                        r"suppression|thread|trace)-\d+(\.\w+)?$")
 
 # Everything about it is private: its name, file, thread, range and arguments.
@@ -49,7 +49,8 @@ class Redaction(support.EndToEnd):
         program = folder / "secret_program.py"
         program.write_text(SECRET_PROGRAM.format(
             paths=[str(support.SIMCUDA), str(support.HERE.parent.parent / "preload" / "api")]))
-        self.record(support.PYTHON, program, "--token", "secret_argument")
+        self.record(support.PYTHON, program, "--token", "secret_argument",
+                    PBS_JOBID="7.secret_server", SLURM_ARRAY_JOB_ID="secret_array")
 
     def save(self, name):
         for path in (SAVED / name / "traces").glob("*.gz"):
@@ -66,6 +67,7 @@ class Redaction(support.EndToEnd):
         for process in report["processes"]:
             names |= {process["host"], process["boot_id"], process["executable"]}
             names |= set(process["command"]) | set(process["suppressions"])
+            names |= {process["started_in"]["job"], process["started_in"]["array"]}
         names |= {device["uuid"] for device in report["devices"]}
         names |= {row["name"] for row in report["ranges"]}
         names |= {stack[key] for stack in report["stacks"] for key in ("thread", "inferred_from")}
