@@ -292,23 +292,22 @@ TEST_CASE("one of a thousand ranks is found", "[unit]") {
 }
 
 TEST_CASE("a heavy first and last stage and uneven experts are no fault", "[unit]") {
-  for (const bool says_sizes : {false, true}) {
-    for (const bool names_layers : {false, true}) {
-      RankJob job;
-      job.experts = 2;
-      job.says_sizes = says_sizes;
-      job.names_layers = names_layers;
-      INFO("says_sizes " << says_sizes << ", names_layers " << names_layers);
-      CHECK(findings_of_job(job).dump(1) == "[]");
-    }
-  }
+  RankJob job;
+  job.experts = 2;
+  job.steps = 3;
+  CHECK(findings_of_job(job).dump(1) == "[]");
+  job.names_layers = true;
+  CHECK(findings_of_job(job).dump(1) == "[]");
+  job.says_sizes = true;
+  CHECK(findings_of_job(job).dump(1) == "[]");
 }
 
 TEST_CASE("a fault of one rank is named with its line and category in each kind of group",
           "[unit]") {
   const auto finding_of = [](RankFault fault, std::uint64_t rank) {
     RankJob job;
-    job.ranks = 48;  // three replicas of each expert
+    job.ranks = 24;  // three replicas of each expert
+    job.pipeline = 2;
     job.experts = 2;
     job.says_sizes = true;
     job.steps = 4;
@@ -319,13 +318,15 @@ TEST_CASE("a fault of one rank is named with its line and category in each kind 
     CHECK(found[0].at("evidence").at("rank") == rank);
     return found[0];
   };
-  const Json experts = finding_of(RankFault::kExperts, 7);
-  CHECK(has(experts, "(Experts.forward) in Model > Experts (activation)"));
-  CHECK(has(experts, "The other ranks (2, 3, 6, 10, 11) have"));
-  const Json logits = finding_of(RankFault::kLogits, 40);
-  CHECK(has(logits, "(Head.forward) in Model > Head (activation)"));
-  const Json first_stage = finding_of(RankFault::kLogits, 1);
-  CHECK(has(first_stage, "(Head.forward) in Model > Head (activation)"));
+  const Json data = finding_of(RankFault::kFeatures, 14);
+  CHECK(has(data, "(Block.keep) in Model (other)"));
+  const Json tensor = finding_of(RankFault::kLogits, 21);
+  CHECK(has(tensor, "(Head.forward) in Model > Head (activation)"));
+  const Json pipeline = finding_of(RankFault::kLogits, 1);
+  CHECK(has(pipeline, "(Head.forward) in Model > Head (activation)"));
+  const Json expert = finding_of(RankFault::kExperts, 7);
+  CHECK(has(expert, "(Experts.forward) in Model > Experts (activation)"));
+  CHECK(has(expert, "The other ranks (2, 3, 6, 10, 11) have"));
 }
 
 TEST_CASE("the growth of the rank that fills its device first says so", "[unit]") {
