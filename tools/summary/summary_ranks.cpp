@@ -24,7 +24,6 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Rule;
 
-constexpr std::size_t kMostRankRows = 8;
 constexpr std::size_t kMostPartsOfList = 6;
 
 struct RankRow {
@@ -154,22 +153,18 @@ Blocks ranks_section(const Report& report, const SummaryDetail& detail) {
                      detail.width),
              rank::kRanks}};
   }
-  Lines lines = wrapped(head, what + " at their peaks", detail.width);
-  std::size_t left_out = 0;
-  if (!detail.is_full && list.size() > kMostRankRows) left_out = list.size() - kMostRankRows;
-  list.resize(list.size() - left_out);
   std::size_t width = 0;
   for (const RankRow& row : list) width = std::max(width, row.amount.size());
+  Lines lines = wrapped(head, what + " at their peaks", detail.width);
+  Blocks blocks;
+  int row_rank = rank::kRanks;
   for (const RankRow& row : list) {
-    const std::string head_of_row =
-        "    " + std::string(width - row.amount.size(), ' ') + row.amount + "  ";
-    append(lines, wrapped(head_of_row, row.text, detail.width));
+    const std::string amount = std::string(width - row.amount.size(), ' ') + row.amount;
+    append(lines, wrapped("    " + amount + "  ", row.text, detail.width));
+    blocks.push_back({std::exchange(lines, {}), row_rank, "rank row"});
+    row_rank += rank::kNextRow;
   }
-  if (left_out != 0) {
-    append(lines, {format_text("    and {}, which --full shows",
-                               count_of(left_out, "more row", "more rows"))});
-  }
-  return {{std::move(lines), rank::kRanks}};
+  return blocks;
 }
 
 }  // namespace gpumemtrace::tools
