@@ -93,17 +93,19 @@ constexpr auto names(Action) {
 
 // One entry of PyTorch's history.
 struct Event {
+  static constexpr std::uint64_t kMostUs = (std::uint64_t{1} << 56) - 1;  // two thousand years
+
   std::uint64_t address = 0;  // for oom: device_free, what the driver said was free
   std::uint64_t bytes = 0;    // as asked for; for segments as the driver gave it
   std::uint64_t stream = 0;
-  std::uint64_t time_us = 0;  // 0: the file has no times
+  std::uint64_t time_us : 56 = 0;  // 0: the file has no times
+  Action action : 8 = Action::unknown;
   // The call's; for a free, where it was freed. Its outermost frames are the event's
   // compile_context and user_metadata: see kUserMetadataFile.
   StackId stack;
   PoolId pool;
-  Action action = Action::unknown;
 };
-static_assert(sizeof(Event) <= 64, "a million events must fit well below 128 MiB");
+static_assert(sizeof(Event) == 40, "two million events must fit below 128 MiB");
 
 // An entry of external_annotations.
 struct Annotation {

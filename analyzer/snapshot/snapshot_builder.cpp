@@ -180,7 +180,7 @@ Value SnapshotBuilder::add_event(Row& row) {
   event.address = row.whole(address);
   event.bytes = row.whole(Key::size);
   event.stream = row.integer(Key::stream);
-  event.time_us = row.whole(Key::time_us);
+  event.time_us = row.whole(Key::time_us) & Event::kMostUs;
   event.stack = stack_with_words(row);
   event.pool = row.pool(Key::pool_id);
   if (event.action < Action::snapshot || event.action == Action::oom) {

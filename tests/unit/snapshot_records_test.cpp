@@ -52,7 +52,7 @@ class SmallSnapshot {
     event.address = address;
     event.bytes = bytes;
     event.stack = stack;
-    event.time_us = 1'700'000'000'000'000 + 10 * snapshot_.events.size();
+    event.time_us = (1'700'000'000'000'000 + 10 * snapshot_.events.size()) & Event::kMostUs;
     snapshot_.events.push_back(event);
     if (snapshot_.device_traces.empty()) snapshot_.device_traces.emplace_back();
     ++snapshot_.device_traces.back().count;
