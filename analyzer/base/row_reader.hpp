@@ -153,6 +153,20 @@ struct Filler<std::string> : ScalarFiller<std::string> {
   }
 };
 
+// A type of its own for a plain value, such as an id.
+template <class Value>
+requires requires { typename Value::Plain; }
+struct Filler<Value> : Filler<typename Value::Plain> {
+  static void set(Value& value, const std::string& key, JsonScalar&& read) {
+    typename Value::Plain plain{};
+    Filler<typename Value::Plain>::set(plain, key, std::move(read));
+    value = std::move(plain);
+  }
+  static OpenValue open(Value&, const std::string& key, bool) {
+    refuse_value(key, Filler<typename Value::Plain>::kRefusal);
+  }
+};
+
 template <class Word>
 requires std::is_enum_v<Word>
 struct Filler<Word> : ScalarFiller<Word> {

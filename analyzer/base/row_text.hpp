@@ -48,6 +48,8 @@ class RowWriter {
     if constexpr (std::is_enum_v<Row>) {
       const std::string_view name = name_of(row);
       name.empty() ? out_.null() : out_.text(name);
+    } else if constexpr (requires { typename Row::Plain; }) {
+      write(static_cast<const typename Row::Plain&>(row));
     } else if constexpr (requires { write_value(*this, row); }) {
       write_value(*this, row);  // of a type that is no object
     } else {

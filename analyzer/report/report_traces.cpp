@@ -329,10 +329,8 @@ namespace {
 
 std::set<std::string> named_stacks(const rows::Report& sections) {
   std::set<std::string> ids;
-  rows::walk(sections, [&](std::string_view key, const auto& value) {
-    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
-      if (key == "stack") ids.insert(value);
-    }
+  rows::walk(sections, [&]<class Value>(std::string_view, const Value& value) {
+    if constexpr (std::is_same_v<Value, rows::StackId>) ids.insert(value);
   });
   return ids;
 }

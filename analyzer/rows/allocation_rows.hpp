@@ -8,7 +8,7 @@ namespace gpumemtrace::analyzer::rows {
 
 // Memory of the level `mapping` is address space that physical memory was mapped to.
 struct Allocation {
-  OptionalText device;
+  OptionalDevice device;
   Level level = Level::kDriver;
   Kind kind = Kind::kDevice;
   std::uint64_t address = 0;
@@ -17,12 +17,12 @@ struct Allocation {
   OptionalNumber requested_bytes;
   std::optional<std::int64_t> stream;  // The framework's own number of the stream of a block
   OptionalNumber pool;                 // Number of the private pool that a segment belongs to
-  std::uint64_t start_ns = 0;
-  OptionalNumber end_ns;  // none: it lived to the end of the trace
+  JobTime start_ns = 0;
+  OptionalTime end_ns;  // none: it lived to the end of the trace
   Category category = Category::kUnknown;
   OptionalText layers;  // as of a holder
   OptionalText owner;
-  OptionalText stack;  // id of a row of stacks[]
+  OptionalStack stack;  // id of a row of stacks[]
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes);
@@ -37,8 +37,8 @@ struct Allocation {
 
 // Allocations of one process, in the order in which they began.
 struct AllocationHistory {
-  std::string process;
-  OptionalNumber complete_from_ns;  // some that ended before are missing; none: all are there
+  ProcessId process;
+  OptionalTime complete_from_ns;  // some that ended before are missing; none: all are there
   std::vector<Allocation> allocations;
 
   GPUMEMTRACE_FIELDS(process, complete_from_ns, allocations)

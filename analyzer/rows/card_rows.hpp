@@ -33,7 +33,7 @@ constexpr auto names(CardPartKind) {
 
 struct CardPart {
   // null: no process of the job, or, with `driver`, children of the job's processes without a trace
-  OptionalText process;
+  OptionalProcess process;
   CardPartKind what = CardPartKind::kNotSeparable;
   OptionalText owner;  // of `allocated`
   std::uint64_t bytes = 0;
@@ -47,13 +47,13 @@ struct CardPart {
 // bytes that calls asked for, and high_bytes is the size of the card. The parts sum to `bytes`. If
 // processes cannot be told apart, the memory beyond their calls is not_separable and in both rows.
 struct CardPeak {
-  OptionalText device;
+  OptionalDevice device;
   PeakOf of = PeakOf::kCard;
   std::uint64_t bytes = 0;
   std::uint64_t low_bytes = 0;   // the peak is at least this
   std::uint64_t high_bytes = 0;  // and at most this, under the assumption in docs/limits.md
   bool is_exact = false;         // the driver was asked at this very time
-  OptionalNumber time_ns;
+  OptionalTime time_ns;
   std::vector<CardPart> parts;
 
   static void fields(auto& self, auto& v) {
@@ -75,13 +75,13 @@ constexpr auto names(PoolKind) {
 
 // One pool of PyTorch's allocator or of the driver.
 struct PoolRow : OnDevice {
-  std::string id;  // ours: a pool's own id is not visible
+  PartId id;  // ours: a pool's own id is not visible
   RowBasis basis = RowBasis::kInferred;
   // default: memory that no capture allocated from, pools of torch.cuda.MemPool included. graph: a
   // private pool of one or more captures. private: private pools that cannot be told apart.
   PoolKind kind = PoolKind::kDefault;
   std::optional<Site> made_at;
-  OptionalText stack;     // id of a row of stacks[]
+  OptionalStack stack;    // id of a row of stacks[]
   OptionalNumber graphs;  // captures that allocated from it
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t allocated_peak_bytes = 0;
@@ -90,7 +90,7 @@ struct PoolRow : OnDevice {
   // For pools of graphs: when their last capture had ended, so in use between replays.
   OptionalNumber allocated_bytes_after_capture;
   OptionalNumber live_graphs_at_end;
-  OptionalNumber time_ns;  // when it was made
+  OptionalTime time_ns;  // when it was made
 
   GPUMEMTRACE_FIELDS(process, device, id, basis, kind, made_at, stack, graphs, reserved_peak_bytes,
                      allocated_peak_bytes, reserved_bytes_at_peak, allocated_bytes_at_peak,
@@ -145,12 +145,12 @@ struct DriverMemory : OnDevice {
 // One communicator of NCCL. The row without an id has the memory of NCCL's threads for
 // communicators that are not known.
 struct Communicator : OnDevice {
-  OptionalText id;                  // ours
+  std::optional<PartId> id;         // ours
   std::uint64_t bytes = 0;          // live at the most
   std::uint64_t bytes_at_peak = 0;  // when all communicators of the process held most on the device
   std::uint64_t allocations = 0;
   std::optional<Site> made_at;
-  OptionalText stack;  // id of a row of stacks[]
+  OptionalStack stack;  // id of a row of stacks[]
   // The communicator's size; null if NCCL does not give it (a split, NCCL before 2.18)
   OptionalNumber ranks;
   OptionalNumber rank;  // of this process; null also if one call made all ranks

@@ -95,8 +95,8 @@ struct Finding {
   OptionalNumber bytes;
   OptionalNumber time_ns;
   Saves saves;  // findings are in this order
-  OptionalText process;
-  OptionalText device;
+  OptionalProcess process;
+  OptionalDevice device;
   std::optional<Level> level;
   Origin origin;
   std::string fingerprint;  // of rule, owner, function and file's base name: the same in every run

@@ -35,7 +35,7 @@ struct TraceSource {
 
 struct Trace {
   std::string file;
-  std::string process;
+  ProcessId process;
   OptionalText recorder_version;  // gpumemtrace's version at the recording
   bool complete = false;          // no event is missing
   // Names of the rows of losses[] for the missing events. `paused` alone is no loss: it was asked
@@ -140,7 +140,7 @@ struct TimeOfDayError {
 };
 
 struct Process {
-  std::string id;
+  ProcessId id;
   OptionalNumber pid;  // null if the file does not tell
   OptionalNumber ppid;
   OptionalText host;
@@ -177,7 +177,7 @@ struct Process {
 };
 
 struct SeenAs {
-  std::string process;
+  ProcessId process;
   std::int64_t ordinal = 0;
 
   GPUMEMTRACE_FIELDS(process, ordinal)
@@ -185,7 +185,7 @@ struct SeenAs {
 
 struct PhysicalPeak {
   std::uint64_t bytes = 0;
-  std::uint64_t time_ns = 0;
+  JobTime time_ns = 0;
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -206,7 +206,7 @@ struct Link {
 };
 
 struct Device {
-  std::string id;
+  DeviceId id;
   OptionalText name;
   OptionalText uuid;
   OptionalText uuid_reason;  // why it is null
@@ -235,8 +235,8 @@ struct Device {
 struct Rank {
   OptionalNumber rank;
   OptionalText host;
-  std::string process;
-  OptionalText device;
+  ProcessId process;
+  OptionalDevice device;
   // The framework's; if it has none, of the driver; if that has none, of pools
   std::uint64_t peak_bytes = 0;
   OptionalNumber reserved_peak_bytes;  // of this level; null if it reserves nothing
@@ -317,7 +317,7 @@ struct Thread {
 };
 
 struct Stack {
-  std::string id;
+  StackId id;
   Thread thread;  // the first one that had the stack: its name, or its number if it has none
   // Innermost first: native frames, functions inlined into others before those, then Python frames.
   // Each is the index of a row of frames[]; in older reports and with --stacks inline, the row.
@@ -333,7 +333,7 @@ struct Stack {
 };
 
 struct UnwrappedFunction {
-  std::string process;
+  ProcessId process;
   std::string name;
   std::uint64_t count = 0;
 
@@ -353,8 +353,8 @@ struct PoolActivity : OnDevice {
 
 // Rules that cover only the run after a checkpoint, which replaced the events before from_ns.
 struct PartialRules {
-  std::string process;
-  std::uint64_t from_ns = 0;
+  ProcessId process;
+  JobTime from_ns = 0;
   std::vector<std::string> rules;
 
   GPUMEMTRACE_FIELDS(process, from_ns, rules)

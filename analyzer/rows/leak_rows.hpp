@@ -14,16 +14,16 @@ struct ExitLeak : OnLevel {
   std::uint64_t count = 0;
   OptionalText layers;  // as of a holder
   Origin origin;
-  OptionalNumber first_time_ns;
-  OptionalNumber last_time_ns;
+  OptionalTime first_time_ns;
+  OptionalTime last_time_ns;
   // The level in whose memory it lies. Rows of the framework lie inside another level's bytes and
   // are not added to the total.
   std::optional<Level> inside;
   EndedBy ended_by = EndedBy::kNothing;
   OptionalLocation ended_at;   // the call that ended the context of the first of them
   OptionalNumber allocations;  // of the site and the kind, freed ones included; null for blocks
-  OptionalNumber last_allocation_ns;  // of all these
-  OptionalNumber first_step;          // of first_time_ns; null if steps are inferred
+  OptionalTime last_allocation_ns;  // of all these
+  OptionalNumber first_step;        // of first_time_ns; null if steps are inferred
   Releases freed;
   bool is_exact = true;
 
@@ -48,15 +48,15 @@ struct Growth : OnLevel {
   OptionalNumber steps;
   std::uint64_t live_bytes = 0;
   FindingConfidence confidence = FindingConfidence::kHeuristic;
-  OptionalNumber forecast_ns;  // when the device is full at this rate
+  OptionalTime forecast_ns;  // when the device is full at this rate
   Origin origin;
   std::uint64_t bytes = 0;         // by which memory rose for good after the warm-up
   std::uint64_t larger_bytes = 0;  // part of them, with no more blocks than before
   std::uint64_t rises = 0;         // parts of the run, of 64 at most, in which it rose
   std::uint64_t allocations = 0;
   std::uint64_t blocks = 0;  // by which the number of live allocations rose for good
-  std::uint64_t begin_ns = 0;
-  std::uint64_t end_ns = 0;
+  JobTime begin_ns = 0;
+  JobTime end_ns = 0;
   std::uint64_t frees_before = 0;  // frees of the site's memory before begin_ns
   std::uint64_t frees = 0;         // from begin_ns to end_ns
   std::uint64_t frees_after = 0;   // after end_ns
@@ -102,9 +102,9 @@ struct OpenHandles : OnDevice {
   // allocates. null if the size of one is not known.
   OptionalNumber bytes;
   Origin origin;
-  OptionalNumber first_time_ns;
-  OptionalNumber last_time_ns;
-  OptionalNumber last_opened_ns;  // of all that the site opened
+  OptionalTime first_time_ns;
+  OptionalTime last_time_ns;
+  OptionalTime last_opened_ns;  // of all that the site opened
   Releases closed;
   bool is_exact = true;
 
@@ -124,15 +124,15 @@ struct OpenHandles : OnDevice {
 
 // Frees that the driver refused.
 struct InvalidFree {
-  std::string process;
+  ProcessId process;
   std::string function;
   std::uint64_t result = 0;
   bool address_was_live = false;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   Origin origin;
-  OptionalNumber first_time_ns;
-  OptionalNumber last_time_ns;
+  OptionalTime first_time_ns;
+  OptionalTime last_time_ns;
   // The memory at the address, as far as the trace shows it
   FreedWhat what = FreedWhat::kNothingKnown;
   OptionalLocation allocated_at;     // of the memory that the first such free concerned

@@ -58,8 +58,8 @@ struct Temporary : OnLevel {
 // One allocation from its beginning to its end.
 struct Block : OnLevel {
   std::uint64_t bytes = 0;
-  std::uint64_t start_ns = 0;
-  OptionalNumber end_ns;  // null: it was live when the trace ended
+  JobTime start_ns = 0;
+  OptionalTime end_ns;  // null: it was live when the trace ended
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
   OptionalText name;    // that the program gave its tensor
@@ -93,7 +93,7 @@ struct BlockAt : Block {
   // peak: of its own process, device and level (--blocks at-peak); time: after everything up to
   // time_ns (--at)
   BlocksAt at = BlocksAt::kPeak;
-  std::uint64_t time_ns = 0;
+  JobTime time_ns = 0;
   OptionalNumber address;  // null: arrays and physical memory have a handle instead
 
   static void fields(auto& self, auto& v) {

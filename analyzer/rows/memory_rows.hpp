@@ -38,7 +38,7 @@ struct Usage : OnLevel {
   std::uint64_t failed = 0;
   std::uint64_t allocated_bytes_total = 0;
   std::uint64_t peak_bytes = 0;
-  OptionalNumber peak_time_ns;
+  OptionalTime peak_time_ns;
   std::uint64_t live_bytes_at_end = 0;
   std::uint64_t live_count_at_end = 0;
   std::uint64_t largest_bytes = 0;
@@ -79,7 +79,7 @@ struct Holder {
 
 struct Peak : OnLevel {
   std::uint64_t bytes = 0;
-  OptionalNumber time_ns;
+  OptionalTime time_ns;
   OptionalNumber step;
   std::vector<Holder> holders;
   // The framework's blocks by their use. The numbers sum to the peak.
@@ -143,7 +143,7 @@ struct OwnersBytes {
 // that number is not known, and context_and_modules, other_processes and unattributed are null.
 struct Composition : OnDevice {
   SnapshotAt at = SnapshotAt::kEnd;
-  OptionalNumber time_ns;
+  OptionalTime time_ns;
   std::uint64_t framework_allocated = 0;
   std::uint64_t framework_cached = 0;
   std::uint64_t pool_used = 0;
@@ -159,7 +159,7 @@ struct Composition : OnDevice {
   // In use on the device at the driver's sample beyond the memory of the process's own calls at
   // that time: contexts, modules, other processes.
   OptionalNumber outside_calls;
-  OptionalNumber sample_time_ns;  // of driver_bytes; the driver is asked about once a second
+  OptionalTime sample_time_ns;  // of driver_bytes; the driver is asked about once a second
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -210,7 +210,7 @@ struct SegmentRun {
 // allocated_bytes and stranded_bytes of fragmentation[].
 struct Segment : OnDevice {
   SnapshotAt at = SnapshotAt::kPeak;
-  std::uint64_t time_ns = 0;
+  JobTime time_ns = 0;
   OptionalNumber address;
   std::uint64_t segments = 1;  // of the row
   std::uint64_t bytes = 0;
@@ -233,7 +233,7 @@ struct Segment : OnDevice {
 struct Fragmentation : OnDevice {
   Level level = Level::kFramework;
   SnapshotAt at = SnapshotAt::kEnd;
-  OptionalNumber time_ns;
+  OptionalTime time_ns;
   OptionalNumber reserved_bytes;
   std::uint64_t allocated_bytes = 0;
   OptionalNumber free_bytes;
@@ -255,7 +255,7 @@ struct Fragmentation : OnDevice {
 
 // A failed request for memory.
 struct Oom : OnLevel {
-  OptionalNumber time_ns;
+  OptionalTime time_ns;
   OptionalNumber step;
   OomOutcome outcome = OomOutcome::kUnknown;
   // The process allocated at this level again and ended by exit. null if it did not end so, or
@@ -291,10 +291,10 @@ struct Oom : OnLevel {
 
 // The fields that a step and a range share.
 struct Interval {
-  std::string process;
+  ProcessId process;
   std::uint64_t index = 0;
-  OptionalNumber start_ns;
-  OptionalNumber end_ns;     // null: it was open when the trace ended
+  OptionalTime start_ns;
+  OptionalTime end_ns;       // null: it was open when the trace ended
   bool is_inferred = false;  // the steps were found as the period of the allocations
   std::uint64_t peak_bytes = 0;
   std::uint64_t live_bytes_at_end = 0;
@@ -334,7 +334,7 @@ struct Range : Interval {
 // All ranges of one name, also those that ranges[] leaves out. Bytes are as of a step. The row
 // without a name has the ranges of further names than the first 1,000.
 struct RangesOfName {
-  std::string process;
+  ProcessId process;
   OptionalText name;
   std::uint64_t count = 0;
   std::uint64_t peak_bytes = 0;       // of the highest of them
@@ -351,7 +351,7 @@ struct RangesOfName {
 // Bytes by stack, for flame graphs: the largest by each measure. The remainder of a level is one
 // row with the owner "other".
 struct Cost {
-  std::string process;
+  ProcessId process;
   std::optional<Level> level;  // null for copies
   OptionalText layers;         // as of a holder
   Origin origin;

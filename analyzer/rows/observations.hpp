@@ -10,7 +10,10 @@ namespace gpumemtrace::analyzer::rows {
 struct Observed : OnLevel {
   Origin origin;
 
-  static void fields(auto& self, auto& v) { Origin::fields(self.origin, v); }
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, process, device, level);
+    Origin::fields(self.origin, v);
+  }
 };
 
 // Memory that one site takes from the driver again and again: after the warm-up at least as often
@@ -29,7 +32,8 @@ struct ChurningSite : Observed {
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
     GPUMEMTRACE_KEYS(v, kind, allocations, allocations_after_warmup, allocated_bytes,
-                     live_count_at_end, time_in_calls_ns, freed_at);
+                     stretches_after_warmup, all_stretches_after_warmup, live_count_at_end,
+                     time_in_calls_ns, freed_at);
   }
 };
 
@@ -39,13 +43,14 @@ struct CollectedSite : Observed {
   std::uint64_t bytes = 0;
   std::uint64_t collections = 0;
   std::uint64_t largest_bytes = 0;  // of one collection
-  OptionalNumber largest_time_ns;
+  OptionalTime largest_time_ns;
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
     GPUMEMTRACE_KEYS(v, count, collections);
     v("collected_bytes", self.bytes);
     v("largest_collection_bytes", self.largest_bytes);
+    v("largest_time_ns", self.largest_time_ns);
   }
 };
 
@@ -54,12 +59,12 @@ struct KeptGradients : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t peak_bytes = 0;
-  OptionalNumber peak_time_ns;
+  OptionalTime peak_time_ns;
   std::string phase;  // of the program at the peak
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
-    GPUMEMTRACE_KEYS(v, count, bytes, peak_bytes, phase);
+    GPUMEMTRACE_KEYS(v, count, bytes, peak_bytes, peak_time_ns, phase);
   }
 };
 
@@ -72,11 +77,12 @@ struct GraphWithoutBackward : Observed {
   bool goes_at_once = false;           // in half the time or less in which it came, block by block
   std::uint64_t activation_bytes = 0;  // at the same peak, for a backward pass that came
   std::uint64_t peak_bytes = 0;
-  OptionalNumber peak_time_ns;
+  OptionalTime peak_time_ns;
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
-    GPUMEMTRACE_KEYS(v, count, bytes, places, activation_bytes, peak_bytes);
+    GPUMEMTRACE_KEYS(v, count, bytes, places, goes_at_once, activation_bytes, peak_bytes,
+                     peak_time_ns);
   }
 };
 
@@ -94,7 +100,8 @@ struct InstantiatedGraphs : Observed {
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
-    GPUMEMTRACE_KEYS(v, instantiated, destroyed, live_peak, launches, sampled, sampled_bytes);
+    GPUMEMTRACE_KEYS(v, instantiated, destroyed, live_peak, launches, since_cut, sampled,
+                     sampled_bytes);
     v("instantiated_here", self.at_origin);
   }
 };
@@ -116,19 +123,19 @@ struct RoundedPinnedMemory : Observed {
 struct OpenedContext : OnDevice {
   OptionalLocation opened_at;
 
-  GPUMEMTRACE_FIELDS(opened_at)
+  GPUMEMTRACE_FIELDS(process, device, opened_at)
 };
 
 // All that one site allocated from the driver and its pools over the run, and the site of its
 // frees; in jobs of several processes.
 struct AllocatingSite {
-  std::string process;
+  ProcessId process;
   Site site;
   std::uint64_t allocations = 0;
   OptionalLocation freed_at;
   bool is_freed_elsewhere = false;  // not all of it there
 
-  GPUMEMTRACE_FIELDS(site, freed_at)
+  GPUMEMTRACE_FIELDS(process, site, allocations, freed_at, is_freed_elsewhere)
 };
 
 // A setting of PyTorch's allocator, replayed on a process's requests: docs/whatif.md. If sizes are
@@ -141,14 +148,19 @@ struct ReplayedSetting {
   bool is_sampled = false;                 // sizes are not known
   bool loses_requests = false;             // that the recorded run was given
   std::vector<std::optional<bool>> meets;  // requests that it was refused; empty: not known
+
+  GPUMEMTRACE_FIELDS(options, low_bytes, high_bytes, most_retries, is_sampled, loses_requests,
+                     meets)
 };
 
 // A request that was refused.
 struct RefusedRequest {
-  std::uint64_t time_ns = 0;
+  JobTime time_ns = 0;
   std::uint64_t bytes = 0;
   bool is_replayed = false;             // the recorded settings refuse it in the replay as well
   std::uint64_t largest_met_bytes = 0;  // would have been met instead; 0 = not known
+
+  GPUMEMTRACE_FIELDS(time_ns, bytes, is_replayed, largest_met_bytes)
 };
 
 // PyTorch's allocator of a device. If a replay of the recorded run does not confirm its rules, no
@@ -159,12 +171,14 @@ struct ReplayedAllocator : OnDevice {
   std::uint64_t retries = 0;
   std::vector<RefusedRequest> refused;  // the first ones
   std::vector<ReplayedSetting> others;
+
+  GPUMEMTRACE_FIELDS(process, device, is_expandable, reserved_peak_bytes, retries, refused, others)
 };
 
 // An allocator that is worth the time of a replay.
 struct AllocatorToReplay {
-  std::string process;
-  OptionalText device;
+  ProcessId process;
+  OptionalDevice device;
   bool was_refused = false;  // a request
 
   friend auto operator<=>(const AllocatorToReplay&, const AllocatorToReplay&) = default;
@@ -172,12 +186,14 @@ struct AllocatorToReplay {
 
 // A failed request's line that had asked for more each time before.
 struct PileUp {
-  std::string process;
-  OptionalText device;
-  OptionalNumber time_ns;  // of the failure
+  ProcessId process;
+  OptionalDevice device;
+  OptionalTime time_ns;  // of the failure
   std::uint64_t rises = 0;
   std::uint64_t risen_bytes = 0;
   std::uint64_t last_bytes = 0;  // of the last request that was met
+
+  GPUMEMTRACE_FIELDS(process, device, time_ns, rises, risen_bytes, last_bytes)
 };
 
 struct Observations {
@@ -189,11 +205,11 @@ struct Observations {
   std::vector<RoundedPinnedMemory> pinned;
   std::vector<OpenedContext> contexts;
   std::vector<AllocatingSite> allocating;
-  std::vector<PileUp> pile_ups;             // no names
-  std::vector<ReplayedAllocator> replayed;  // no names
+  std::vector<PileUp> pile_ups;
+  std::vector<ReplayedAllocator> replayed;
 
   GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, instantiated, pinned, contexts,
-                     allocating)
+                     allocating, pile_ups, replayed)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/rows/fields.hpp"
+#include "analyzer/rows/ids.hpp"
 #include "analyzer/rows/words.hpp"
 
 namespace gpumemtrace::analyzer::rows {
@@ -16,6 +17,10 @@ namespace gpumemtrace::analyzer::rows {
 // null in the report if they have no value: not known, or without meaning for the row.
 using OptionalNumber = std::optional<std::uint64_t>;
 using OptionalText = std::optional<std::string>;
+using OptionalProcess = std::optional<ProcessId>;
+using OptionalDevice = std::optional<DeviceId>;
+using OptionalStack = std::optional<StackId>;
+using OptionalTime = std::optional<JobTime>;
 
 [[nodiscard]] inline OptionalText text_or_none(std::string text) {
   return text.empty() ? OptionalText() : OptionalText(std::move(text));
@@ -49,7 +54,7 @@ struct Site {
 // A second line of code in a row.
 struct CodeLocation {
   Site site;
-  OptionalText stack;  // id of a row of stacks[]
+  OptionalStack stack;  // id of a row of stacks[]
 
   friend bool operator==(const CodeLocation&, const CodeLocation&) = default;
 
@@ -65,7 +70,7 @@ struct Origin {
   std::optional<Site> site;  // the innermost line of the user's code
   // The id of a row of stacks[]. The allocations of one site are one row, whatever library code
   // lies between; the stack is that of the largest part.
-  OptionalText stack;
+  OptionalStack stack;
 
   GPUMEMTRACE_FIELDS(owner, site, stack)
 };
@@ -79,8 +84,8 @@ struct Releases {
 
 // The fields that rows on a process's memory on a device share.
 struct OnDevice {
-  std::string process;
-  OptionalText device;  // null for host memory
+  ProcessId process;
+  OptionalDevice device;  // null for host memory
 };
 // The same for one level of it.
 struct OnLevel : OnDevice {

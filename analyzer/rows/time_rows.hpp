@@ -17,14 +17,14 @@ struct Window {
 
 // A stretch of the run.
 struct TimelineBucket {
-  std::uint64_t start_ns = 0;
-  std::uint64_t end_ns = 0;  // the start of the next one
+  JobTime start_ns = 0;
+  JobTime end_ns = 0;  // the start of the next one
   // null in the first bucket of a trace whose oldest part a checkpoint replaced: the bucket ends
   // there, and only its highest point is known
   OptionalNumber min_bytes;
   std::uint64_t max_bytes = 0;
-  std::uint64_t max_time_ns = 0;  // the first time of max_bytes
-  std::uint64_t last_bytes = 0;   // at the end of the bucket
+  JobTime max_time_ns = 0;       // the first time of max_bytes
+  std::uint64_t last_bytes = 0;  // at the end of the bucket
   // The most that the framework or the device's pools held in the bucket, in use or not. null for
   // the other levels, and if the driver never gave it for a pool.
   OptionalNumber reserved_bytes;
@@ -55,9 +55,9 @@ struct Timeline : OnLevel {
 // An instant that the program, NVTX or `gpumemtrace ctl PID mark NAME` gave a name, in the order of
 // time.
 struct Mark {
-  std::string process;
+  ProcessId process;
   std::string name;
-  std::uint64_t time_ns = 0;
+  JobTime time_ns = 0;
   std::string source;
 
   GPUMEMTRACE_FIELDS(process, name, time_ns, source)

@@ -22,6 +22,7 @@ using analyzer::Kind;
 using analyzer::Level;
 using analyzer::rows::Allocation;
 using analyzer::rows::OptionalNumber;
+using analyzer::rows::OptionalStack;
 using analyzer::rows::OptionalText;
 using analyzer::rows::Report;
 
@@ -422,7 +423,7 @@ class SnapshotWriter {
         write_number("requested_size", piece.block == nullptr ? 0 : asked_bytes(*piece.block));
         write_text("state", piece.block == nullptr ? "inactive" : "active_allocated");
         out_.text("frames");
-        write_frames(piece.block == nullptr ? OptionalText() : piece.block->stack);
+        write_frames(piece.block == nullptr ? OptionalStack() : piece.block->stack);
       });
     });
   }
@@ -465,7 +466,7 @@ class SnapshotWriter {
       write_number("stream", event.span->stream);
       write_number("time_us", (start_unix_ns_ + event.time_ns) / 1000);
       out_.text("frames");
-      write_frames(begins || row.start_ns < from_ns ? row.stack : OptionalText());
+      write_frames(begins || row.start_ns < from_ns ? row.stack : OptionalStack());
       const std::string_view category = name_of(row.category);
       write_text("category", category.empty() ? "unknown" : category);
       if (row.owner) {

@@ -8,11 +8,11 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-bool is_in(const TimeSpan& span, std::uint64_t time_ns) {
+bool is_in(const TimeSpan& span, rows::JobTime time_ns) {
   return span.from_ns <= time_ns && time_ns <= span.to_ns;
 }
 // Rows without a time belong to the whole run.
-bool is_in(const TimeSpan& span, const rows::OptionalNumber& time_ns) {
+bool is_in(const TimeSpan& span, const rows::OptionalTime& time_ns) {
   return !time_ns || is_in(span, *time_ns);
 }
 

@@ -84,7 +84,7 @@ BytesByStack bytes_by_stack(const Report& report, const StackExport& what) {
 
 std::string process_title(const analyzer::rows::Process& process) {
   const std::string rank = process.rank ? format_text(" (rank {})", *process.rank) : "";
-  const std::string name = process.pid ? std::to_string(*process.pid) : process.id;
+  const std::string name = process.pid ? std::to_string(*process.pid) : std::string(process.id);
   return format_text("process {}{}", name, rank);
 }
 

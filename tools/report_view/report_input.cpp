@@ -312,7 +312,7 @@ bool was_paused(const Report& report) {
 std::optional<std::uint64_t> only_sums_until_ns(const Report& report) {
   std::optional<std::uint64_t> until_ns;
   for (const analyzer::rows::PartialRules& row : report.coverage.partial_rules) {
-    until_ns = std::max(until_ns.value_or(0), row.from_ns);
+    until_ns = std::max<std::uint64_t>(until_ns.value_or(0), row.from_ns);
   }
   return until_ns;
 }

@@ -72,7 +72,8 @@ StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, Load
                           const rows::Step& step) {
   options.naming.from_ns = step.start_ns;
   // At its end the next one begins.
-  if (step.end_ns) options.naming.to_ns = std::max(*step.end_ns, *step.start_ns + 1) - 1;
+  if (step.end_ns)
+    options.naming.to_ns = std::max<std::uint64_t>(*step.end_ns, *step.start_ns + 1) - 1;
   const rows::Report window = load_printable_report(traces, options);
   Highest highest;
   for (const rows::Timeline& timeline : window.timeline) {
@@ -141,8 +142,8 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
     std::uint64_t begin_ns = UINT64_MAX;
     std::uint64_t end_ns = 0;
     for (const rows::Step& row : find_step(report, parse_number(step).value_or(0))) {
-      begin_ns = std::min(begin_ns, *row.start_ns);
-      end_ns = std::max(end_ns, row.end_ns.value_or(UINT64_MAX));
+      begin_ns = std::min<std::uint64_t>(begin_ns, *row.start_ns);
+      end_ns = std::max<std::uint64_t>(end_ns, row.end_ns.value_or(UINT64_MAX));
     }
     from = std::to_string(begin_ns);
     if (end_ns != UINT64_MAX) until = std::to_string(std::max(end_ns, begin_ns + 1));

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids and times of rows, known by their type: code that visits all rows finds them there, to give
+// processes other numbers or to put the times of several machines on one clock.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace gpumemtrace::analyzer::rows {
+
+// A text for every use but that of a visitor.
+template <class Named>
+struct Id : std::string {
+  using Plain = std::string;  // in JSON
+
+  using std::string::string;
+  Id() = default;
+  Id(std::string text) : std::string(std::move(text)) {}
+};
+
+using ProcessId = Id<struct Process>;
+using DeviceId = Id<struct Device>;
+// The id of a row of stacks[]: that of its process, a colon and a number.
+using StackId = Id<struct Stack>;
+// The id of something that a process has: that of the process, a colon, perhaps that of a device
+// and another colon, and a name.
+using PartId = Id<struct Part>;
+
+// A point of time on the job's clock. A number for every use but that of a visitor.
+class JobTime {
+ public:
+  using Plain = std::uint64_t;  // in JSON
+
+  JobTime() = default;
+  JobTime(std::uint64_t ns) : ns_(ns) {}
+  operator std::uint64_t() const { return ns_; }
+
+ private:
+  std::uint64_t ns_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer::rows
