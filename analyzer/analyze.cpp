@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analyze.hpp"
 
+#include <set>
 #include <utility>
 
 #include "analyzer/base/parallel.hpp"
 #include "analyzer/job/job.hpp"
-#include "analyzer/report/redaction.hpp"
+#include "analyzer/join/join.hpp"
+#include "analyzer/join/partial_options.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rows/walk.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "analyzer/text/amounts.hpp"
 #include "trace/reader.hpp"
@@ -14,31 +17,46 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                          const Options& options) {
-  const ReportContext context(job, symbolizer, owners);
+std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& context,
+                                                      const Options& options, std::size_t traces,
+                                                      bool is_whole_job) {
+  std::vector<rows::TimelinesOfPoints> list;
+  if (is_whole_job || options.timeline_points) {
+    const std::size_t points = options.timeline_points.value_or(default_timeline_points(traces));
+    list.push_back({points, report_timeline(context)});
+    return list;
+  }
+  for (const std::size_t points : kTimelinePoints) {
+    list.push_back({points, report_timeline(context, points)});
+  }
+  return list;
+}
+
+std::vector<rows::UnnamedModule> report_unnamed_modules(const Symbolizer& symbolizer) {
+  std::vector<rows::UnnamedModule> list;
+  for (const auto& [module, is_replaced] : symbolizer.unnamed_modules()) {
+    list.push_back({module.path, hexadecimal(module.build_id), is_replaced});
+  }
+  return list;
+}
+
+// The sections that have rows of each process by itself.
+rows::Report report_processes_alone(const ReportContext& context, const Options& options) {
   const Thresholds& thresholds = options.thresholds;
   rows::Report report;
-  report.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
-  if (options.redact) report.is_redacted = true;
   report.traces = report_traces(context);
   report.processes = report_processes(context);
-  const std::vector<CardResults> cards = report_cards(context);
-  report.devices = report_devices(context, cards);
   report.usage = report_usage(context);
   report.peak = report_peak(context);
   report.modules = report_modules(context);
   report.tensors = report_tensors(context);
   report.composition = report_composition(context);
-  report.card_peaks = report_card_peaks(cards);
-  report.card_peaks_reason = card_peaks_reason(context);
   report.driver_memory = report_driver_memory(context);
   report.pools = report_pools(context);
   report.communicators = report_communicators(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);
-  report.segments = report_segments(context);
   report.transfers = report_transfers(context);
   report.managed = report_managed(context);
   report.oom = report_oom(context);
@@ -46,45 +64,55 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.ranges = report_ranges(context);
   report.ranges_by_name = report_ranges_by_name(context);
   report.marks = report_marks(context);
-  report.timeline = report_timeline(context);
   report.sizes = report_sizes(context);
   report.lifetimes = report_lifetimes(context);
   report.temporary = report_temporary(context);
-  report.largest_blocks = report_largest_blocks(context);
-  if (options.window) report.window = {options.window->from_ns, options.window->to_ns};
   const BlocksWanted wanted{options.blocks_at_peak, options.blocks_at_ns};
   if (wanted.at_peak || wanted.at_ns) report.blocks = report_blocks(context, wanted);
   if (options.logged_allocations) report.allocations = report_allocations(context);
   if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
-  report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
-  report.groups_given = report_groups_given(report, options.groups);
-  report.rank_groups = report_rank_groups(report);
-  report.ranks = report_ranks(report);
+  report.leaks.growth = report_growth(context, report.steps, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);
   report.costs = report_costs(context);
-  report.coverage = report_coverage(context, job);
-  rows::Observations seen = observe(context, thresholds);
-  seen.replayed = report_replays(context, allocators_to_replay(report, thresholds));
-  Redaction redaction;
-  if (options.redact) redaction.redact(report, seen);
-  report.findings = find_all({report, seen, thresholds});
-  StackSections stacks = report_stacks(context, report);
-  report.frames_by = "index";
-  report.frames = std::move(stacks.frames);
-  report.stacks = std::move(stacks.stacks);
-  if (options.redact) redaction.redact(report.frames, report.stacks);
-  report.losses = report_losses(context, symbolizer, job);
+  report.coverage = report_coverage(context);
   return report;
 }
 
-// A reader cannot take in more timelines than this.
-std::size_t default_timeline_points(std::size_t traces) {
-  constexpr std::size_t kMost = 1024;
-  constexpr std::size_t kFewest = 256;
-  constexpr std::size_t kManyTraces = 16;
-  std::size_t points = kMost;
-  for (std::size_t many = kManyTraces; many < traces && points > kFewest; many *= 2) points /= 2;
-  return points;
+std::set<std::string> named_stacks(const rows::Partial& partial) {
+  std::set<std::string> ids;
+  rows::walk(partial, [&]<class Value>(std::string_view, const Value& value) {
+    if constexpr (std::is_same_v<Value, rows::StackId>) ids.insert(value);
+  });
+  return ids;
+}
+
+rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                           const Options& options, bool is_whole_job) {
+  const ReportContext context(job, symbolizer, owners);
+  rows::Partial partial;
+  partial.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
+  partial.options =
+      options_row(options.thresholds, options.timeline_points, options.owner_files, options.groups);
+  partial.processes = report_partial_processes(context);
+  partial.unreadable_traces = report_unreadable(job);
+  partial.report = report_processes_alone(context, options);
+  partial.report.devices = report_devices(context);
+  partial.card_histories = report_card_histories(context);
+  partial.segments = report_segments(context);
+  const std::size_t traces = job.processes.size() + job.unreadable.size();
+  partial.timelines = report_timelines(context, options, traces, is_whole_job);
+  // The number of accounts is known in a whole job alone.
+  const std::size_t accounts = is_whole_job ? count_accounts(context) : 1;
+  partial.largest_blocks = report_largest_blocks(context, most_largest_blocks(accounts));
+  const bool may_be_distributed = !is_whole_job || job.processes.size() > 1;
+  partial.observations = observe(context, options.thresholds, may_be_distributed);
+  partial.observations.replayed =
+      report_replays(context, allocators_to_replay(partial.report, options.thresholds));
+  StackSections stacks = report_stacks(context, named_stacks(partial));
+  partial.report.frames = std::move(stacks.frames);
+  partial.report.stacks = std::move(stacks.stacks);
+  partial.unnamed_modules = report_unnamed_modules(symbolizer);
+  return partial;
 }
 
 JobView view_of(const Options& options, std::size_t traces) {
@@ -110,9 +138,16 @@ void require_detail_at(std::uint64_t at_ns, const Job& job) {
   }
 }
 
-}  // namespace
+JoinOptions join_options(const Options& options) {
+  JoinOptions join{options.thresholds, options.redact, options.timeline_points};
+  if (options.window) join.window = {options.window->from_ns, options.window->to_ns};
+  join.blocks_at_ns = options.blocks_at_ns;
+  join.groups = options.groups;
+  return join;
+}
 
-rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
+rows::Partial analyze(const std::vector<std::filesystem::path>& inputs, const Options& options,
+                      bool is_whole_job) {
   // Bad files of the user are better named now than after the traces were read.
   Symbolizer symbolizer(options.symbols);
   CodeOwners owners;
@@ -121,16 +156,39 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
   if (inputs.empty()) throw InputError("No trace was given.");
   try {
     const std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
-    open_job(traces, view_of(options, traces.size()), job);
+    open_job(traces, view_of(options, is_whole_job ? traces.size() : 1), job);
     run_job(job, options.progress);
     if (options.blocks_at_ns) require_detail_at(*options.blocks_at_ns, job);
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());
   }
-  rows::Report report = build_report(job, symbolizer, owners, options);
+  // Rows have the times of their machine's clock, until the processes are joined.
+  for (const auto& process : job.processes) process->set_origin(0);
+  rows::Partial partial = make_partial(job, symbolizer, owners, options, is_whole_job);
   // To free the models takes a twentieth of the time.
   in_parallel(job.processes.size(), [&](std::size_t i) { job.processes[i].reset(); });
-  return report;
+  return partial;
+}
+
+}  // namespace
+
+rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
+  std::vector<rows::Partial> partials;
+  partials.push_back(analyze(inputs, options, true));
+  return join(std::move(partials), join_options(options));
+}
+
+rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
+                                const Options& options) {
+  return analyze(inputs, options, false);
+}
+
+rows::Report merge(std::vector<rows::Partial> partials, bool redact) {
+  if (partials.empty()) throw InputError("No partial report was given.");
+  require_alike(partials);
+  JoinOptions options = join_options(partials.front().options);
+  options.redact = redact;
+  return join(std::move(partials), options);
 }
 
 }  // namespace gpumemtrace::analyzer

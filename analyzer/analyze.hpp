@@ -12,7 +12,7 @@
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/replay/question.hpp"
-#include "analyzer/rows/report.hpp"
+#include "analyzer/rows/partial.hpp"
 #include "analyzer/symbols/symbol_files.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -55,5 +55,15 @@ struct Options {
 // settings that the recorded version of PyTorch does not take.
 [[nodiscard]] rows::Report analyze(const std::vector<std::filesystem::path>& inputs,
                                    const Options& options);
+
+// The partial report of some of a job's traces. Throws as analyze() does. Only thresholds, names,
+// owners, groups and timeline_points count of the options: a whole job alone can follow the others.
+[[nodiscard]] rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
+                                              const Options& options);
+
+// The report of all traces that the partial reports are of, as analyze() makes it of the traces
+// themselves, in whatever order and parts they come. A trace in several of them counts once. Throws
+// InputError, with the file's name, for partial reports of another version or of other options.
+[[nodiscard]] rows::Report merge(std::vector<rows::Partial> partials, bool redact);
 
 }  // namespace gpumemtrace::analyzer

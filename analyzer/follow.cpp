@@ -59,15 +59,21 @@ JobNow job_now(const ReportContext& context, bool redact) {
   rows::Report& report = now.report;
   report.traces = report_traces(context);
   report.processes = report_processes(context);
-  const std::vector<CardResults> cards = report_cards(context);
-  report.devices = report_devices(context, cards);
+  std::vector<std::filesystem::path> files;
+  for (const ReportProcess& process : context.processes()) {
+    files.push_back(process.process->file().path());
+  }
+  guess_ranks(files, report.processes);
+  report.devices = report_devices(context);
+  fill_cards(report_card_histories(context), report);
   report.usage = report_usage(context);
   report.peak = report_peak_bytes(context);
-  report.card_peaks = report_card_peaks(cards);
-  report.card_peaks_reason = card_peaks_reason(context);
+  report.card_peaks_reason = card_peaks_reason(report);
   report.timeline = report_timeline(context);
   report.steps = report_steps(context);
-  report.leaks.growth = report_growth(context, report.steps, report.devices, Thresholds());
+  report.leaks.growth = report_growth(context, report.steps, Thresholds());
+  sort_sections(report);
+  forecast(report.devices, report.leaks.growth);
   report.ranks = report_ranks(report);
   report.blocks = report_live_memory(context);
   for (const ReportProcess& process : context.processes()) {

@@ -144,6 +144,18 @@ requires(std::same_as<Number, std::uint64_t> ||
   }
 };
 
+// A shorter number.
+template <std::unsigned_integral Number>
+requires(sizeof(Number) < sizeof(std::uint64_t)) struct Filler<Number> : ScalarFiller<Number> {
+  static constexpr const char* kRefusal = "is no number of that size";
+  static void set(Number& value, const std::string& key, JsonScalar&& read) {
+    std::uint64_t whole = 0;
+    Filler<std::uint64_t>::set(whole, key, std::move(read));
+    value = static_cast<Number>(whole);
+    if (value != whole) refuse_value(key, kRefusal);
+  }
+};
+
 template <>
 struct Filler<std::string> : ScalarFiller<std::string> {
   static constexpr const char* kRefusal = "is no text";

@@ -2,6 +2,8 @@
 // Structs with a table of fields as text of JSON, in the table's order.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,6 +50,8 @@ class RowWriter {
     if constexpr (std::is_enum_v<Row>) {
       const std::string_view name = name_of(row);
       name.empty() ? out_.null() : out_.text(name);
+    } else if constexpr (std::unsigned_integral<Row>) {
+      out_.number(std::uint64_t{row});
     } else if constexpr (requires { typename Row::Plain; }) {
       write(static_cast<const typename Row::Plain&>(row));
     } else if constexpr (requires { write_value(*this, row); }) {

@@ -56,7 +56,7 @@ Parts parts_at(const CardReplay& replay, const CardPoint& point, std::size_t pro
   // At the same time, the uses of processes before it in the list have come.
   const bool comes_first = process <= point.process;
   const auto after = std::ranges::partition_point(uses, [&](const rows::CardUse& use) {
-    return time_of_point(use.time_ns) < point.time + (comes_first ? 1 : 0);
+    return time_of_point(std::uint64_t{use.time_ns}) < point.time + (comes_first ? 1 : 0);
   });
   if (after == uses.begin()) return parts;
   parts.framework_allocated = (after - 1)->framework_allocated;
@@ -98,7 +98,7 @@ struct Card {
   bool leaves_managed_open = false;  // NVML counts it for no process, and nothing else tells it
 
   [[nodiscard]] const CardCurves& curves() const { return replay.curves(); }
-  [[nodiscard]] const rows::OptionalText& process_id(std::size_t process) const {
+  [[nodiscard]] const rows::ProcessId& process_id(std::size_t process) const {
     return replay.histories()[process]->process;
   }
 };

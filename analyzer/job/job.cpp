@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
-#include <limits>
 #include <thread>
 
 #include "analyzer/base/parallel.hpp"
+#include "analyzer/job/job_clock.hpp"
 #include "analyzer/model/activity/activity.hpp"
 #include "analyzer/snapshot/open_trace.hpp"
 
@@ -108,9 +108,6 @@ namespace {
 // Time between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
 
-// Sixty years; a header with more is not believed.
-constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
-
 std::string boot_id_of_this_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -118,48 +115,16 @@ std::string boot_id_of_this_machine() {
   return id;
 }
 
-// The first tick of a process and its machine's clocks then.
-struct Start {
-  std::int64_t monotonic_ns = 0;
-  std::int64_t realtime_ns = 0;
-};
-
-Start start_of(const Process& process) {
-  const auto believable = [](std::uint64_t ns) {
-    return static_cast<std::int64_t>(std::min(ns, kMaxRealtimeNs));
-  };
-  Start start;
-  start.realtime_ns = believable(process.file().header().start_realtime_ns);
-  const std::vector<ClockPoint>& points = process.clock().points();
-  if (points.empty()) return start;
-  start.monotonic_ns = static_cast<std::int64_t>(points.front().monotonic_ns);
-  if (points.front().realtime_ns != 0) {
-    start.realtime_ns = believable(points.front().realtime_ns);
-  }
-  return start;
-}
-
-// Processes of one boot share the monotonic clock, which no administrator moves; machines are
-// joined by the time of day. Each process gets the monotonic time at which the job began.
+// Gives each process the monotonic time at which the job began.
 void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
-  std::map<std::string, Start> first_of_boot;
-  std::int64_t job_start_realtime_ns = std::numeric_limits<std::int64_t>::max();
-  const auto boot_of = [](const Process& process) {
-    const Preview& preview = process.preview();
-    return preview.boot_id.empty() ? "file " + process.file().path().string() : preview.boot_id;
-  };
+  std::vector<ClockStart> starts;
   for (const auto& process : processes) {
-    const Start start = start_of(*process);
-    Start& first = first_of_boot.try_emplace(boot_of(*process), start).first->second;
-    if (start.monotonic_ns < first.monotonic_ns) first = start;
+    const trace::TraceFile& file = process->file();
+    starts.push_back(start_of(boot_of(process->preview().boot_id, file.path().string()),
+                              process->clock(), file.header().start_realtime_ns));
   }
-  for (const auto& [boot, first] : first_of_boot) {
-    job_start_realtime_ns = std::min(job_start_realtime_ns, first.realtime_ns);
-  }
-  for (const auto& process : processes) {
-    const Start& first = first_of_boot[boot_of(*process)];
-    process->set_origin(first.monotonic_ns - (first.realtime_ns - job_start_realtime_ns));
-  }
+  const std::vector<std::int64_t> origins = job_origins(starts);
+  for (std::size_t i = 0; i < processes.size(); ++i) processes[i]->set_origin(origins[i]);
 }
 
 }  // namespace

@@ -31,7 +31,10 @@ void require_frames(const rows::Report& report) {
 // The report's text in parts, which several threads write. A row of a list is one line.
 class ReportText {
  public:
-  explicit ReportText(const rows::Report& report) { add_object(report, 1); }
+  template <class Row>
+  explicit ReportText(const Row& row) {
+    add_object(row, 1);
+  }
 
   [[nodiscard]] std::string write() const {
     std::vector<std::string> texts(parts_.size());
@@ -97,11 +100,18 @@ class ReportText {
 }  // namespace
 
 std::string to_text(const rows::Report& report) { return ReportText(report).write(); }
+std::string to_text(const rows::Partial& partial) { return ReportText(partial).write(); }
 
 rows::Report report_of_text(std::string_view text) {
   auto report = row_of_text<rows::Report>(text, "report");
   require_frames(report);
   return report;
+}
+
+rows::Partial partial_of_text(std::string_view text) {
+  auto partial = row_of_text<rows::Partial>(text, "partial report");
+  require_frames(partial.report);
+  return partial;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -378,8 +378,8 @@ void observe_pile_ups(const ReportContext& context, const ReportProcess& process
 
 }  // namespace
 
-rows::Observations observe(const ReportContext& context, const Thresholds& thresholds) {
-  const bool is_distributed = context.processes().size() > 1;
+rows::Observations observe(const ReportContext& context, const Thresholds& thresholds,
+                           bool is_distributed) {
   const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Observations>& list) {
     rows::Observations& seen = list.emplace_back();
     observe_churn(context, process, thresholds, seen.churning);

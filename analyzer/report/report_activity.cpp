@@ -79,19 +79,7 @@ std::vector<rows::Stream> report_streams(const ReportContext& context) {
                       process.duration_ns(copies.gpu_ticks)});
     }
   };
-  std::vector<rows::Stream> list = context.gather<rows::Stream>(add_rows);
-  sort_rows(list, &rows::Stream::bytes);
-  return list;
-}
-
-rows::OptionalNumber count_unjoined(const ReportContext& context) {
-  rows::OptionalNumber count;
-  for (const ReportProcess& process : context.processes()) {
-    const Activity& activity = process.model().activity();
-    if (activity.status().widest_mode == trace::ActivityMode::kOff) continue;
-    count = count.value_or(0) + activity.counts().all_unjoined();
-  }
-  return count;
+  return context.gather<rows::Stream>(add_rows);
 }
 
 namespace {
@@ -164,9 +152,7 @@ std::vector<rows::Managed> report_managed(const ReportContext& context) {
     elsewhere.sums.counts = managed.elsewhere();
     list.push_back(managed_row(context, process, Identity(), elsewhere));
   };
-  std::vector<rows::Managed> list = context.gather<rows::Managed>(add_rows);
-  sort_rows(list, &rows::Managed::migrated_bytes);
-  return list;
+  return context.gather<rows::Managed>(add_rows);
 }
 
 std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context) {

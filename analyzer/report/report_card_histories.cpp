@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "analyzer/cards/card_results.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -160,33 +161,28 @@ std::vector<rows::CardHistory> report_card_histories(const ReportContext& contex
       });
 }
 
-std::vector<CardResults> report_cards(const ReportContext& context) {
-  const std::vector<rows::CardHistory> histories = report_card_histories(context);
+void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& report) {
   std::map<rows::OptionalText, std::vector<const rows::CardHistory*>> by_device;
   for (const rows::CardHistory& history : histories) {
     by_device[history.device].push_back(&history);
   }
-  std::vector<CardResults> cards(context.devices().size());
-  in_parallel(cards.size(), [&](std::size_t i) {
-    cards[i] = card_results(by_device.at(context.devices()[i].id));
-  });
-  return cards;
-}
-
-std::vector<rows::CardPeak> report_card_peaks(const std::vector<CardResults>& cards) {
-  std::vector<rows::CardPeak> list;
-  for (const CardResults& card : cards) {
-    list.insert(list.end(), card.peaks.begin(), card.peaks.end());
+  std::vector<CardResults> cards(report.devices.size());
+  in_parallel(cards.size(),
+              [&](std::size_t i) { cards[i] = card_results(by_device.at(report.devices[i].id)); });
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    report.devices[i].physical_peak = cards[i].physical_peak;
+    append(std::move(cards[i].peaks), report.card_peaks);
   }
-  return list;
 }
 
-rows::OptionalText card_peaks_reason(const ReportContext& context) {
-  if (context.devices().empty()) return "No memory of a device was recorded.";
-  const auto is_of_source = [](const ReportContext::PhysicalDevice& device) {
-    return device.seen_as.front().first->process->preview().source.has_value();
+rows::OptionalText card_peaks_reason(const rows::Report& sections) {
+  if (sections.devices.empty()) return "No memory of a device was recorded.";
+  const auto is_of_source = [&](const rows::Device& device) {
+    const auto trace =
+        std::ranges::find(sections.traces, device.seen_as.front().process, &rows::Trace::process);
+    return trace != sections.traces.end() && trace->source.has_value();
   };
-  if (std::ranges::none_of(context.devices(), is_of_source)) return std::nullopt;
+  if (std::ranges::none_of(sections.devices, is_of_source)) return std::nullopt;
   return "A snapshot of PyTorch has PyTorch's part of a card alone.";
 }
 

@@ -7,20 +7,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-std::string_view name_of(trace::SampleSource source) {
-  switch (source) {
-    case trace::SampleSource::kNvmlProcess:
-      return "nvml_process";
-    case trace::SampleSource::kMemGetInfo:
-      return "cumemgetinfo";
-    case trace::SampleSource::kNvmlDevice:
-      return "nvml_device";
-    case trace::SampleSource::kNone:
-      break;
-  }
-  return "none";
-}
-
 struct ComposedSnapshot {
   rows::SnapshotAt at;
   Parts parts;

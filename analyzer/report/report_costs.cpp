@@ -103,9 +103,7 @@ std::vector<rows::Cost> report_costs(const ReportContext& context) {
     }
     for (const auto& [key, costs] : rest) list.push_back(cost_row(process, key, costs));
   };
-  std::vector<rows::Cost> list = context.gather<rows::Cost>(add_rows);
-  sort_rows(list, &rows::Cost::allocated_bytes);
-  return list;
+  return context.gather<rows::Cost>(add_rows);
 }
 
 namespace {

@@ -151,9 +151,7 @@ std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context)
     }
     for (const auto& [key, sum] : sums) list.push_back(handle_row(context, process, key, sum));
   };
-  std::vector<rows::OpenHandles> list = context.gather<rows::OpenHandles>(add_rows);
-  sort_rows(list, &rows::OpenHandles::bytes);
-  return list;
+  return context.gather<rows::OpenHandles>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

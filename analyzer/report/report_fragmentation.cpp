@@ -222,9 +222,9 @@ class SegmentRows {
 
 }  // namespace
 
-std::vector<rows::Segment> report_segments(const ReportContext& context) {
+std::optional<rows::TellingSegments> report_segments(const ReportContext& context) {
   const MappedDevice mapped = most_telling_device(context);
-  if (mapped.process == nullptr) return {};
+  if (mapped.process == nullptr) return std::nullopt;
   const HolderSums& holders = mapped.process->model().holders();
   const std::int32_t device = mapped.framework->device;
   SegmentRows list(context, mapped);
@@ -239,7 +239,8 @@ std::vector<rows::Segment> report_segments(const ReportContext& context) {
   if (mapped.failure != nullptr) {
     list.add(rows::SnapshotAt::kOom, mapped.failure->parts.time, *mapped.failure->segments);
   }
-  return list.take();
+  return rows::TellingSegments{mapped.process->id, mapped.failure != nullptr,
+                               mapped.framework->reserved_peak_bytes, list.take()};
 }
 
 namespace {
@@ -326,9 +327,7 @@ std::vector<rows::Oom> report_oom(const ReportContext& context) {
       list.push_back(oom_row(context, process, failures));
     }
   };
-  std::vector<rows::Oom> list = context.gather<rows::Oom>(add_rows);
-  sort_rows(list, &rows::Oom::requested_bytes);
-  return list;
+  return context.gather<rows::Oom>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

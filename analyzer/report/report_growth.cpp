@@ -206,9 +206,9 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
 
 // The time at which the device is full if memory goes on rising so; no value if its size is not
 // known, or if the rise was too short.
-rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
-                                 const rows::OptionalText& id, const rows::Growth& growth) {
-  const rows::Device* const device = rows::find_device(devices, id);
+rows::OptionalTime forecast_ns(const std::vector<rows::Device>& devices,
+                               const rows::Growth& growth) {
+  const rows::Device* const device = rows::find_device(devices, growth.device);
   if (device == nullptr || !device->total_bytes || !device->physical_peak) {
     return std::nullopt;
   }
@@ -321,7 +321,6 @@ void add_site(rows::Growth& row, const ReportContext& context, const ReportProce
 
 std::vector<rows::Growth> report_growth(const ReportContext& context,
                                         const std::vector<rows::Step>& steps,
-                                        const std::vector<rows::Device>& devices,
                                         const Thresholds& thresholds) {
   const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Growth>& list) {
     const History& history = process.model().accounts().history();
@@ -347,8 +346,6 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
       row.only_fills = !is_steady(history, window, thresholds);
       const std::uint64_t peak_bytes = peak_of(process.model().accounts(), site.first);
       if (row.only_fills && !is_significant(row, peak_bytes, thresholds)) continue;
-      const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
-      if (is_on_device) row.forecast_ns = forecast_ns(devices, row.device, row);
       own.push_back(std::move(row));
     }
     sort_rows(own, &rows::Growth::bytes);
@@ -359,9 +356,14 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
     });
     std::move(own.begin(), own.end(), std::back_inserter(list));
   };
-  std::vector<rows::Growth> list = context.gather<rows::Growth>(add_rows);
-  sort_rows(list, &rows::Growth::bytes);
-  return list;
+  return context.gather<rows::Growth>(add_rows);
+}
+
+void forecast(const std::vector<rows::Device>& devices, std::vector<rows::Growth>& growth) {
+  for (rows::Growth& row : growth) {
+    const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
+    if (is_on_device) row.forecast_ns = forecast_ns(devices, row);
+  }
 }
 
 }  // namespace gpumemtrace::analyzer

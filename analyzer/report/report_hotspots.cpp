@@ -247,9 +247,7 @@ std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
       list.push_back(hotspot_row(context, process, rule, key, copies, gpu));
     }
   };
-  std::vector<rows::Hotspot> list = context.gather<rows::Hotspot>(add_rows);
-  sort_rows(list, &rows::Hotspot::bytes);
-  return list;
+  return context.gather<rows::Hotspot>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -216,33 +216,15 @@ std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& con
 }
 
 rows::Leaks report_leaks(const ReportContext& context) {
-  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Leaks>& list) {
-    rows::Leaks& own = list.emplace_back();
+  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::ExitLeak>& list) {
     LeakList leaks = collect(context, process);
     leaks.count_allocations();
     for (const auto& [key, leak] : leaks.rows()) {
-      const Tally& tally = leak.tally;
-      own.exit.push_back(exit_row(context, process, key, leak));
-      if (level_of(key.kind) == Level::kFramework) continue;
-      own.total_bytes += tally.bytes;
-      own.total_count += tally.count;
-      if (key.leak == LeakClass::kLost) own.counted_by_gate_bytes += tally.bytes;
+      list.push_back(exit_row(context, process, key, leak));
     }
   };
   rows::Leaks report;
-  for (rows::Leaks& own : context.gather<rows::Leaks>(add_rows)) {
-    append(std::move(own.exit), report.exit);
-    report.total_bytes += own.total_bytes;
-    report.total_count += own.total_count;
-    report.counted_by_gate_bytes += own.counted_by_gate_bytes;
-  }
-  const bool all_exited =
-      !context.processes().empty() &&
-      std::ranges::all_of(context.processes(), [](const ReportProcess& process) {
-        return process.end == rows::TraceEnd::kExit;
-      });
-  sort_rows(report.exit, &rows::ExitLeak::bytes);
-  report.state = all_exited ? rows::LeakState::kChecked : rows::LeakState::kNotApplicable;
+  report.exit = context.gather<rows::ExitLeak>(add_rows);
   report.handles = report_open_handles(context);
   report.invalid_frees = invalid_free_rows(context);
   return report;

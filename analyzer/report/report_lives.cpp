@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and lifetimes of allocations: sizes[], lifetimes[], temporary[], largest_blocks[] and
 // blocks[].
-#include <set>
+#include <map>
 
 #include "analyzer/report/report_context.hpp"
 #include "analyzer/report/sections.hpp"
@@ -12,10 +12,6 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::size_t kMostTemporaries = 300;  // of a process
-
-// Limits: over all accounts together, but at least so many for each.
-constexpr std::size_t kMostLargest = 8192;
-constexpr std::size_t kLeastLargest = 8;
 
 // Arrays and physical memory have handles.
 bool has_address(Kind kind) {
@@ -164,26 +160,35 @@ rows::Block block_row(const ReportContext& context, const ReportProcess& process
 }
 
 // Those with the most bytes times time, and the largest of those that were live at the peak.
-void add_largest(const ReportContext& context, const ReportProcess& process, const Account& account,
-                 std::size_t most, std::vector<rows::LargestBlock>& list) {
+rows::LargestOfAccount largest_of(const ReportContext& context, const ReportProcess& process,
+                                  const Account& account, std::size_t most) {
+  rows::LargestOfAccount largest;
+  largest.process = process.id;
   std::vector<ReleasedAllocation> lives = account.largest.all();
   lives.resize(std::min(lives.size(), most));
-  std::set<std::pair<std::uint64_t, std::uint64_t>> known;
-  for (const ReleasedAllocation& life : lives) known.insert({life.entry.born, life.entry.address});
+  largest.most_lasting = lives.size();
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> known;
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    known.try_emplace({lives[i].entry.born, lives[i].entry.address}, i);
+  }
   std::vector<ReleasedAllocation> at_peak = lives_at(account.peak, process, account);
   const Window& window = process.model().accounts().window();
   const std::uint64_t peak = account.peak.time();
   const bool has_peak = peak >= window.first && peak <= window.last;
   at_peak.resize(has_peak ? std::min(at_peak.size(), most) : 0);
   for (const ReleasedAllocation& life : at_peak) {
-    if (known.insert({life.entry.born, life.entry.address}).second) lives.push_back(life);
+    const auto [index, is_new] =
+        known.try_emplace({life.entry.born, life.entry.address}, lives.size());
+    if (is_new) lives.push_back(life);
+    largest.at_peak.push_back(index->second);
   }
   for (const ReleasedAllocation& life : lives) {
     rows::LargestBlock row;
     static_cast<rows::Block&>(row) = block_row(context, process, life);
     row.is_at_peak = life.entry.born <= peak && (life.end == 0 || life.end > peak);
-    list.push_back(std::move(row));
+    largest.blocks.push_back(std::move(row));
   }
+  return largest;
 }
 
 }  // namespace
@@ -241,19 +246,23 @@ std::vector<rows::Temporary> report_temporary(const ReportContext& context) {
   return context.gather<rows::Temporary>(add_rows);
 }
 
-std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context) {
+std::size_t count_accounts(const ReportContext& context) {
   std::size_t accounts = 0;
   for (const ReportProcess& process : context.processes()) {
     for_each_account(process, [&](const Account&) { ++accounts; });
   }
-  const std::size_t most = std::clamp(kMostLargest / std::max<std::size_t>(accounts, 1),
-                                      kLeastLargest, LargestLives::kMost);
-  const auto add_rows = [&](const ReportProcess& process, std::vector<rows::LargestBlock>& list) {
+  return accounts;
+}
+
+std::vector<rows::LargestOfAccount> report_largest_blocks(const ReportContext& context,
+                                                          std::size_t most) {
+  const auto add_rows = [&](const ReportProcess& process,
+                            std::vector<rows::LargestOfAccount>& list) {
     for_each_account(process, [&](const Account& account) {
-      add_largest(context, process, account, most, list);
+      list.push_back(largest_of(context, process, account, most));
     });
   };
-  return context.gather<rows::LargestBlock>(add_rows);
+  return context.gather<rows::LargestOfAccount>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -168,9 +168,7 @@ std::vector<rows::Module> report_modules(const ReportContext& context) {
       }
     }
   };
-  std::vector<rows::Module> list = context.gather<rows::Module>(add_rows);
-  sort_rows(list, &rows::Module::bytes);
-  return list;
+  return context.gather<rows::Module>(add_rows);
 }
 
 }  // namespace gpumemtrace::analyzer

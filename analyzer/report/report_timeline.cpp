@@ -50,11 +50,44 @@ bool knows_pools(const ProcessModel& model, std::int32_t device) {
   });
 }
 
-// Makes one row of timeline[].
+// The buckets of a timeline, and the parts of each.
+struct Buckets {
+  std::vector<TimeBucket> list;
+  Parts parts;
+  std::size_t first = 0;  // with data
+  TimeGrid grid;
+
+  // Joins neighbours: the higher maximum stays, with its parts.
+  void join_pairs() {
+    const std::size_t count = (list.size() + 1) / 2;
+    std::vector<TimeBucket> joined;
+    std::vector<std::size_t> sources;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t one = std::max(2 * i, std::min(first, 2 * i + 1));
+      const std::size_t other = std::min(2 * i + 1, list.size() - 1);
+      sources.push_back(list[other].max_bytes > list[one].max_bytes ? other : one);
+      joined.push_back(join(list[one], list[other]));
+    }
+    for (auto& [name, bytes] : parts) {
+      for (std::size_t i = 0; i < count; ++i) bytes[i] = bytes[sources[i]];
+      bytes.resize(count);
+    }
+    list = std::move(joined);
+    first /= 2;
+    grid.join_pairs();
+  }
+};
+
+// Makes one row of timeline[], with at most so many points.
 class TimelineRow {
  public:
-  TimelineRow(const ReportContext& context, const ReportProcess& process, const Account& account)
-      : context_(context), process_(process), account_(account), timeline_(account.timeline) {
+  TimelineRow(const ReportContext& context, const ReportProcess& process, const Account& account,
+              std::size_t most)
+      : context_(context),
+        process_(process),
+        account_(account),
+        timeline_(account.timeline),
+        most_(most) {
     knows_reserved_ = timeline_.knows_reserved() && (account.level != Level::kPool ||
                                                      knows_pools(process.model(), account.device));
   }
@@ -67,15 +100,16 @@ class TimelineRow {
     row.parts_by = is_framework ? rows::PartsBy::kCategory : rows::PartsBy::kOwner;
     row.is_exact = !is_inexact(process_, account_.level);
     const rows::NamedNumbers before = parts_before();
-    const std::vector<TimeBucket> buckets =
-        timeline_.buckets(process_.model().accounts().time_grid());
-    const Parts parts = is_framework ? parts_by_category(timeline_, buckets.size())
-                                     : parts_by_owner(context_, process_, timeline_);
+    const TimeGrid& grid = process_.model().accounts().time_grid();
+    Buckets buckets{timeline_.buckets(grid), {}, timeline_.first(), grid};
+    buckets.parts = is_framework ? parts_by_category(timeline_, buckets.list.size())
+                                 : parts_by_owner(context_, process_, timeline_);
+    while (buckets.list.size() > most_) buckets.join_pairs();
     rows::NamedNumbers names = before;
-    for (const auto& [name, bytes] : parts) add_name(names, name);
+    for (const auto& [name, bytes] : buckets.parts) add_name(names, name);
     for (auto& [name, bytes] : names) bytes = 0;
     if (timeline_.before()) row.buckets.push_back(bucket_before(filled(names, before)));
-    add_buckets(names, buckets, parts, row.buckets);
+    add_buckets(names, buckets, row.buckets);
     return row;
   }
 
@@ -137,17 +171,17 @@ class TimelineRow {
   }
 
   // A bucket without a change is joined with one before it that has none, either.
-  void add_buckets(const rows::NamedNumbers& names, const std::vector<TimeBucket>& buckets,
-                   const Parts& parts, std::vector<rows::TimelineBucket>& list) const {
+  void add_buckets(const rows::NamedNumbers& names, const Buckets& buckets,
+                   std::vector<rows::TimelineBucket>& list) const {
     const RunStatistics& statistics = process_.model().statistics();
     const Accounts& accounts = process_.model().accounts();
-    const TimeGrid& grid = accounts.time_grid();
+    const TimeGrid& grid = buckets.grid;
     // Memory after a window is in a bucket of its own.
-    const std::size_t count = buckets.size() - (accounts.window_is_over() ? 1 : 0);
+    const std::size_t count = buckets.list.size() - (accounts.window_is_over() ? 1 : 0);
     const std::uint64_t last = std::min(statistics.last_time, accounts.window().last);
     bool was_quiet = false;
-    for (std::size_t i = timeline_.first(); i < count; ++i) {
-      const TimeBucket& bucket = buckets[i];
+    for (std::size_t i = buckets.first; i < count; ++i) {
+      const TimeBucket& bucket = buckets.list[i];
       const std::uint64_t end = std::min(grid.start_of(i + 1), last);
       // The first allocation is still to come.
       if (bucket.is_quiet && list.empty() && bucket.max_bytes == 0) continue;
@@ -156,12 +190,12 @@ class TimelineRow {
         continue;
       }
       was_quiet = bucket.is_quiet;
-      const bool follows_cut = i == timeline_.first() && timeline_.before();
+      const bool follows_cut = i == buckets.first && timeline_.before();
       const std::uint64_t start = follows_cut ? statistics.checkpoint_time : grid.start_of(i);
       list.push_back(bucket_row(bucket, start, end));
       rows::NamedNumbers values = names;
       for (auto& [name, bytes] : values) {
-        for (const auto& [part, course_of_part] : parts) {
+        for (const auto& [part, course_of_part] : buckets.parts) {
           if (part == name) bytes = course_of_part[i];
         }
       }
@@ -173,18 +207,19 @@ class TimelineRow {
   const ReportProcess& process_;
   const Account& account_;
   const Timeline& timeline_;
+  std::size_t most_;
   bool knows_reserved_ = false;
 };
 
 }  // namespace
 
-std::vector<rows::Timeline> report_timeline(const ReportContext& context) {
+std::vector<rows::Timeline> report_timeline(const ReportContext& context, std::size_t most) {
   const auto add_rows = [&](const ReportProcess& process, std::vector<rows::Timeline>& list) {
     const Accounts& accounts = process.model().accounts();
     if (accounts.window_is_to_come()) return;
     for (const Account& account : accounts.accounts()) {
       if (account.level == Level::kMapping || !account.peak.happened()) continue;
-      rows::Timeline row = TimelineRow(context, process, account).row();
+      rows::Timeline row = TimelineRow(context, process, account, most).row();
       if (!row.buckets.empty()) list.push_back(std::move(row));
     }
   };
@@ -263,9 +298,7 @@ std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& conte
     }
     if (sums.rest().count != 0) list.push_back(sums_row(process, std::nullopt, sums.rest()));
   };
-  std::vector<rows::RangesOfName> list = context.gather<rows::RangesOfName>(add_rows);
-  sort_rows(list, &rows::RangesOfName::peak_bytes);
-  return list;
+  return context.gather<rows::RangesOfName>(add_rows);
 }
 
 std::vector<rows::Mark> report_marks(const ReportContext& context) {

@@ -2,6 +2,7 @@
 // The recording of the job: traces, processes, devices, wrapped functions and losses.
 #include <algorithm>
 #include <charconv>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <ranges>
@@ -11,10 +12,12 @@
 
 #include "analyzer/findings/rule_table.hpp"
 #include "analyzer/job/file_ranks.hpp"
+#include "analyzer/job/job_clock.hpp"
 #include "analyzer/owners/owners.hpp"
+#include "analyzer/report/frame_table.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/report/site_copies.hpp"
-#include "analyzer/rows/walk.hpp"
+#include "analyzer/report/site_key.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -108,6 +111,12 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
   return text;
 }
 
+std::string format_id(const trace::TraceId& id) {
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, id.high, id.low);
+  return digits;
+}
+
 // Remarks of the recorder, and on how much is known of the process's end.
 std::vector<std::string> notes_on(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().program().dictionary();
@@ -158,13 +167,12 @@ std::optional<rows::TraceSource> source_row(const Preview& preview) {
   return row;
 }
 
-rows::Device device_row(const ReportContext::PhysicalDevice& device, const CardResults& card) {
+rows::Device device_row(const ReportContext::PhysicalDevice& device) {
   const DeviceState& first = *device.seen_as.front().second;
   rows::Device row;
   for (const auto& [process, state] : device.seen_as) {
     row.seen_as.push_back({process->id, state->ordinal});
   }
-  row.physical_peak = card.physical_peak;
   row.id = device.id;
   row.name = text_or_none(first.name);
   if (first.has_uuid()) {
@@ -224,14 +232,14 @@ rows::TimeOfDayError time_of_day_error(const trace::Clock& clock) {
   }
 }
 
-// Snapshots do not have their process: what their files' names say stands for it.
-void add_guessed_ranks(const ReportContext& context, std::vector<rows::Process>& list) {
+}  // namespace
+
+void guess_ranks(std::span<const std::filesystem::path> traces, std::vector<rows::Process>& list) {
   std::vector<std::filesystem::path> files;
   std::vector<rows::Process*> processes;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Process& process = *context.processes()[i].process;
-    if (!process.preview().source) continue;
-    files.push_back(process.file().path());
+    if (!list[i].identity_reason) continue;
+    files.push_back(traces[i]);
     processes.push_back(&list[i]);
   }
   const std::vector<std::optional<std::uint64_t>> ranks = ranks_by_name(files);
@@ -240,8 +248,6 @@ void add_guessed_ranks(const ReportContext& context, std::vector<rows::Process>&
     processes[i]->is_rank_guessed = ranks[i].has_value();
   }
 }
-
-}  // namespace
 
 std::vector<rows::Process> report_processes(const ReportContext& context) {
   std::vector<rows::Process> list;
@@ -279,61 +285,61 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.torch = torch_of(process);
     list.push_back(std::move(row));
   }
-  add_guessed_ranks(context, list);
   return list;
 }
 
-std::vector<rows::Device> report_devices(const ReportContext& context,
-                                         const std::vector<CardResults>& cards) {
+std::vector<rows::Device> report_devices(const ReportContext& context) {
   std::vector<rows::Device> list;
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    list.push_back(device_row(context.devices()[i], cards[i]));
+  for (const ReportContext::PhysicalDevice& device : context.devices()) {
+    list.push_back(device_row(device));
   }
   return list;
 }
 
-rows::Coverage report_coverage(const ReportContext& context, const Job& job) {
+rows::Coverage report_coverage(const ReportContext& context) {
   rows::Coverage coverage;
-  for (const UnreadableTrace& trace : job.unreadable) {
-    coverage.unreadable_traces.push_back({trace.path.filename().string(), reason_of(trace)});
-  }
-  std::size_t wrapped = 0;
   for (const ReportProcess& process : context.processes()) {
-    const Dictionary& dictionary = process.model().program().dictionary();
-    wrapped = std::max(wrapped, dictionary.function_count());
-    for (const auto& [name, count] : dictionary.unwrapped()) {
+    for (const auto& [name, count] : process.model().program().dictionary().unwrapped()) {
       coverage.resolved_unwrapped.push_back({process.id, name, count});
     }
   }
-  coverage.wrapped = rows::number_or_none(wrapped);
   coverage.pools = report_pool_activity(context);
   coverage.partial_rules = partial_rules(context);
   return coverage;
 }
 
-std::vector<rows::Loss> report_losses(const ReportContext& context, const Symbolizer& symbolizer,
-                                      const Job& job) {
-  Losses sums;
-  sums.add(Loss::unreadable_traces, job.unreadable.size());
-  sums.add(Loss::symbols_of_another_build, symbolizer.mismatched_modules());
-  sums.add(Loss::symbols_missing, symbolizer.missing_modules());
-  for (const ReportProcess& process : context.processes()) {
-    for (std::size_t i = 0; i < kLosses.size(); ++i) {
-      sums.add(static_cast<Loss>(i), process.losses[static_cast<Loss>(i)]);
-    }
+std::vector<rows::UnreadableTrace> report_unreadable(const Job& job) {
+  std::vector<rows::UnreadableTrace> list;
+  for (const UnreadableTrace& trace : job.unreadable) {
+    list.push_back({trace.path.string(), reason_of(trace)});
   }
-  return loss_rows(sums);
+  return list;
+}
+
+std::vector<rows::PartialProcess> report_partial_processes(const ReportContext& context) {
+  std::vector<rows::PartialProcess> list;
+  for (const ReportProcess& process : context.processes()) {
+    const trace::TraceFile& file = process.process->file();
+    // The boot follows from the report's row of the process.
+    const ClockStart start =
+        start_of({}, process.process->clock(), file.header().start_realtime_ns);
+    rows::PartialProcess row;
+    row.process = process.id;
+    row.trace = format_id(file.header().id);
+    row.path = file.path().string();
+    row.monotonic_ns = static_cast<std::uint64_t>(start.monotonic_ns);
+    row.realtime_ns = static_cast<std::uint64_t>(start.realtime_ns);
+    row.wrapped = rows::number_or_none(process.model().program().dictionary().function_count());
+    for (std::size_t i = 0; i < kLosses.size(); ++i) {
+      const std::uint64_t count = process.losses[static_cast<Loss>(i)];
+      if (count != 0) row.losses.emplace_back(kLosses[i].name, count);
+    }
+    list.push_back(std::move(row));
+  }
+  return list;
 }
 
 namespace {
-
-std::set<std::string> named_stacks(const rows::Report& sections) {
-  std::set<std::string> ids;
-  rows::walk(sections, [&]<class Value>(std::string_view, const Value& value) {
-    if constexpr (std::is_same_v<Value, rows::StackId>) ids.insert(value);
-  });
-  return ids;
-}
 
 rows::Frame frame_row(const StackFrame& frame) {
   rows::Frame row;
@@ -347,21 +353,6 @@ rows::Frame frame_row(const StackFrame& frame) {
 }
 
 rows::Thread thread_row(const ThreadName& thread) { return {thread.id, thread.name}; }
-
-// Frames with numbers, in the order in which they came.
-class FrameTable {
- public:
-  [[nodiscard]] std::uint64_t index_of(const rows::Frame& frame) {
-    const auto [found, is_new] = indexes_.try_emplace(frame, list_.size());
-    if (is_new) list_.push_back(&found->first);
-    return found->second;
-  }
-  [[nodiscard]] const std::vector<const rows::Frame*>& list() const { return list_; }
-
- private:
-  std::map<rows::Frame, std::uint64_t> indexes_;
-  std::vector<const rows::Frame*> list_;
-};
 
 struct StacksOfProcess {
   FrameTable frames;
@@ -380,37 +371,25 @@ rows::Stack stack_row(const StackNames& names, const std::string& id, trace::Sta
   return row;
 }
 
-// Gives the frames of one process their numbers among those of all.
-void add_process(StacksOfProcess&& of_process, FrameTable& frames, std::vector<rows::Stack>& list) {
-  std::vector<std::uint64_t> numbers;
-  for (const rows::Frame* frame : of_process.frames.list()) {
-    numbers.push_back(frames.index_of(*frame));
-  }
-  for (rows::Stack& stack : of_process.stacks) {
-    for (std::uint64_t& index : stack.frames.indexes) index = numbers[index];
-  }
-  append(std::move(of_process.stacks), list);
-}
-
 }  // namespace
 
-StackSections report_stacks(const ReportContext& context, const rows::Report& sections) {
-  const std::set<std::string> ids = named_stacks(sections);
+StackSections report_stacks(const ReportContext& context, const std::set<std::string>& ids) {
   const auto add_stacks = [&](const ReportProcess& process, std::vector<StacksOfProcess>& list) {
     StacksOfProcess& own = list.emplace_back();
     const std::string prefix = process.id + ":";
     for (auto id = ids.lower_bound(prefix);
          id != ids.end() && id->substr(0, prefix.size()) == prefix; ++id) {
-      const trace::StackId stack{static_cast<std::uint32_t>(std::stoul(id->substr(prefix.size())))};
-      own.stacks.push_back(stack_row(context.names_of(process), *id, stack, own.frames));
+      own.stacks.push_back(stack_row(context.names_of(process), *id, stack_id(*id), own.frames));
     }
   };
-  FrameTable frames;
   StackSections all;
+  FrameTable frames;
   for (StacksOfProcess& own : context.gather<StacksOfProcess>(add_stacks)) {
-    add_process(std::move(own), frames, all.stacks);
+    const std::vector<rows::Frame> own_frames = own.frames.take();
+    for (rows::Stack& stack : own.stacks) frames.add(own_frames, stack);
+    append(std::move(own.stacks), all.stacks);
   }
-  for (const rows::Frame* frame : frames.list()) all.frames.push_back(*frame);
+  all.frames = frames.take();
   return all;
 }
 

@@ -153,9 +153,6 @@ rows::Transfers report_transfers(const ReportContext& context) {
     append(std::move(own.sets), transfers.sets);
     append(std::move(own.sites), transfers.sites);
   }
-  sort_rows(transfers.by_kind, &rows::Copies::bytes);
-  sort_rows(transfers.sets, &rows::Sets::bytes);
-  transfers.unjoined = count_unjoined(context);
   transfers.streams = report_streams(context);
   return transfers;
 }

@@ -149,9 +149,7 @@ std::vector<rows::Usage> report_usage(const ReportContext& context) {
       list.push_back(usage_row(context, process, row, names_of_pools));
     }
   };
-  std::vector<rows::Usage> list = context.gather<rows::Usage>(add_rows);
-  sort_rows(list, &rows::Usage::peak_bytes);
-  return list;
+  return context.gather<rows::Usage>(add_rows);
 }
 
 std::vector<rows::Peak> report_peak_bytes(const ReportContext& context) {
@@ -160,9 +158,7 @@ std::vector<rows::Peak> report_peak_bytes(const ReportContext& context) {
       list.push_back(peak_row(context, process, account));
     });
   };
-  std::vector<rows::Peak> list = context.gather<rows::Peak>(add_rows);
-  sort_rows(list, &rows::Peak::bytes);
-  return list;
+  return context.gather<rows::Peak>(add_rows);
 }
 
 std::vector<rows::Peak> report_peak(const ReportContext& context) {
@@ -180,9 +176,7 @@ std::vector<rows::Peak> report_peak(const ReportContext& context) {
       list.push_back(std::move(row));
     });
   };
-  std::vector<rows::Peak> list = context.gather<rows::Peak>(add_rows);
-  sort_rows(list, &rows::Peak::bytes);
-  return list;
+  return context.gather<rows::Peak>(add_rows);
 }
 
 std::vector<rows::Owner> report_owners(const ReportContext& context) {
@@ -211,9 +205,7 @@ std::vector<rows::Owner> report_owners(const ReportContext& context) {
       }
     }
   };
-  std::vector<rows::Owner> list = context.gather<rows::Owner>(add_rows);
-  sort_rows(list, &rows::Owner::bytes_at_peak);
-  return list;
+  return context.gather<rows::Owner>(add_rows);
 }
 
 std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {

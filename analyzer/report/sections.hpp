@@ -3,32 +3,41 @@
 // that the order of calls does not matter.
 #pragma once
 
-#include "analyzer/cards/card_results.hpp"
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <span>
+
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/replay/question.hpp"
 #include "analyzer/report/report_context.hpp"
-#include "analyzer/rows/observations.hpp"
-#include "analyzer/rows/report.hpp"
+#include "analyzer/rows/partial.hpp"
 
 namespace gpumemtrace::analyzer {
 
 // report_traces.cpp
 [[nodiscard]] std::vector<rows::Trace> report_traces(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Process> report_processes(const ReportContext& context);
-[[nodiscard]] std::vector<rows::Device> report_devices(const ReportContext& context,
-                                                       const std::vector<CardResults>& cards);
-[[nodiscard]] rows::Coverage report_coverage(const ReportContext& context, const Job& job);
-// `symbolizer` counts what it could not name, so the rows are to have their names before.
-[[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
-                                                    const Symbolizer& symbolizer, const Job& job);
+// Without physical_peak.
+[[nodiscard]] std::vector<rows::Device> report_devices(const ReportContext& context);
+// Snapshots do not have their process: what their files' names say stands for its rank. `traces`
+// are the files of the processes.
+void guess_ranks(std::span<const std::filesystem::path> traces,
+                 std::vector<rows::Process>& processes);
+// The lists of processes.
+[[nodiscard]] rows::Coverage report_coverage(const ReportContext& context);
+// By their paths.
+[[nodiscard]] std::vector<rows::UnreadableTrace> report_unreadable(const Job& job);
+[[nodiscard]] std::vector<rows::PartialProcess> report_partial_processes(
+    const ReportContext& context);
 
-// report_traces.cpp: frames[] and stacks[], of the stacks that the other sections name
+// report_traces.cpp: frames[] and stacks[] of these ids
 struct StackSections {
   std::vector<rows::Frame> frames;
   std::vector<rows::Stack> stacks;
 };
 [[nodiscard]] StackSections report_stacks(const ReportContext& context,
-                                          const rows::Report& sections);
+                                          const std::set<std::string>& ids);
 
 // report_usage.cpp
 [[nodiscard]] std::vector<rows::Usage> report_usage(const ReportContext& context);
@@ -49,11 +58,11 @@ struct StackSections {
                                                  const ReportProcess& process,
                                                  const OomSnapshot& snapshot);
 
-// report_card_histories.cpp: what each process did to each card, and the results by device
+// report_card_histories.cpp: what each process did to each card; physical_peak of devices[], and
+// card_peaks[], from that
 [[nodiscard]] std::vector<rows::CardHistory> report_card_histories(const ReportContext& context);
-[[nodiscard]] std::vector<CardResults> report_cards(const ReportContext& context);
-[[nodiscard]] std::vector<rows::CardPeak> report_card_peaks(const std::vector<CardResults>& cards);
-[[nodiscard]] rows::OptionalText card_peaks_reason(const ReportContext& context);
+void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& report);
+[[nodiscard]] rows::OptionalText card_peaks_reason(const rows::Report& sections);
 
 // report_driver_memory.cpp
 [[nodiscard]] std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context);
@@ -64,7 +73,7 @@ struct StackSections {
 // report_ranks.cpp: allocations of NCCL, by communicator
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
-// report_leaks.cpp; without growth
+// report_leaks.cpp; without growth, state and sums
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
 // The bytes of the class `lost`.
 [[nodiscard]] std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
@@ -79,11 +88,12 @@ struct StackSections {
 // report_driver_memory.cpp
 [[nodiscard]] std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context);
 
-// report_growth.cpp: leaks.growth[], by the job's steps if it has some
+// report_growth.cpp: leaks.growth[], by the process's steps if it has some; without a forecast
 [[nodiscard]] std::vector<rows::Growth> report_growth(const ReportContext& context,
                                                       const std::vector<rows::Step>& steps,
-                                                      const std::vector<rows::Device>& devices,
                                                       const Thresholds& thresholds);
+// Fills in when devices are full.
+void forecast(const std::vector<rows::Device>& devices, std::vector<rows::Growth>& growth);
 
 // report_hotspots.cpp: transfers.hotspots[]
 [[nodiscard]] std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
@@ -101,16 +111,14 @@ struct StackSections {
     const std::map<std::uint32_t, Pin>& pins, std::size_t most);
 
 // report_fragmentation.cpp: of the framework of one process
-[[nodiscard]] std::vector<rows::Segment> report_segments(const ReportContext& context);
+[[nodiscard]] std::optional<rows::TellingSegments> report_segments(const ReportContext& context);
 
-// report_transfers.cpp; without hotspots
+// report_transfers.cpp; without hotspots and unjoined
 [[nodiscard]] rows::Transfers report_transfers(const ReportContext& context);
 
 // report_activity.cpp: CUPTI's reports
 [[nodiscard]] rows::Cupti cupti_row(const ReportProcess& process);
 [[nodiscard]] std::vector<rows::Stream> report_streams(const ReportContext& context);
-// transfers.unjoined
-[[nodiscard]] rows::OptionalNumber count_unjoined(const ReportContext& context);
 
 // report_activity.cpp: migrations and faults of managed memory
 [[nodiscard]] std::vector<rows::Managed> report_managed(const ReportContext& context);
@@ -123,14 +131,18 @@ struct StackSections {
 [[nodiscard]] std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Mark> report_marks(const ReportContext& context);
 
-// report_timeline.cpp
-[[nodiscard]] std::vector<rows::Timeline> report_timeline(const ReportContext& context);
+// report_timeline.cpp; at most so many points a row, and no more than the models have
+[[nodiscard]] std::vector<rows::Timeline> report_timeline(
+    const ReportContext& context, std::size_t most = std::numeric_limits<std::size_t>::max());
 
 // report_lives.cpp
 [[nodiscard]] std::vector<rows::SizeRange> report_sizes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Temporary> report_temporary(const ReportContext& context);
-[[nodiscard]] std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context);
+// The number of accounts that share largest_blocks[], and at most so many rows of each.
+[[nodiscard]] std::size_t count_accounts(const ReportContext& context);
+[[nodiscard]] std::vector<rows::LargestOfAccount> report_largest_blocks(
+    const ReportContext& context, std::size_t most);
 struct BlocksWanted {
   bool at_peak = false;                // of each account, at its own
   std::optional<std::uint64_t> at_ns;  // that JobView had
@@ -161,8 +173,11 @@ struct BlocksWanted {
 // report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);
 
-// observations.cpp: input of rules beside the report
-[[nodiscard]] rows::Observations observe(const ReportContext& context,
-                                         const Thresholds& thresholds);
+// observations.cpp: input of rules beside the report, with that of jobs of several processes
+[[nodiscard]] rows::Observations observe(const ReportContext& context, const Thresholds& thresholds,
+                                         bool is_distributed);
+
+// section_order.cpp: the rows above are in the order of processes
+void sort_sections(rows::Report& report);
 
 }  // namespace gpumemtrace::analyzer

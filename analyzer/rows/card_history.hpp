@@ -7,6 +7,50 @@
 #include "analyzer/rows/site.hpp"
 #include "trace/records.hpp"
 
+namespace gpumemtrace::trace {
+
+constexpr std::string_view name_of(SampleSource source) {
+  switch (source) {
+    case SampleSource::kNvmlProcess:
+      return "nvml_process";
+    case SampleSource::kMemGetInfo:
+      return "cumemgetinfo";
+    case SampleSource::kNvmlDevice:
+      return "nvml_device";
+    case SampleSource::kNone:
+      break;
+  }
+  return "none";
+}
+constexpr std::size_t word_count(SampleSource) { return 4; }
+
+constexpr std::string_view name_of(ProcessRelation relation) {
+  switch (relation) {
+    case ProcessRelation::kThis:
+      return "this";
+    case ProcessRelation::kDescendant:
+      return "descendant";
+    case ProcessRelation::kOther:
+      break;
+  }
+  return "other";
+}
+constexpr std::size_t word_count(ProcessRelation) { return 3; }
+
+// The first value is 1.
+constexpr std::string_view name_of(CurveOf curve) {
+  switch (curve) {
+    case CurveOf::kCard:
+      return "card";
+    case CurveOf::kJob:
+      return "job";
+  }
+  return {};
+}
+constexpr std::size_t word_count(CurveOf) { return 3; }
+
+}  // namespace gpumemtrace::trace
+
 namespace gpumemtrace::analyzer::rows {
 
 using analyzer::CardEventKind;
@@ -14,7 +58,7 @@ using analyzer::CardEventKind;
 // In the order in which they happened. The numbers of the n-th event of a kind are in row n of the
 // list of that kind, if the kind has numbers.
 struct CardEvent {
-  std::uint64_t time_ns = 0;
+  JobTime time_ns;
   CardEventKind what = CardEventKind::kChange;
 
   GPUMEMTRACE_FIELDS(time_ns, what)
@@ -55,7 +99,7 @@ struct ListedProcess {
 
 // From then on the framework's blocks and the memory in use in pools were these.
 struct CardUse {
-  std::uint64_t time_ns = 0;
+  JobTime time_ns;
   std::uint64_t framework_allocated = 0;
   std::uint64_t pool_used = 0;
 
@@ -89,7 +133,7 @@ struct CardOwnersBytes {
 
 // A point of a curve before a checkpoint's cut. `point_time` is not used.
 struct CardPrefixPoint : trace::CardPoint {
-  OptionalNumber time_ns;
+  OptionalTime time_ns;
   std::vector<CardOwnersBytes> owners;
 
   GPUMEMTRACE_FIELDS(time_ns, called_bytes, framework_allocated, pool_used, pool_reserved,
@@ -136,14 +180,14 @@ struct CardSummary {
 // The most that the process's calls held before a checkpoint's cut.
 struct RestoredCardPeak {
   std::uint64_t bytes = 0;
-  std::uint64_t time_ns = 0;
+  JobTime time_ns;
 
   GPUMEMTRACE_FIELDS(bytes, time_ns)
 };
 
 struct CardHistory {
-  OptionalText process;
-  OptionalText device;
+  ProcessId process;
+  OptionalDevice device;
   std::uint32_t process_id = 0;   // in the namespace that NVML knows; 0 = not known
   std::uint64_t total_bytes = 0;  // of the card; 0 = not known
   bool has_source = false;        // a file of another tool
@@ -151,7 +195,7 @@ struct CardHistory {
   bool allocates_managed = false;
   bool uses_are_left_out = false;  // some of uses[]
   bool has_ended = false;          // the process
-  OptionalNumber last_ns;          // of its last event of any kind
+  OptionalTime last_ns;            // of its last event of any kind
   std::vector<CardEvent> events;
   std::vector<CardChange> changes;
   std::vector<CardSample> samples;

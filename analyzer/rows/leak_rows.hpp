@@ -80,8 +80,8 @@ struct Growth : OnLevel {
     GPUMEMTRACE_KEYS(v, process, device, level, bytes_per_step, steps, live_bytes, confidence,
                      forecast_ns);
     Origin::fields(self.origin, v);
-    GPUMEMTRACE_KEYS(v.added, bytes, rises, allocations, blocks, begin_ns, end_ns, frees_before,
-                     frees, frees_after);
+    GPUMEMTRACE_KEYS(v.added, bytes, larger_bytes, rises, allocations, blocks, begin_ns, end_ns,
+                     frees_before, frees, frees_after);
     v.added("other_places", self.other_sites);
     v.added("other_places_growing", self.other_sites_growing);
     GPUMEMTRACE_KEYS(v.added, kept_at, keeps_graph, only_fills, by_repetition, has_backward);
@@ -166,5 +166,16 @@ struct Leaks {
     GPUMEMTRACE_KEYS(v, suppressed_bytes, exit, growth, handles, invalid_frees);
   }
 };
+
+// Blocks of PyTorch lie in memory of other rows.
+inline void sum_up(Leaks& leaks) {
+  leaks.total_bytes = leaks.total_count = leaks.counted_by_gate_bytes = 0;
+  for (const ExitLeak& row : leaks.exit) {
+    if (row.level == Level::kFramework) continue;
+    leaks.total_bytes += row.bytes;
+    leaks.total_count += row.count;
+    if (row.leak_class == LeakClass::kLost) leaks.counted_by_gate_bytes += row.bytes;
+  }
+}
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -230,8 +230,7 @@ std::vector<SymbolFrame> Symbolizer::look_up(const ModuleIdentity& module, std::
   auto found = modules_.find(module);
   if (found == modules_.end()) {
     FoundFiles files = files_.find(module);
-    if (files.files.empty())
-      ++(files.another_file_is_there ? mismatched_modules_ : missing_modules_);
+    if (files.files.empty()) unnamed_modules_[module] = files.another_file_is_there;
     found = modules_.try_emplace(module, std::move(files)).first;
   }
   return found->second.frames_at(offset);

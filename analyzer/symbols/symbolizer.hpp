@@ -76,9 +76,10 @@ class Symbolizer {
   [[nodiscard]] const std::vector<SymbolFrame>& frames_at(const ModuleIdentity& module,
                                                           std::uint64_t offset);
 
-  // Modules whose file was replaced by another build, and modules whose file was not found.
-  [[nodiscard]] std::uint64_t mismatched_modules() const { return mismatched_modules_; }
-  [[nodiscard]] std::uint64_t missing_modules() const { return missing_modules_; }
+  // Modules whose file was not found: true if another build's file is in its place.
+  [[nodiscard]] const std::map<ModuleIdentity, bool>& unnamed_modules() const {
+    return unnamed_modules_;
+  }
   // All answers so far.
   [[nodiscard]] const SideCar& answers() const { return answers_; }
 
@@ -92,8 +93,7 @@ class Symbolizer {
   SideCar told_;     // by side-cars
   SideCar answers_;  // ours
   std::map<ModuleIdentity, ModuleSymbols> modules_;
-  std::uint64_t mismatched_modules_ = 0;
-  std::uint64_t missing_modules_ = 0;
+  std::map<ModuleIdentity, bool> unnamed_modules_;
 };
 
 }  // namespace gpumemtrace::analyzer

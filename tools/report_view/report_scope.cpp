@@ -102,17 +102,6 @@ std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
   return ids;
 }
 
-// Summed as in the analyzer: PyTorch's blocks lie in memory of other rows.
-void sum_up(rows::Leaks& leaks) {
-  leaks.total_bytes = leaks.total_count = leaks.counted_by_gate_bytes = 0;
-  for (const rows::ExitLeak& row : leaks.exit) {
-    if (row.level == analyzer::Level::kFramework) continue;
-    leaks.total_bytes += row.bytes;
-    leaks.total_count += row.count;
-    if (row.leak_class == rows::LeakClass::kLost) leaks.counted_by_gate_bytes += row.bytes;
-  }
-}
-
 }  // namespace
 
 void narrow(Report& report, const ReportScope& scope) {

@@ -12,6 +12,8 @@ const TimeBucket& higher(const TimeBucket& first, const TimeBucket& second) {
   return second.max_bytes > first.max_bytes ? second : first;
 }
 
+}  // namespace
+
 TimeBucket join(const TimeBucket& first, const TimeBucket& second) {
   TimeBucket joined = higher(first, second);
   joined.min_bytes = std::min(first.min_bytes, second.min_bytes);
@@ -20,8 +22,6 @@ TimeBucket join(const TimeBucket& first, const TimeBucket& second) {
   joined.is_quiet = first.is_quiet && second.is_quiet;
   return joined;
 }
-
-}  // namespace
 
 void PartTimeline::add_page(std::size_t page) {
   if (page >= pages_.size()) pages_.resize(page + 1);

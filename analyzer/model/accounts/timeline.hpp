@@ -27,6 +27,9 @@ struct TimeBucket {
   bool is_quiet = true;              // nothing changed in it
 };
 
+// Two neighbours as one.
+[[nodiscard]] TimeBucket join(const TimeBucket& first, const TimeBucket& second);
+
 // Bytes of one part of the memory at the maximum of every bucket. Kept as differences between
 // neighbours, so that a long life costs as much as a short one.
 class PartTimeline {

@@ -481,6 +481,7 @@ export interface Growth {
   site: Site | null;
   stack: string | null;
   bytes: Bytes;
+  larger_bytes: Bytes;
   rises: number;
   allocations: number;
   blocks: number;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/job/job_clock.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Sixty years; a header with more is not believed.
+constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
+
+std::int64_t believable(std::uint64_t ns) {
+  return static_cast<std::int64_t>(std::min(ns, kMaxRealtimeNs));
+}
+
+}  // namespace
+
+std::string boot_of(const std::string& boot_id, const std::string& path) {
+  return boot_id.empty() ? "file " + path : boot_id;
+}
+
+ClockStart start_of(const std::string& boot, const Clock& clock, std::uint64_t start_realtime_ns) {
+  ClockStart start;
+  start.boot = boot;
+  start.realtime_ns = believable(start_realtime_ns);
+  const std::vector<ClockPoint>& points = clock.points();
+  if (points.empty()) return start;
+  start.monotonic_ns = static_cast<std::int64_t>(points.front().monotonic_ns);
+  if (points.front().realtime_ns != 0) {
+    start.realtime_ns = believable(points.front().realtime_ns);
+  }
+  return start;
+}
+
+std::vector<std::int64_t> job_origins(const std::vector<ClockStart>& starts) {
+  std::map<std::string, const ClockStart*> first_of_boot;
+  for (const ClockStart& start : starts) {
+    const ClockStart*& first = first_of_boot.try_emplace(start.boot, &start).first->second;
+    if (start.monotonic_ns < first->monotonic_ns) first = &start;
+  }
+  std::int64_t job_start_realtime_ns = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [boot, first] : first_of_boot) {
+    job_start_realtime_ns = std::min(job_start_realtime_ns, first->realtime_ns);
+  }
+  std::vector<std::int64_t> origins;
+  for (const ClockStart& start : starts) {
+    const ClockStart& first = *first_of_boot[start.boot];
+    origins.push_back(first.monotonic_ns - (first.realtime_ns - job_start_realtime_ns));
+  }
+  return origins;
+}
+
+}  // namespace gpumemtrace::analyzer

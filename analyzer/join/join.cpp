@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/join/join.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "analyzer/base/losses.hpp"
+#include "analyzer/base/parallel.hpp"
+#include "analyzer/join/lists.hpp"
+#include "analyzer/join/places.hpp"
+#include "analyzer/report/frame_table.hpp"
+#include "analyzer/report/redaction.hpp"
+#include "analyzer/report/sections.hpp"
+#include "analyzer/rows/walk.hpp"
+#include "analyzer/rules/rules.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// The rows of largest_blocks[] in an account, and in the whole job.
+constexpr std::size_t kMostLargest = 8192;
+constexpr std::size_t kLeastLargest = 8;
+constexpr std::size_t kMostOfAccount = 512;
+
+// The facts about the processes that are taken, in their order.
+std::vector<rows::PartialProcess> facts_of(const JobPlaces& places) {
+  std::vector<rows::PartialProcess> facts;
+  for (const TakenProcess& taken : places.processes) facts.push_back(*taken.process);
+  return facts;
+}
+
+std::vector<rows::CardHistory> join_histories(std::vector<rows::Partial>& partials) {
+  std::vector<rows::CardHistory> histories;
+  for (rows::Partial& partial : partials) {
+    append_list(std::move(partial.card_histories), histories);
+  }
+  order_list(histories);
+  return histories;
+}
+
+void join_unreadable(const std::vector<rows::Partial>& partials, rows::Coverage& coverage) {
+  std::map<std::filesystem::path, std::string> reasons;
+  for (const rows::Partial& partial : partials) {
+    for (const rows::UnreadableTrace& trace : partial.unreadable_traces) {
+      reasons.try_emplace(trace.file, trace.reason);
+    }
+  }
+  for (const auto& [path, reason] : reasons) {
+    coverage.unreadable_traces.push_back({path.filename().string(), reason});
+  }
+}
+
+// The timelines of each partial report that are nearest below the wanted number of points.
+std::vector<rows::Timeline> join_timelines(std::vector<rows::Partial>& partials,
+                                           std::size_t points) {
+  std::vector<rows::Timeline> timeline;
+  for (rows::Partial& partial : partials) {
+    for (rows::TimelinesOfPoints& of_points : partial.timelines) {
+      if (of_points.points == points) append_list(std::move(of_points.timeline), timeline);
+    }
+  }
+  order_list(timeline);
+  return timeline;
+}
+
+std::vector<rows::LargestBlock> join_largest(std::vector<rows::Partial>& partials) {
+  std::vector<rows::LargestOfAccount> accounts;
+  for (rows::Partial& partial : partials) append_list(std::move(partial.largest_blocks), accounts);
+  order_list(accounts);
+  const std::size_t most = most_largest_blocks(accounts.size());
+  std::vector<rows::LargestBlock> blocks;
+  for (rows::LargestOfAccount& account : accounts) {
+    const std::uint64_t lasting = std::min<std::uint64_t>(account.most_lasting, most);
+    for (std::uint64_t i = 0; i < lasting; ++i) blocks.push_back(std::move(account.blocks[i]));
+    account.at_peak.resize(std::min(account.at_peak.size(), most));
+    for (const std::uint64_t index : account.at_peak) {
+      if (index >= lasting) blocks.push_back(std::move(account.blocks[index]));
+    }
+  }
+  return blocks;
+}
+
+std::vector<rows::Segment> join_segments(std::vector<rows::Partial>& partials) {
+  std::vector<rows::TellingSegments> all;
+  for (rows::Partial& partial : partials) {
+    if (partial.segments) all.push_back(*std::move(partial.segments));
+  }
+  order_list(all);
+  const auto tells = [](const rows::TellingSegments& one) {
+    return std::pair(one.ran_out_of_memory, one.reserved_peak_bytes);
+  };
+  // The first of equal ones.
+  const auto most = std::ranges::max_element(all, {}, tells);
+  return most == all.end() ? std::vector<rows::Segment>() : std::move(most->segments);
+}
+
+rows::OptionalNumber count_unjoined(const std::vector<rows::Process>& processes) {
+  rows::OptionalNumber count;
+  for (const rows::Process& process : processes) {
+    if (process.cupti.join) count = count.value_or(0) + process.cupti.join->unjoined;
+  }
+  return count;
+}
+
+void finish_leaks(rows::Report& report) {
+  sum_up(report.leaks);
+  const bool all_exited =
+      !report.traces.empty() && std::ranges::all_of(report.traces, [](const rows::Trace& trace) {
+        return trace.end == rows::TraceEnd::kExit;
+      });
+  report.leaks.state = all_exited ? rows::LeakState::kChecked : rows::LeakState::kNotApplicable;
+}
+
+std::vector<rows::Loss> join_losses(const std::vector<rows::Partial>& partials,
+                                    const std::vector<rows::PartialProcess>& processes,
+                                    std::size_t unreadable) {
+  std::map<std::string, std::uint64_t> counts;
+  for (const rows::PartialProcess& process : processes) {
+    for (const auto& [name, count] : process.losses) counts[name] += count;
+  }
+  Losses sums;
+  for (std::size_t i = 0; i < kLosses.size(); ++i) {
+    const auto found = counts.find(std::string(kLosses[i].name));
+    if (found != counts.end()) sums.add(static_cast<Loss>(i), found->second);
+  }
+  std::set<rows::UnnamedModule> modules;
+  for (const rows::Partial& partial : partials) {
+    modules.insert(partial.unnamed_modules.begin(), partial.unnamed_modules.end());
+  }
+  for (const rows::UnnamedModule& module : modules) {
+    sums.add(module.is_replaced_by_other ? Loss::symbols_of_another_build : Loss::symbols_missing,
+             1);
+  }
+  sums.add(Loss::unreadable_traces, unreadable);
+  return loss_rows(sums);
+}
+
+// frames[] and stacks[], of the stacks that the report names.
+void join_stacks(const std::vector<rows::Partial>& partials, rows::Report& report) {
+  std::set<std::string> named;
+  // The evidence of findings is visited in a report that is not to be changed.
+  rows::walk(std::as_const(report), [&]<class Value>(std::string_view, const Value& value) {
+    if constexpr (std::same_as<Value, rows::StackId>) named.insert(value);
+  });
+  struct Found {
+    const rows::Partial* partial;
+    const rows::Stack* stack;
+  };
+  std::vector<Found> found;
+  for (const rows::Partial& partial : partials) {
+    for (const rows::Stack& stack : partial.report.stacks) {
+      if (named.contains(stack.id)) found.push_back({&partial, &stack});
+    }
+  }
+  std::ranges::stable_sort(found, {}, [](const Found& one) {
+    return number_of(rows::ProcessId(one.stack->id.substr(0, one.stack->id.find(':'))));
+  });
+  FrameTable frames;
+  for (const Found& one : found) {
+    report.stacks.push_back(*one.stack);
+    frames.add(one.partial->report.frames, report.stacks.back());
+  }
+  report.frames_by = "index";
+  report.frames = frames.take();
+}
+
+// Fills the sections that have a row for each process, or several.
+void join_lists(std::vector<rows::Partial>& partials, rows::Report& report,
+                rows::Observations& seen) {
+  for (rows::Partial& partial : partials) {
+    append_lists(std::move(partial.report), report);
+    append_lists(std::move(partial.observations), seen);
+  }
+  const auto order = [](auto& list) { order_list(list); };
+  for_each_process_list(report, order);
+  for_each_process_list(seen, order);
+  if (report.processes.size() < 2) {
+    seen.contexts.clear();
+    seen.allocating.clear();
+  }
+}
+
+// Fills the sections that span processes, from those that do not.
+void compare_processes(const JoinOptions& options, rows::Report& report) {
+  sort_sections(report);
+  finish_leaks(report);
+  forecast(report.devices, report.leaks.growth);
+  report.transfers.unjoined = count_unjoined(report.processes);
+  report.card_peaks_reason = card_peaks_reason(report);
+  report.groups_given = report_groups_given(report, options.groups);
+  report.rank_groups = report_rank_groups(report);
+  report.ranks = report_ranks(report);
+  report.window = options.window;
+  if (!options.blocks_at_ns || !report.blocks) return;
+  for (rows::BlockAt& block : *report.blocks) {
+    if (block.at == rows::BlocksAt::kTime) block.time_ns = *options.blocks_at_ns;
+  }
+}
+
+}  // namespace
+
+rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& options) {
+  const JobPlaces places = find_places(partials);
+  const std::vector<rows::PartialProcess> processes = facts_of(places);
+  in_parallel(partials.size(),
+              [&](std::size_t i) { put_in_place(places.of_partial[i], partials[i]); });
+  rows::Report report;
+  rows::Observations seen;
+  report.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
+  if (options.redact) report.is_redacted = true;
+  report.devices = places.devices;
+  fill_cards(join_histories(partials), report);
+  join_unreadable(partials, report.coverage);
+  const std::size_t unreadable = report.coverage.unreadable_traces.size();
+  report.timeline = join_timelines(
+      partials,
+      options.timeline_points.value_or(default_timeline_points(processes.size() + unreadable)));
+  report.largest_blocks = join_largest(partials);
+  report.segments = join_segments(partials);
+  join_lists(partials, report, seen);
+  std::vector<std::filesystem::path> paths;
+  for (const rows::PartialProcess& process : processes) {
+    paths.emplace_back(process.path);
+    report.coverage.wrapped = std::max(report.coverage.wrapped, process.wrapped);
+  }
+  guess_ranks(paths, report.processes);
+  compare_processes(options, report);
+  Redaction redaction;
+  if (options.redact) redaction.redact(report, seen);
+  report.findings = find_all({report, seen, options.thresholds});
+  join_stacks(partials, report);
+  if (options.redact) redaction.redact(report.frames, report.stacks);
+  report.losses = join_losses(partials, processes, unreadable);
+  return report;
+}
+
+// A reader cannot take in more timelines than this.
+std::size_t default_timeline_points(std::size_t traces) {
+  constexpr std::size_t kManyTraces = 16;
+  std::size_t many = kManyTraces;
+  for (const std::size_t points : kTimelinePoints) {
+    if (traces <= many) return points;
+    many *= 2;
+  }
+  return kTimelinePoints.back();
+}
+
+std::size_t most_largest_blocks(std::size_t accounts) {
+  return std::clamp(kMostLargest / std::max<std::size_t>(accounts, 1), kLeastLargest,
+                    kMostOfAccount);
+}
+
+}  // namespace gpumemtrace::analyzer

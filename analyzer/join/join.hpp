@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins partial reports to the report of the whole job.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/thresholds.hpp"
+#include "analyzer/rows/partial.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct JoinOptions {
+  Thresholds thresholds;
+  bool redact = false;
+  std::optional<std::size_t> timeline_points;
+  std::string groups{};  // as of Options
+  // The same for all processes, in nanoseconds of the job.
+  std::optional<rows::Window> window{};
+  std::optional<std::uint64_t> blocks_at_ns{};
+};
+
+// The report is the same for any order of the partial reports, and however the processes of the job
+// are spread over them. A trace that several of them have counts once.
+[[nodiscard]] rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& options);
+
+// The numbers of points that timeline[] can have in a job; the most in small jobs.
+inline constexpr std::array<std::size_t, 3> kTimelinePoints = {1024, 512, 256};
+[[nodiscard]] std::size_t default_timeline_points(std::size_t traces);
+
+// The most rows of largest_blocks[] of an account in a job with so many accounts, for each of its
+// two orders.
+[[nodiscard]] std::size_t most_largest_blocks(std::size_t accounts);
+
+}  // namespace gpumemtrace::analyzer

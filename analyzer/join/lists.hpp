@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lists of rows that name a process, of a report or of observations.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/rows/job_rows.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The process that a row of a list is of.
+[[nodiscard]] inline const rows::ProcessId& process_of(const rows::Process& row) { return row.id; }
+template <class Row>
+requires std::same_as<decltype(Row::process), rows::ProcessId>
+[[nodiscard]] const rows::ProcessId& process_of(const Row& row) { return row.process; }
+
+// Calls see(list) for each such list, in the order of the tables.
+template <class See>
+class ProcessLists {
+ public:
+  explicit ProcessLists(See& see) : see_(see) {}
+
+  void operator()(const char*, auto& value) { visit(value); }
+  void added(const char*, auto& value) { visit(value); }
+  void only_if_known(const char*, auto& value) { visit(value); }
+  void exact(bool) {}
+
+ private:
+  template <class Row>
+  void visit(std::vector<Row>& list) {
+    if constexpr (requires(const Row& row) { process_of(row); }) see_(list);
+  }
+  template <class Row>
+  void visit(std::optional<std::vector<Row>>& list) {
+    if constexpr (requires(const Row& row) { process_of(row); }) see_(list);
+  }
+  template <class Row>
+  void visit(Row& row) {
+    if constexpr (requires { Row::fields(row, *this); }) Row::fields(row, *this);
+  }
+
+  See& see_;
+};
+
+template <class Sections, class See>
+void for_each_process_list(Sections& sections, See&& see) {
+  ProcessLists<std::remove_reference_t<See>> lists(see);
+  Sections::fields(sections, lists);
+}
+
+template <class Row>
+void append_list(std::vector<Row>&& more, std::vector<Row>& list) {
+  list.insert(list.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+}
+template <class Row>
+void append_list(std::optional<std::vector<Row>>&& more, std::optional<std::vector<Row>>& list) {
+  if (!more) return;
+  if (!list) list.emplace();
+  append_list(std::move(*more), *list);
+}
+
+// Moves all rows of `more` that name a process behind those of `sections`.
+template <class Sections>
+void append_lists(Sections&& more, Sections& sections) {
+  std::vector<void*> lists;
+  for_each_process_list(sections, [&](auto& list) { lists.push_back(&list); });
+  auto next = lists.begin();
+  // Both have the same tables, so the lists come in the same order.
+  for_each_process_list(more, [&]<class List>(List& list) {
+    append_list(std::move(list), *static_cast<List*>(*next++));
+  });
+}
+
+[[nodiscard]] inline std::uint64_t number_of(const rows::ProcessId& id) {
+  std::uint64_t number = 0;
+  std::from_chars(id.data() + 1, id.data() + id.size(), number);
+  return number;
+}
+
+// Leaves out rows of processes without an id, and puts the others in the order of processes.
+template <class Row>
+void order_list(std::vector<Row>& list) {
+  std::erase_if(list, [](const Row& row) { return process_of(row).empty(); });
+  const auto place = [](const Row& row) { return number_of(process_of(row)); };
+  if (!std::ranges::is_sorted(list, {}, place)) std::ranges::stable_sort(list, {}, place);
+}
+template <class Row>
+void order_list(std::optional<std::vector<Row>>& list) {
+  if (list) order_list(*list);
+}
+
+}  // namespace gpumemtrace::analyzer

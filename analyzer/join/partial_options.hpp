@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options that shape the rows of a partial report.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/join/join.hpp"
+#include "analyzer/rows/partial.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// `owner_files` can be read.
+[[nodiscard]] rows::PartialOptions options_row(
+    const Thresholds& thresholds, const std::optional<std::size_t>& timeline_points,
+    const std::vector<std::filesystem::path>& owner_files, const std::string& groups);
+// Throws InputError for a threshold that is not known.
+[[nodiscard]] JoinOptions join_options(const rows::PartialOptions& options);
+
+// Throws InputError, with the name of the file, if the partial reports cannot be joined: this
+// version did not make them, or they have different options.
+void require_alike(const std::vector<rows::Partial>& partials);
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/join/places.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <filesystem>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "analyzer/job/job_clock.hpp"
+#include "analyzer/rows/walk.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Equal for a trace that two partial reports have. A copy has the same name; files of other tools
+// are told apart by their folders alone.
+std::string trace_key(const TakenProcess& taken) {
+  const std::filesystem::path path = taken.process->path;
+  const bool is_recorded = !taken.row->identity_reason;
+  return taken.process->trace + ' ' + (is_recorded ? path.filename() : path).string();
+}
+
+std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& partials) {
+  std::vector<TakenProcess> all;
+  for (std::size_t i = 0; i < partials.size(); ++i) {
+    for (std::size_t k = 0; k < partials[i].processes.size(); ++k) {
+      all.push_back({i, &partials[i].processes[k], &partials[i].report.processes.at(k)});
+    }
+  }
+  const auto place_of = [](const TakenProcess& taken) {
+    return std::tuple(std::filesystem::path(taken.process->path), taken.process->trace);
+  };
+  std::ranges::stable_sort(all, {}, place_of);
+  std::set<std::string> known;
+  std::erase_if(all, [&](const TakenProcess& taken) {
+    return partials.size() > 1 && !known.insert(trace_key(taken)).second;
+  });
+  return all;
+}
+
+void place_processes(JobPlaces& job) {
+  std::vector<ClockStart> starts;
+  for (const TakenProcess& taken : job.processes) {
+    starts.push_back({boot_of(taken.row->boot_id.value_or(""), taken.process->path),
+                      static_cast<std::int64_t>(taken.process->monotonic_ns),
+                      static_cast<std::int64_t>(taken.process->realtime_ns)});
+  }
+  const std::vector<std::int64_t> origins = job_origins(starts);
+  for (std::size_t i = 0; i < job.processes.size(); ++i) {
+    const TakenProcess& taken = job.processes[i];
+    job.of_partial[taken.partial].processes[taken.process->process] = {"p" + std::to_string(i + 1),
+                                                                       origins[i]};
+  }
+}
+
+struct SeenDevice {
+  std::int64_t ordinal = 0;
+  const rows::Device* row = nullptr;
+};
+
+std::vector<SeenDevice> devices_of(const rows::Partial& partial, const rows::ProcessId& process) {
+  std::vector<SeenDevice> devices;
+  for (const rows::Device& device : partial.report.devices) {
+    for (const rows::SeenAs& seen : device.seen_as) {
+      if (seen.process == process) devices.push_back({seen.ordinal, &device});
+    }
+  }
+  std::ranges::sort(devices, {}, &SeenDevice::ordinal);
+  return devices;
+}
+
+// A device is known by its uuid on its machine.
+void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
+  std::map<std::pair<std::string, std::string>, std::size_t> by_uuid;
+  for (const TakenProcess& taken : job.processes) {
+    Places& places = job.of_partial[taken.partial];
+    const ProcessPlace& place = places.processes.at(taken.process->process);
+    const std::string machine = taken.row->boot_id.value_or(taken.row->host.value_or(""));
+    for (const SeenDevice& seen : devices_of(partials[taken.partial], taken.process->process)) {
+      std::size_t index = job.devices.size();
+      if (seen.row->uuid) {
+        index = by_uuid.try_emplace({machine, *seen.row->uuid}, index).first->second;
+      }
+      const std::string id = "d" + std::to_string(index);
+      if (index == job.devices.size()) {
+        job.devices.push_back(*seen.row);
+        job.devices.back().id = id;
+        job.devices.back().seen_as.clear();
+      }
+      job.devices[index].seen_as.push_back({place.id, seen.ordinal});
+      places.devices.try_emplace(seen.row->id, id);
+    }
+  }
+}
+
+// The rows of a process that is not taken are left out later.
+class Placer {
+ public:
+  explicit Placer(const Places& places) : places_(places) {}
+
+  template <class Row>
+  void operator()(const char*, Row& row) {
+    if constexpr (requires { row.process; }) {
+      if constexpr (std::same_as<decltype(row.process), rows::ProcessId>) {
+        origin_ns_ = place_of(row.process).origin_ns;
+      }
+    }
+  }
+  void operator()(const char*, rows::ProcessId& id) { id = place_of(id).id; }
+  void operator()(const char*, rows::DeviceId& id) {
+    const auto found = places_.devices.find(id);
+    id = found == places_.devices.end() ? std::string() : found->second;
+  }
+  void operator()(const char*, rows::StackId& id) {
+    const std::size_t end = id.find(':');
+    id = place_of(rows::ProcessId(id.substr(0, end))).id + id.substr(end);
+  }
+  void operator()(const char*, rows::PartId& id) {
+    const std::size_t end = id.find(':');
+    const std::size_t next = std::min(id.find(':', end + 1), id.size());
+    const auto device = places_.devices.find(id.substr(end + 1, next - end - 1));
+    std::string rest = id.substr(end);
+    if (device != places_.devices.end()) rest = ':' + device->second + id.substr(next);
+    id = place_of(rows::ProcessId(id.substr(0, end))).id + rest;
+  }
+  void operator()(const char*, rows::JobTime& time) {
+    const std::int64_t ns = static_cast<std::int64_t>(std::uint64_t{time}) - origin_ns_;
+    time = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0));
+  }
+
+ private:
+  [[nodiscard]] ProcessPlace place_of(const rows::ProcessId& id) const {
+    const auto found = places_.processes.find(id);
+    return found == places_.processes.end() ? ProcessPlace() : found->second;
+  }
+
+  const Places& places_;
+  std::int64_t origin_ns_ = 0;
+};
+
+}  // namespace
+
+JobPlaces find_places(const std::vector<rows::Partial>& partials) {
+  JobPlaces job;
+  job.of_partial.resize(partials.size());
+  job.processes = take_processes(partials);
+  place_processes(job);
+  place_devices(partials, job);
+  return job;
+}
+
+void put_in_place(const Places& places, rows::Partial& partial) {
+  rows::walk(partial, Placer(places));
+}
+
+}  // namespace gpumemtrace::analyzer

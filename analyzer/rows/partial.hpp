@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partial report: the sections of some of a job's processes before anything is cut, numbered or
+// compared among processes.
+//
+// - Ids of processes and devices are those of this partial report alone.
+// - Times are those of each machine's monotonic clock.
+// - Lists that depend on the size of the job are whole, or there for each size that it may have.
+#pragma once
+
+#include <map>
+
+#include "analyzer/rows/card_history.hpp"
+#include "analyzer/rows/observations.hpp"
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+struct PartialProcess {
+  ProcessId process;
+  std::string trace;  // the id in its header
+  std::string path;   // of the trace, as it was named
+  // Both clocks of the machine at the first tick
+  std::uint64_t monotonic_ns = 0;
+  std::uint64_t realtime_ns = 0;
+  OptionalNumber wrapped;  // driver functions that the recorder wraps
+  NamedNumbers losses;
+
+  GPUMEMTRACE_FIELDS(process, trace, path, monotonic_ns, realtime_ns, wrapped, losses)
+};
+
+// timeline[] with at most so many points in each row.
+struct TimelinesOfPoints {
+  std::uint64_t points = 0;
+  std::vector<Timeline> timeline;
+
+  GPUMEMTRACE_FIELDS(points, timeline)
+};
+
+// The largest allocations of one process, device and level: largest_blocks[] has some of them.
+struct LargestOfAccount {
+  ProcessId process;
+  std::vector<LargestBlock> blocks;
+  std::uint64_t most_lasting = 0;      // the first ones: those with the most bytes times time
+  std::vector<std::uint64_t> at_peak;  // indexes of the others' order: live at the peak
+
+  GPUMEMTRACE_FIELDS(process, blocks, most_lasting, at_peak)
+};
+
+// segments[] of the device that tells most: the first failure, else most reserved bytes.
+struct TellingSegments {
+  ProcessId process;
+  bool ran_out_of_memory = false;
+  std::uint64_t reserved_peak_bytes = 0;
+  std::vector<Segment> segments;
+
+  GPUMEMTRACE_FIELDS(process, ran_out_of_memory, reserved_peak_bytes, segments)
+};
+
+// A module whose names were asked for and not found.
+struct UnnamedModule {
+  std::string path;
+  std::string build_id;               // in hexadecimal
+  bool is_replaced_by_other = false;  // its file is of another build
+
+  friend auto operator<=>(const UnnamedModule&, const UnnamedModule&) = default;
+
+  GPUMEMTRACE_FIELDS(path, build_id, is_replaced_by_other)
+};
+
+// The options that shape its rows.
+struct PartialOptions {
+  std::map<std::string, double> thresholds;
+  OptionalNumber timeline_points;
+  std::vector<std::string> owners;  // files of the user's rules
+  std::string groups;               // of ranks, as they were given
+
+  friend bool operator==(const PartialOptions&, const PartialOptions&) = default;
+
+  GPUMEMTRACE_FIELDS(thresholds, timeline_points, owners, groups)
+};
+
+struct Partial {
+  static constexpr std::string_view kFormat = "gpumemtrace-partial";
+  static constexpr std::uint64_t kVersion = 1;
+
+  std::string source;  // the file that has it, for messages; in no table
+
+  std::string format{kFormat};
+  std::uint64_t version = kVersion;
+  Tool tool;
+  PartialOptions options;
+  std::vector<PartialProcess> processes;  // as in the report
+  // Without what compares processes or cards, and without the sections that follow here.
+  Report report;
+  std::vector<TimelinesOfPoints> timelines;
+  std::vector<LargestOfAccount> largest_blocks;
+  std::optional<TellingSegments> segments;
+  std::vector<CardHistory> card_histories;
+  Observations observations;
+  std::vector<UnnamedModule> unnamed_modules;
+  std::vector<UnreadableTrace> unreadable_traces;  // files by their paths
+
+  GPUMEMTRACE_FIELDS(format, version, tool, options, processes, report, timelines, largest_blocks,
+                     segments, card_histories, observations, unnamed_modules, unreadable_traces)
+};
+
+}  // namespace gpumemtrace::analyzer::rows

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partial reports, joined to the report of the whole job.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/json/report_json.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/error_text.hpp"
+#include "tests/support/report_query.hpp"
+#include "tests/support/training_trace.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+namespace fs = std::filesystem;
+using tests::kMiB;
+using Paths = std::vector<fs::path>;
+
+constexpr std::uint64_t kCard = std::uint64_t{8} << 30;
+
+// Four ranks a node, two of them on each card. They train, grow, copy, and keep some memory; the
+// third one runs out of memory.
+fs::path write_rank(const fs::path& folder, std::uint64_t rank) {
+  tests::TrainingTrace training;
+  tests::TraceBuilder& trace = training.builder();
+  const std::string node = std::to_string(rank / 4);
+  trace.text(trace::TextKey::kRank, std::to_string(rank));
+  trace.text(trace::TextKey::kHost, "node" + node);
+  trace.text(trace::TextKey::kBootId, "boot" + node);
+  trace.device(0, 7000 + rank / 2, kCard);
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    trace.wait_until(trace.now() + 1'000'000 * (1 + rank % 3));
+    trace.step(step);
+    const std::uint64_t bytes = (1 + (step * rank) % 5) * kMiB;
+    const std::uint64_t block = training.take(bytes, training.forward);
+    if (step % 2 == 0) (void)training.take(kMiB / 4, training.loss);
+    training.upload(block, bytes, training.load);
+    trace.sample((100 + rank + step) * kMiB, (100 + step % 7) * kMiB);
+    training.give_back(block, bytes, training.backward);
+  }
+  if (rank == 2) trace.framework_oom(kCard);
+  const fs::path written =
+      trace.write(folder, rank % 5 == 4 ? tests::Ending::kKilled : tests::Ending::kExit);
+  const fs::path path = folder / ("rank" + std::to_string(100 + rank) + ".gmt");
+  fs::rename(written, path);
+  if (fs::exists(written.string() + ".ring")) {
+    fs::rename(written.string() + ".ring", path.string() + ".ring");
+  }
+  return path;
+}
+
+Paths write_ranks(const fs::path& folder, std::uint64_t count) {
+  Paths traces;
+  for (std::uint64_t rank = 0; rank < count; ++rank) traces.push_back(write_rank(folder, rank));
+  return traces;
+}
+
+// As its file holds it.
+rows::Partial saved(const Paths& traces, const Options& options = {}) {
+  rows::Partial partial = partial_of_text(to_text(analyze_partially(traces, options)));
+  partial.source = traces.front().filename().string();
+  return partial;
+}
+
+std::string refusal_of(std::vector<rows::Partial> partials) {
+  return tests::error_of<InputError>([&] { return merge(std::move(partials), false); });
+}
+
+// Each trace in one of the parts, and some in two.
+std::vector<Paths> split(const Paths& traces, std::size_t parts, std::mt19937_64& random) {
+  std::vector<Paths> split(parts);
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    split[i < parts ? i : random() % parts].push_back(traces[i]);
+    Paths& other = split[random() % parts];
+    if (random() % 4 == 0 && !std::ranges::count(other, traces[i])) other.push_back(traces[i]);
+  }
+  std::ranges::shuffle(split, random);
+  return split;
+}
+
+}  // namespace
+
+TEST_CASE("partial reports make the report of the whole job, in any parts and order", "[unit]") {
+  const tests::TemporaryFolder folder;
+  std::mt19937_64 random(20261128);
+  // One process alone is no job of several; more than 16 have shorter timelines.
+  const std::uint64_t ranks = GENERATE(1u, 5u, 18u);
+  const std::size_t parts = std::min<std::size_t>(ranks, 4);
+  const Paths traces = write_ranks(folder.path(), ranks);
+  const std::string whole = to_text(analyze(traces, {}));
+  std::vector<rows::Partial> partials;
+  for (const Paths& part : split(traces, parts, random)) partials.push_back(saved(part));
+  CHECK(to_text(merge(std::move(partials), false)) == whole);
+}
+
+TEST_CASE("names are replaced when partial reports are merged", "[unit]") {
+  const tests::TemporaryFolder folder;
+  const Paths traces = write_ranks(folder.path(), 2);
+  Options options;
+  options.redact = true;
+  const std::string whole = to_text(analyze(traces, options));
+  CHECK(to_text(merge({saved({traces[1]}), saved({traces[0]})}, true)) == whole);
+}
+
+TEST_CASE("partial reports that cannot be merged are named", "[unit]") {
+  const tests::TemporaryFolder folder;
+  const Paths traces = write_ranks(folder.path(), 2);
+  SECTION("of another version") {
+    rows::Partial older = saved({traces[1]});
+    older.tool.version = "0.0.9";
+    CHECK(refusal_of({saved({traces[0]}), older})
+              .starts_with("rank101.gmt was made by gpumemtrace 0.0.9"));
+  }
+  SECTION("of other options") {
+    Options options;
+    options.thresholds.set(0, 12345);
+    CHECK(refusal_of({saved({traces[0]}), saved({traces[1]}, options)})
+              .starts_with("rank101.gmt was made with other options than rank100.gmt"));
+  }
+}
+
+}  // namespace gpumemtrace::analyzer
