@@ -187,6 +187,20 @@ class SnapshotInput(unittest.TestCase):
         self.assertIn("PyTorch's part only, a.pickle: 0 events", text)
         self.assertIn("26 events before them do not fit and are left out", text)
 
+    def test_partial_reports_of_its_ranks_make_the_report_of_the_job(self):
+        for rank in range(3):
+            self.write(f"rank{rank}.pickle", training().snapshot())
+        self.run_program("analyze", ".", "-o", "whole.json")
+        self.run_program("analyze", "--partial", "./rank2.pickle", "-o", "b.part.json")
+        self.run_program("analyze", "--partial", "./rank0.pickle", "./rank1.pickle", "-o", "a.part.json")
+        self.run_program("merge", "b.part.json", "a.part.json", "b.part.json", "-o", "merged.json")
+        self.assertEqual((self.folder / "merged.json").read_bytes(),
+                         (self.folder / "whole.json").read_bytes())
+        self.assertIn("merge a.part.json", self.run_program("summary", "a.part.json", code=1))
+        self.assertIn("whole.json is no partial report", self.run_program("merge", "whole.json", code=1))
+        self.assertIn("--partial goes with", self.run_program(
+            "analyze", "--partial", "--redact", "rank0.pickle", code=2))
+
     def test_the_report_has_pytorchs_memory_and_null_for_what_the_file_does_not_tell(self):
         report = self.analyze(self.write("a.pickle.gz", training().snapshot()))
         [process] = report["processes"]

@@ -17,21 +17,26 @@ that is there; anything else only with --force.
 
 leaks.gated_bytes is what was lost. Rows of leaks.exit with `inside` lie in memory of another row.
 
+--partial writes what `gpumemtrace merge` needs of these traces: each node of a cluster analyzes
+its own, and one merge makes the report of the job.
+
 Examples:
   gpumemtrace analyze job.gmt -o report.json
   gpumemtrace analyze traces/ | jq .leaks.gated_bytes
   gpumemtrace analyze job.gmt --redact -o for_others.json
+  gpumemtrace analyze traces/ --partial -o node3.part.json
   gpumemtrace analyze job.gmt --at 12.4s | jq '.blocks[] | {bytes, site}'
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
-// A text at the begin of every report.
-constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
+// A text at the begin of every partial report.
+constexpr std::string_view kPartialMark = "\"format\": \"gpumemtrace-partial\"";
 
 constexpr const char* kInline = "inline";
 
 struct AnalyzeOptions {
+  bool is_partial = false;
   InputOptions input;
   OutputOptions output;
   std::string timeline_points;
@@ -40,14 +45,34 @@ struct AnalyzeOptions {
   ReplayOptions replay;
 };
 
+// They are for a whole job, so they belong to its merged report.
+void refuse_options_of_whole_job(const AnalyzeOptions& options, const LoadOptions& load) {
+  const NamingOptions& naming = options.input.naming;
+  const bool has_times = naming.from_ns || naming.to_ns || naming.at_ns || naming.blocks_at_peak;
+  const bool has_others = naming.redact || load.what_if || !load.scope.is_whole() ||
+                          !options.stacks.empty() || options.input.require_complete;
+  if (!has_times && !has_others) return;
+  throw Failure(
+      "--partial goes with --threshold, --timeline-points, --groups, --owners, --symbols, "
+      "--debuginfod, --all-runs and --progress alone; give --redact to `gpumemtrace merge`",
+      ExitCode::kUsage);
+}
+
 int analyze(AnalyzeOptions& options) {
-  options.output.require_writable(options.input.inputs, options.input.naming, kReportMark);
+  options.output.require_writable(options.input.inputs, options.input.naming,
+                                  options.is_partial ? kPartialMark : kReportMark);
   if (!options.timeline_points.empty()) {
     options.input.naming.timeline_points = parse_number(options.timeline_points);
   }
   LoadOptions load = options.input.load_options();
   options.moments.apply(options.input.inputs, load);
   load.what_if = options.replay.question_if_asked();
+  if (options.is_partial) {
+    refuse_options_of_whole_job(options, load);
+    write_output(options.output.output,
+                 analyzer::to_text(load_traces_partially(options.input.inputs, load)));
+    return to_int(ExitCode::kSuccess);
+  }
   analyzer::rows::Report report = load_report(options.input.inputs, load);
   if (options.stacks == kInline) put_frames_into_stacks(report);
   write_output(options.output.output, options.stacks == kInline
@@ -63,6 +88,8 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
   options->output.add_options(line, "Write the report there instead of to stdout.");
+  line.flag("--partial", options->is_partial,
+            "Write a partial report, for `gpumemtrace merge`, instead of the report.");
   options->moments.add_options(line);
   options->replay.add_optional(line);
   line.option("--timeline-points", options->timeline_points,

@@ -78,6 +78,9 @@ struct ReplayOptions {
   [[nodiscard]] std::optional<analyzer::replay::Question> question_if_asked() const;
 };
 
+// A text at the begin of every report.
+inline constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
+
 // The output of a command, and the files that it may replace.
 struct OutputOptions {
   std::filesystem::path output;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/base/parallel.hpp"
 #include "analyzer/base/words.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/json/row_values.hpp"
@@ -88,7 +89,13 @@ struct ReportMark : analyzer::FileMark {
   }
 };
 
-[[noreturn]] void refuse_format(const fs::path& path) {
+[[noreturn]] void refuse_format(const fs::path& path, const std::string& format = {}) {
+  if (format == analyzer::rows::Partial::kFormat) {
+    throw Failure(
+        format_text("{0} is a partial report; make the report of it with `gpumemtrace "
+                    "merge {0} -o REPORT`",
+                    path.string()));
+  }
   throw Failure(
       format_text("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a report of "
                   "`gpumemtrace analyze`",
@@ -110,7 +117,7 @@ ReportMark mark_of(const fs::path& path, const std::string& text) {
 
 // Refuses another format, and options that a saved report cannot follow.
 void require_readable(const fs::path& path, const ReportMark& mark, const NamingOptions& naming) {
-  if (mark.format != Report::kFormat) refuse_format(path);
+  if (mark.format != Report::kFormat) refuse_format(path, mark.format);
   if (mark.version != Report::kVersion) {
     throw Failure(
         format_text("{} is a report of another version than {}; read it with the gpumemtrace that "
@@ -139,6 +146,28 @@ std::string text_of_file(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+analyzer::rows::Partial read_partial(const fs::path& path) {
+  using analyzer::rows::Partial;
+  const std::string text = text_of_file(path);
+  try {
+    const auto mark = analyzer::row_of_text<analyzer::FileMark>(text, "partial report");
+    if (mark.format != Partial::kFormat || mark.version != Partial::kVersion) {
+      throw Failure(
+          format_text("{} is no partial report of version {}; make one with `gpumemtrace analyze "
+                      "--partial TRACE -o {}`",
+                      path.string(), Partial::kVersion, path.filename().string()));
+    }
+    Partial partial = analyzer::partial_of_text(text);
+    partial.source = path.string();
+    return partial;
+  } catch (const analyzer::InputError& error) {
+    throw Failure(
+        format_text("{} is no complete partial report ({}); make it again with "
+                    "`gpumemtrace analyze --partial`",
+                    path.string(), error.what()));
+  }
+}
+
 Report read_report(const fs::path& path, const NamingOptions& naming) {
   const std::string text = text_of_file(path);
   require_readable(path, mark_of(path, text), naming);
@@ -151,7 +180,10 @@ Report read_report(const fs::path& path, const NamingOptions& naming) {
   }
 }
 
-Report analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load) {
+// Calls analyze(inputs, options) of the analyzer.
+template <class Analyze>
+auto analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load,
+                    const Analyze& analyze) {
   try {
     ProgressLine line(load.tell_progress);
     const NamingOptions& naming = load.naming;
@@ -168,7 +200,7 @@ Report analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& lo
     options.blocks_at_ns = naming.at_ns;
     options.what_if = load.what_if;
     options.logged_allocations = load.logged_allocations;
-    return analyzer::analyze(inputs, options);
+    return analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());
   } catch (const analyzer::replay::SettingError& error) {
@@ -180,12 +212,12 @@ Report analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& lo
 
 // The report of the traces without those in folders that a later run replaced, with a message.
 Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  Report all = analyze_traces(inputs, options);
+  Report all = analyze_traces(inputs, options, analyzer::analyze);
   if (options.all_runs) return all;
   const TracesOfInputs traces = split_by_run(inputs, all);
   if (traces.stale.empty()) return all;
   if (options.tell_left_out) say("left out " + traces.left_out);
-  Report report = analyze_traces(traces.current, options);
+  Report report = analyze_traces(traces.current, options, analyzer::analyze);
   report.losses.push_back({std::string(kLeftOut), traces.stale.size(), analyzer::Severity::kWarning,
                            traces.left_out + "."});
   return report;
@@ -248,6 +280,30 @@ Report load_report(const std::vector<fs::path>& inputs, const LoadOptions& optio
       file == nullptr ? analyze_newest(inputs, options) : read_report(*file, options.naming);
   narrow(report, options.scope);
   return report;
+}
+
+analyzer::rows::Partial load_traces_partially(const std::vector<fs::path>& inputs,
+                                              const LoadOptions& options) {
+  if (const fs::path* const file = find_report(inputs, options)) {
+    throw Failure(format_text("{} is no trace; --partial is for traces", file->string()),
+                  ExitCode::kUsage);
+  }
+  analyzer::rows::Partial partial = analyze_traces(inputs, options, analyzer::analyze_partially);
+  if (options.all_runs) return partial;
+  const TracesOfInputs traces = split_by_run(inputs, partial.report);
+  if (traces.stale.empty()) return partial;
+  throw Failure("a partial report is of one run; name its traces, or give --all-runs: " +
+                traces.left_out);
+}
+
+Report merge_files(const std::vector<fs::path>& files, bool redact) {
+  std::vector<analyzer::rows::Partial> partials(files.size());
+  analyzer::in_parallel(files.size(), [&](std::size_t i) { partials[i] = read_partial(files[i]); });
+  try {
+    return analyzer::merge(std::move(partials), redact);
+  } catch (const analyzer::InputError& error) {
+    throw Failure(error.what());
+  }
 }
 
 std::string report_json(const std::vector<fs::path>& inputs, const LoadOptions& options,

@@ -10,7 +10,7 @@
 
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/replay/question.hpp"
-#include "analyzer/rows/report.hpp"
+#include "analyzer/rows/partial.hpp"
 #include "analyzer/symbols/symbol_files.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/report_scope.hpp"
@@ -53,6 +53,13 @@ struct LoadOptions {
 // keys, and for options that a report cannot follow: its thresholds and names are its own.
 [[nodiscard]] analyzer::rows::Report load_report(const std::vector<std::filesystem::path>& inputs,
                                                  const LoadOptions& options);
+
+// The partial report of traces and folders of traces, for `gpumemtrace merge`. Throws Failure also
+// for traces in a folder that another run replaced.
+[[nodiscard]] analyzer::rows::Partial load_traces_partially(
+    const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
+[[nodiscard]] analyzer::rows::Report merge_files(const std::vector<std::filesystem::path>& partials,
+                                                 bool redact);
 
 // The same with texts that may be shown (printable_report.hpp).
 [[nodiscard]] analyzer::rows::Report load_printable_report(
