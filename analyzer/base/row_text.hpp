@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analyzer/base/json_text.hpp"
+#include "analyzer/base/words.hpp"
 
 namespace gpumemtrace::analyzer {
 

@@ -125,7 +125,8 @@ std::vector<RankRow> rank_rows(const Report& report) {
           {size_text(row.peak_bytes), process_name(report, row.process) + ": " + particulars});
       continue;
     }
-    const std::string alone = row.rank && !row.peer_group ? std::string(row.process) : std::string();
+    const std::string alone =
+        row.rank && !row.peer_group ? std::string(row.process) : std::string();
     groups[{row.peer_group.value_or(UINT64_MAX), alone}].add(row);
   }
   for (auto& [key, alike] : groups) {
