@@ -215,7 +215,7 @@ TEST_CASE("a leak that does not account for the growth of its line is a fault of
 
 TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
   // If there are more than a thousand the report has the first and the last, and some between.
-  for (const std::uint64_t rounds : {500, 3000}) {
+  for (const std::uint64_t rounds : {500, 1200}) {
     TraceBuilder trace = program_trace();
     for (std::uint64_t round = 0; round < rounds; ++round) {
       trace.step(round);
