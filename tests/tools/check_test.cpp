@@ -5,17 +5,18 @@
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tests/support/report_json.hpp"
+#include "tests/support/source_file.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/check/verdict_output.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::check_test {
 namespace {
 
 namespace rows = analyzer::rows;
 
 // The published example without its findings.
 rows::Report example_report() {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  std::ifstream file(tests::source_file("docs/report.example.json"));
   rows::Report report = tests::report_of_json(Json::parse(file));
   report.findings.clear();
   return report;
@@ -586,4 +587,4 @@ TEST_CASE("GitHub gets an annotation at the line", "[unit]") {
   CHECK(verdict_markdown(judge(report, "")).find("**FAIL**") != std::string::npos);
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::check_test

@@ -5,16 +5,17 @@
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tests/support/report_json.hpp"
+#include "tests/support/source_file.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/diff/difference.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::diff_test {
 namespace {
 
 namespace rows = analyzer::rows;
 
 rows::Report example_report() {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  std::ifstream file(tests::source_file("docs/report.example.json"));
   return tests::report_of_json(Json::parse(file));
 }
 
@@ -234,4 +235,4 @@ TEST_CASE("two steps of one run are compared", "[unit]") {
         "the run has the steps 3 to 30, not 31");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::diff_test

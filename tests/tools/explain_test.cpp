@@ -13,7 +13,7 @@
 #include "tools/base/terminal.hpp"
 #include "tools/explain/explanation.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::explain_test {
 namespace {
 
 using enum FailureVerdict;
@@ -344,4 +344,4 @@ TEST_CASE("changed texts are read to their end", "[unit]") {
   }
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::explain_test

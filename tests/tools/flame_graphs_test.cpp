@@ -5,11 +5,12 @@
 
 #include "tests/catch.hpp"
 #include "tests/support/report_json.hpp"
+#include "tests/support/source_file.hpp"
 #include "tools/export/exports.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::flame_graphs_test {
 namespace {
 
 using analyzer::Level;
@@ -168,7 +169,7 @@ TEST_CASE("a short stack has the innermost native function and the user's frames
 }
 
 TEST_CASE("the example report can be exported by every cost", "[unit]") {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  std::ifstream file(tests::source_file("docs/report.example.json"));
   const rows::Report report = tests::report_of_json(Json::parse(file));
   for (const CostMeasure& measure : kCostMeasures) {
     INFO(measure.name);
@@ -176,4 +177,4 @@ TEST_CASE("the example report can be exported by every cost", "[unit]") {
   }
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::flame_graphs_test

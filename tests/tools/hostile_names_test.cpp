@@ -23,7 +23,7 @@
 #include "tools/whatif/what_if_text.hpp"
 #include "trace/schema.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::hostile_names_test {
 namespace {
 
 using tests::TraceBuilder;
@@ -128,4 +128,4 @@ TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
     check_text(line, "live");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::hostile_names_test

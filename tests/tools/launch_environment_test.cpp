@@ -6,7 +6,7 @@
 #include "tests/catch.hpp"
 #include "tools/base/shell_words.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::launch_environment_test {
 namespace {
 
 // Sets a variable for one test and puts back what was there.
@@ -80,4 +80,4 @@ TEST_CASE("a shell word is quoted only where it must be", "[unit]") {
   CHECK(shell_word("a\n\x1b'\xe9") == R"($'a\x0a\x1b\x27\xe9')");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::launch_environment_test

@@ -4,7 +4,7 @@
 #include "tests/catch.hpp"
 #include "tools/base/terminal.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::lines_test {
 namespace {
 
 std::string text_of(const Lines& lines) {
@@ -53,4 +53,4 @@ TEST_CASE("a style has its colour, and the same word without it has none", "[uni
 }
 
 }  // namespace
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::lines_test

@@ -6,7 +6,7 @@
 #include "tools/live/live_text.hpp"
 #include "tools/live/openmetrics_text.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::live_view_test {
 namespace {
 
 constexpr std::uint64_t kMebibyte = 1 << 20;
@@ -149,4 +149,4 @@ TEST_CASE("gauges have a series for what is known, with escaped labels", "[unit]
   CHECK(has(openmetrics_text(state), R"(pid="11",loss="dropped_blocks"} 12)"));
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::live_view_test

@@ -2,6 +2,8 @@
 #include "tests/catch.hpp"
 #include "tools/live/live_screen.hpp"
 
+namespace gpumemtrace::look_pause_test {
+
 using namespace gpumemtrace::tools;
 using namespace std::chrono_literals;
 
@@ -12,3 +14,5 @@ TEST_CASE("looks take some 2 % of a processor, as long as they come every ten se
   CHECK(pause_after_look(5s, 1s) == 10s);
   CHECK(pause_after_look(5s, 1h) == 1h);
 }
+
+}  // namespace gpumemtrace::look_pause_test

@@ -6,6 +6,8 @@
 #include "tests/catch.hpp"
 #include "tools/export/exports.hpp"
 
+namespace gpumemtrace::memory_viz_test {
+
 using namespace gpumemtrace;
 namespace rows = analyzer::rows;
 
@@ -54,3 +56,5 @@ TEST_CASE("a device with a large number makes no large memory page", "[unit]") {
   report.allocations.emplace().emplace_back().process = "p1";
   CHECK(tools::memory_viz_snapshot(report, "p1", analyzer::Level::kDriver, 0).size() < 100'000);
 }
+
+}  // namespace gpumemtrace::memory_viz_test

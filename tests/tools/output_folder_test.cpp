@@ -6,7 +6,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::output_folder_test {
 
 TEST_CASE("a file system of another machine has a name", "[unit]") {
   CHECK(network_file_system_name(NFS_SUPER_MAGIC) == "NFS");
@@ -25,4 +25,4 @@ TEST_CASE("a folder that is still missing lies where its nearest parent is", "[u
   CHECK(existing_folder("a-folder-that-nobody-made/b") == ".");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::output_folder_test

@@ -26,7 +26,7 @@
 #include "tools/report_view/report_input.hpp"
 #include "tools/summary/summary_text.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::proportion_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -231,4 +231,4 @@ TEST_CASE("what one card takes is proportional to the processes on it", "[unit]"
       [](const fs::path& input) { (void)summary_text(load_printable_report({input}, {})); });
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::proportion_test

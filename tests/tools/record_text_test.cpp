@@ -8,7 +8,7 @@
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::record_text_test {
 namespace {
 
 trace::Allocation allocation_of_4096_bytes() {
@@ -176,4 +176,4 @@ TEST_CASE("a record of a kind that is not known is said to be so", "[unit]") {
   CHECK(has(record_text(record, {}), "kind 200 that this version does not know"));
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::record_text_test

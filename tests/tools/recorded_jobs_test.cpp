@@ -6,7 +6,7 @@
 #include "tests/catch.hpp"
 #include "tools/report_view/report_row.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::recorded_jobs_test {
 namespace {
 
 namespace rows = analyzer::rows;
@@ -180,4 +180,4 @@ TEST_CASE("a Python program is named by its script, not by options", "[unit]") {
   CHECK(program({"ray::Trainer.step"}) == "ray::Trainer.step");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::recorded_jobs_test

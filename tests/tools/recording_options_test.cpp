@@ -6,7 +6,7 @@
 #include "tests/catch.hpp"
 #include "tools/base/failure.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::recording_options_test {
 namespace {
 
 std::vector<EnvironmentVariable> parse(std::vector<std::string> arguments) {
@@ -89,4 +89,4 @@ TEST_CASE("an output pattern with an unknown field is refused", "[unit]") {
   }
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::recording_options_test

@@ -13,7 +13,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tools/base/failure.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::ring_control_test {
 namespace {
 
 // A ring that this process maps, as the recording library would.
@@ -82,4 +82,4 @@ TEST_CASE("the name of a mark must fit the mailbox", "[unit]") {
             " bytes; shorten it");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::ring_control_test

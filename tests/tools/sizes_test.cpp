@@ -3,7 +3,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::sizes_test {
 
 TEST_CASE("a size is bytes, or a number with a binary or decimal unit", "[unit]") {
   CHECK(parse_size("4096") == 4096);
@@ -80,4 +80,4 @@ TEST_CASE("a duration is shown in the unit that fits it", "[unit]") {
   CHECK(duration_text(36'000'000'000'000) == "10.0 h");
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::sizes_test

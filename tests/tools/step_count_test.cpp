@@ -4,6 +4,8 @@
 
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::step_count_test {
+
 using gpumemtrace::analyzer::rows::Step;
 using gpumemtrace::tools::count_steps;
 using gpumemtrace::tools::StepCount;
@@ -46,3 +48,5 @@ TEST_CASE("a pattern of allocations makes repetitions", "[unit]") {
   for (Step& step : steps) step.is_inferred = true;
   CHECK(count_steps(steps).are_repetitions);
 }
+
+}  // namespace gpumemtrace::step_count_test

@@ -3,7 +3,7 @@
 #include "tests/catch.hpp"
 #include "tools/summary/summary_sections.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::summary_recording_test {
 namespace {
 
 namespace rows = analyzer::rows;
@@ -71,4 +71,4 @@ TEST_CASE("what XLA took in advance is told, what it needed is not", "[unit]") {
   CHECK(text_of(report).empty());
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::summary_recording_test

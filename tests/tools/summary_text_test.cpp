@@ -9,15 +9,16 @@
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tests/support/report_json.hpp"
+#include "tests/support/source_file.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/report_view/report_scope.hpp"
 #include "tools/summary/summary_sections.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::summary_text_test {
 namespace {
 
 std::string read_file(const std::string& name) {
-  std::ifstream file(std::string(GPUMEMTRACE_SOURCE_DIR) + "/" + name);
+  std::ifstream file(tests::source_file(name));
   REQUIRE(file);
   std::ostringstream content;
   content << file.rdbuf();
@@ -602,4 +603,4 @@ TEST_CASE("the summary says how far the times of several hosts agree", "[unit]")
             "the clocks of 2 hosts differ is not known. node02: Nothing synchronized it."));
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::summary_text_test

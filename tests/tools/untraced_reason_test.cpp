@@ -8,7 +8,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace gpumemtrace::tools {
+namespace gpumemtrace::tools::untraced_reason_test {
 namespace {
 
 // An ELF file of this machine whose only segment names `loader`; without a loader it has none.
@@ -82,4 +82,4 @@ TEST_CASE("a command without any visible obstacle made no CUDA call", "[unit]") 
         std::string::npos);
 }
 
-}  // namespace gpumemtrace::tools
+}  // namespace gpumemtrace::tools::untraced_reason_test

@@ -3,6 +3,8 @@
 #include "analyzer/model/activity/activity_clocks.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::analyzer_activity_clock_test {
+
 using namespace gpumemtrace::analyzer;
 using gpumemtrace::trace::ActivityClock;
 
@@ -109,3 +111,5 @@ TEST_CASE("before the first pair CUPTI's clock is the time of day", "[unit]") {
   CHECK(span->start == 2 * kSecond);
   CHECK(span->ticks() == 100);
 }
+
+}  // namespace gpumemtrace::analyzer_activity_clock_test

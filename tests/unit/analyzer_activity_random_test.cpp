@@ -9,6 +9,8 @@
 #include "tests/support/activity_builder.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_activity_random_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -187,3 +189,5 @@ TEST_CASE("random calls of many threads get the records that they made", "[unit]
     CHECK(join.at("joined_inferred") == 0);
   }
 }
+
+}  // namespace gpumemtrace::analyzer_activity_random_test

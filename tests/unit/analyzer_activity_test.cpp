@@ -4,6 +4,8 @@
 #include "tests/support/activity_builder.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_activity_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -459,3 +461,5 @@ TEST_CASE("the state of CUPTI and its reason are in the report", "[unit]") {
     CHECK(report_of(trace).at("processes")[0].at("cupti").at("reason").is_null());
   }
 }
+
+}  // namespace gpumemtrace::analyzer_activity_test

@@ -6,6 +6,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::analyzer_categories_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::analyzer;
 using namespace gpumemtrace::tests;
@@ -510,3 +512,5 @@ TEST_CASE("what an out-of-memory failure lets go of is told as it was when memor
     for (const auto& [category, bytes] : at_oom.items()) CHECK(categories.at(category) == bytes);
   }
 }
+
+}  // namespace gpumemtrace::analyzer_categories_test

@@ -3,6 +3,8 @@
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
 
+namespace gpumemtrace::analyzer_communicators_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -318,3 +320,5 @@ TEST_CASE("a finding is not put into a range of NCCL's", "[unit]") {
   REQUIRE_FALSE(leaks.empty());
   for (const Json& leak : leaks) CHECK_FALSE(leak.at("evidence").contains("range"));
 }
+
+}  // namespace gpumemtrace::analyzer_communicators_test

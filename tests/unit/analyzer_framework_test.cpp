@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_framework_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -282,3 +284,5 @@ TEST_CASE("many small blocks are few runs, and many segments few rows, that stil
         fragmentation_at(report, "peak").at("stranded_bytes").get<std::uint64_t>());
   CHECK(segments[0].at("runs")[0].at("allocated_bytes") == 32 * 1024);
 }
+
+}  // namespace gpumemtrace::analyzer_framework_test

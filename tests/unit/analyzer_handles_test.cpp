@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_handles_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -108,3 +110,5 @@ TEST_CASE("executable graphs that allocate are open until they are destroyed", "
   trace.graph(GraphOperation::kDestroyExecutable, 0x88);
   CHECK(handle_count(trace) == 0);
 }
+
+}  // namespace gpumemtrace::analyzer_handles_test

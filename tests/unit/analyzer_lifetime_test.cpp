@@ -4,6 +4,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_lifetime_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -249,3 +251,5 @@ TEST_CASE("what a pool holds back counts in the driver's number of the same roun
   CHECK(peak.at("outside_calls") == 10 * kMiB);
   CHECK(peak.at("unattributed") == 10 * kMiB);
 }
+
+}  // namespace gpumemtrace::analyzer_lifetime_test

@@ -4,6 +4,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::analyzer_lives_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -118,3 +120,5 @@ TEST_CASE(
   CHECK(lived >= kBlocks / 10);  // each of them outweighs every short one
   CHECK(weight_of(row_where(blocks, {{"bytes", 64 * kMiB}})) > 0);
 }
+
+}  // namespace gpumemtrace::analyzer_lives_test

@@ -4,6 +4,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/stack_records.hpp"
 
+namespace gpumemtrace::analyzer_oom_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -109,3 +111,5 @@ TEST_CASE("other failures are no out-of-memory", "[unit]") {
   trace.allocate(0, 1, MemoryKind::kDevice, {.result = 2});
   CHECK(report_of(trace).at("oom").size() == 1);
 }
+
+}  // namespace gpumemtrace::analyzer_oom_test

@@ -4,6 +4,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_order_test {
+
 using namespace gpumemtrace::tests;
 using gpumemtrace::trace::MemoryKind;
 
@@ -134,3 +136,5 @@ TEST_CASE("a free that only repeats an earlier launch's error did free", "[unit]
   CHECK(usage_of(report, "device").at("live_bytes_at_end") == 0);
   CHECK(report.at("leaks").at("invalid_frees").empty());
 }
+
+}  // namespace gpumemtrace::analyzer_order_test

@@ -11,6 +11,8 @@
 #include "tests/catch.hpp"
 #include "trace/ledger/copy_locations.hpp"
 
+namespace gpumemtrace::analyzer_parts_test {
+
 using namespace gpumemtrace::analyzer;
 using gpumemtrace::ledger::CopyLocations;
 using gpumemtrace::ledger::Location;
@@ -182,3 +184,5 @@ TEST_CASE("modules have owners by their names", "[unit]") {
   CHECK(owner_of_module("/bin/x", "/bin/x") == "program");
   CHECK(owner_of_module("/home/me/libmine.so", "/bin/x") == "program");
 }
+
+}  // namespace gpumemtrace::analyzer_parts_test

@@ -8,6 +8,8 @@
 #include "analyzer/model/activity/pending_calls.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::analyzer_pending_calls_test {
+
 using namespace gpumemtrace::analyzer;
 namespace trace = gpumemtrace::trace;
 
@@ -56,3 +58,5 @@ TEST_CASE("a thread's first call that ends from a time on is found, whatever was
   for (std::uint64_t ticks = 0; ticks < kLast + 50; ticks += random() % 20) check(ticks);
   for (int i = 0; i < 1000; ++i) check(random() % (kLast + 50));
 }
+
+}  // namespace gpumemtrace::analyzer_pending_calls_test

@@ -6,6 +6,8 @@
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
 
+namespace gpumemtrace::analyzer_pools_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -221,3 +223,5 @@ TEST_CASE("one pool for all, small pools and pools in use are no fault", "[unit]
   }
   CHECK(findings_in(used).empty());
 }
+
+}  // namespace gpumemtrace::analyzer_pools_test

@@ -6,6 +6,8 @@
 #include "tests/support/report_query.hpp"
 #include "trace/records.hpp"
 
+namespace gpumemtrace::analyzer_random_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -154,3 +156,5 @@ TEST_CASE("records in no sensible order leave a consistent report", "[unit]") {
     check_consistency(report_of(trace, seed % 2 == 0 ? Ending::kExit : Ending::kKilled));
   }
 }
+
+}  // namespace gpumemtrace::analyzer_random_test

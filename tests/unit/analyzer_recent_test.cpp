@@ -5,6 +5,8 @@
 #include "analyzer/model/activity/pending_calls.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::analyzer_recent_test {
+
 using namespace gpumemtrace::analyzer;
 
 TEST_CASE("a list of the recent ones keeps numbers and forgets the oldest", "[unit]") {
@@ -56,3 +58,5 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   CHECK(calls.find(kLibrary + 4).first == 40);
   CHECK_FALSE(calls.find(kLibrary + 5).is_known());
 }
+
+}  // namespace gpumemtrace::analyzer_recent_test

@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_recording_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -251,3 +253,5 @@ TEST_CASE("the error of the time of day is the larger one of those that the kern
   CHECK(older.at("max_ns").is_null());
   CHECK(older.at("reason") == "The trace does not have it.");
 }
+
+}  // namespace gpumemtrace::analyzer_recording_test

@@ -4,6 +4,9 @@
 
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
+#include "tests/support/source_file.hpp"
+
+namespace gpumemtrace::analyzer_schema_test {
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -73,6 +76,8 @@ TEST_CASE("a report with something in every section agrees with the schema", "[u
     WARN("python3 with jsonschema is missing: the schema was not checked");
     return;
   }
-  const std::string checker = GPUMEMTRACE_SOURCE_DIR "/tests/schema/check_report.py ";
+  const std::string checker = source_file("tests/schema/check_report.py ");
   CHECK(std::system((python + checker + file.string()).c_str()) == 0);
 }
+
+}  // namespace gpumemtrace::analyzer_schema_test

@@ -5,6 +5,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::analyzer_steps_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 using trace::AnnotationOperation;
@@ -427,3 +429,5 @@ TEST_CASE("of very many steps the first, the last and the highest are reported",
   CHECK(loss_of(report, "steps_left_out") == 1950);
   CHECK(row_where(report.at("peak"), {{"level", "driver"}}).at("step") == 1500);
 }
+
+}  // namespace gpumemtrace::analyzer_steps_test

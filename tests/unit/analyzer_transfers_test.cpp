@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_transfers_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -165,3 +167,5 @@ TEST_CASE("sets are counted by what they fill", "[unit]") {
   CHECK(row.at("destination_memory") == "managed");
   CHECK(row.at("bytes") == 4096);
 }
+
+}  // namespace gpumemtrace::analyzer_transfers_test

@@ -5,6 +5,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::analyzer_usage_test {
+
 using namespace gpumemtrace::tests;
 using gpumemtrace::trace::MemoryKind;
 
@@ -174,3 +176,5 @@ TEST_CASE("a device number that no machine has is left out, and counted", "[unit
   CHECK(report.at("devices").size() == 2);
   CHECK(loss_of(report, "malformed_records") == 10);
 }
+
+}  // namespace gpumemtrace::analyzer_usage_test

@@ -4,6 +4,8 @@
 #include "tests/support/report_query.hpp"
 #include "trace/records.hpp"
 
+namespace gpumemtrace::card_peaks_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -380,3 +382,5 @@ TEST_CASE("managed memory leaves open what the job holds", "[unit]") {
   check_range(job, 60, 130, false);
   CHECK(part_of(job, "not_separable") == 70);
 }
+
+}  // namespace gpumemtrace::card_peaks_test

@@ -11,7 +11,7 @@
 #include "analyzer/model/accounts/card_log.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::card_results_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -147,4 +147,4 @@ TEST_CASE("where thinned changes of several processes meet, the range has the pe
   }
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::card_results_test

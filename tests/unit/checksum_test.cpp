@@ -9,6 +9,8 @@
 #include "tests/catch.hpp"
 #include "trace/processor.hpp"
 
+namespace gpumemtrace::checksum_test {
+
 using namespace gpumemtrace::trace;
 
 namespace {
@@ -53,3 +55,5 @@ TEST_CASE("the processor has what the compiler's library finds in it", "[unit]")
          __builtin_cpu_is("amd") != 0));
 }
 #endif
+
+}  // namespace gpumemtrace::checksum_test

@@ -9,6 +9,8 @@
 #include "tests/support/error_text.hpp"
 #include "tests/support/trace_builder.hpp"
 
+namespace gpumemtrace::code_owners_test {
+
 using namespace gpumemtrace::analyzer;
 using gpumemtrace::tests::contains;
 using gpumemtrace::tests::error_of;
@@ -162,3 +164,5 @@ TEST_CASE("PyTorch's functions that wait for their copies are known", "[unit]") 
   CHECK_FALSE(waits_for_its_copy("at::native::copy_kernel_cuda(at::TensorIterator&, bool)"));
   CHECK_FALSE(waits_for_its_copy(""));
 }
+
+}  // namespace gpumemtrace::code_owners_test

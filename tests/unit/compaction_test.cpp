@@ -17,6 +17,8 @@
 #include "trace/reader.hpp"
 #include "trace/records.hpp"
 
+namespace gpumemtrace::compaction_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 
@@ -832,3 +834,5 @@ TEST_CASE("the peaks of a card with two processes are in the range behind a cut"
     CHECK(sum == number(range, "bytes"));
   }
 }
+
+}  // namespace gpumemtrace::compaction_test

@@ -16,6 +16,8 @@
 #include "tests/support/error_text.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+namespace gpumemtrace::config_test {
+
 using namespace gpumemtrace::preload;
 using gpumemtrace::tests::contains;
 using gpumemtrace::tests::Environment;
@@ -178,3 +180,5 @@ TEST_CASE("a quiet recorder does not complain either", "[unit]") {
   });
   CHECK(errors == "");
 }
+
+}  // namespace gpumemtrace::config_test

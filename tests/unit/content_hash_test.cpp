@@ -12,6 +12,8 @@
 
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::content_hash_test {
+
 using namespace gpumemtrace::preload;
 using gpumemtrace::trace::Copy;
 using gpumemtrace::trace::EndType;
@@ -130,3 +132,5 @@ TEST_CASE("contents are hashed where the user asks for it", "[unit]") {
   set_content_hashing(Config{});
   CHECK_FALSE(hashes_contents());
 }
+
+}  // namespace gpumemtrace::content_hash_test

@@ -15,7 +15,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/cupti_records.hpp"
 
-namespace gpumemtrace::cupti {
+namespace gpumemtrace::cupti::cupti_client_test {
 namespace {
 
 using test_support::call_record;
@@ -342,4 +342,4 @@ TEST_CASE("threads that take and fill buffers never share one", "[unit]") {
 }
 
 }  // namespace
-}  // namespace gpumemtrace::cupti
+}  // namespace gpumemtrace::cupti::cupti_client_test

@@ -8,7 +8,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/played_cupti.hpp"
 
-namespace gpumemtrace::cupti {
+namespace gpumemtrace::cupti::cupti_collection_test {
 namespace {
 
 using namespace stage;
@@ -184,4 +184,4 @@ TEST_CASE("everything may happen at the same time", "[unit]") {
 }
 
 }  // namespace
-}  // namespace gpumemtrace::cupti
+}  // namespace gpumemtrace::cupti::cupti_collection_test

@@ -8,7 +8,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/played_cupti.hpp"
 
-namespace gpumemtrace::cupti {
+namespace gpumemtrace::cupti::cupti_library_test {
 namespace {
 
 using namespace stage;
@@ -199,4 +199,4 @@ TEST_CASE("what waits for its call is decided by the clock of its time", "[unit]
 }
 
 }  // namespace
-}  // namespace gpumemtrace::cupti
+}  // namespace gpumemtrace::cupti::cupti_library_test

@@ -10,7 +10,7 @@
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
 
-namespace gpumemtrace::cupti {
+namespace gpumemtrace::cupti::cupti_records_test {
 namespace {
 
 using test_support::call_record;
@@ -323,4 +323,4 @@ TEST_CASE("a walk ends at a record that CUPTI itself does not know", "[unit]") {
 }
 
 }  // namespace
-}  // namespace gpumemtrace::cupti
+}  // namespace gpumemtrace::cupti::cupti_records_test

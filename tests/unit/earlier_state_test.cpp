@@ -10,7 +10,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/trace_builder.hpp"
 
-namespace gpumemtrace::analyzer::replay {
+namespace gpumemtrace::analyzer::replay::earlier_state_test {
 namespace {
 
 constexpr std::uint64_t kFirst = 0x7000'0000'0000;
@@ -165,4 +165,4 @@ TEST_CASE("an earlier expandable segment grows behind what was mapped", "[unit]"
   check_proven(run.answer(), 60 * kMib);
 }
 
-}  // namespace gpumemtrace::analyzer::replay
+}  // namespace gpumemtrace::analyzer::replay::earlier_state_test

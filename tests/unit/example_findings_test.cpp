@@ -7,11 +7,12 @@
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_json.hpp"
+#include "tests/support/source_file.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::example_findings_test {
 
 TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]") {
-  const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
+  const std::string path = tests::source_file("docs/report.example.json");
   std::ifstream file(path);
   Json example = Json::parse(file);
   rows::Report report = tests::report_of_json(example);
@@ -26,4 +27,4 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   CHECK(example.at("findings").dump(1) == findings.dump(1));
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::example_findings_test

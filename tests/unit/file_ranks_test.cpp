@@ -8,7 +8,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::file_ranks_test {
 namespace {
 
 // "0 1"; "-" for a file without a rank.
@@ -47,4 +47,4 @@ TEST_CASE("a rank is not guessed from ambiguous names", "[unit]") {
   CHECK(ranks_of({"train_0.pickle", "eval_1.pickle"}) == "- -");
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::file_ranks_test

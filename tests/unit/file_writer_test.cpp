@@ -12,7 +12,7 @@
 #include "tests/support/error_text.hpp"
 #include "trace/reader.hpp"
 
-namespace gpumemtrace::trace {
+namespace gpumemtrace::trace::file_writer_test {
 namespace {
 
 OwnDescriptor memory_file() { return OwnDescriptor(memfd_create("trace", MFD_CLOEXEC)); }
@@ -66,4 +66,4 @@ TEST_CASE("a trace that has no room is not silently cut", "[unit]") {
   CHECK_THROWS_AS(FileWriter(OwnDescriptor(), FileHeader(), Codec::kNone), std::system_error);
 }
 
-}  // namespace gpumemtrace::trace
+}  // namespace gpumemtrace::trace::file_writer_test

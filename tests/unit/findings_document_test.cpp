@@ -6,12 +6,13 @@
 #include "analyzer/findings/rule_table.hpp"
 #include "analyzer/findings/thresholds.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_file.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::findings_document_test {
 namespace {
 
 std::string read(const char* name) {
-  std::ifstream file(std::string(GPUMEMTRACE_SOURCE_DIR) + "/" + name);
+  std::ifstream file(tests::source_file(name));
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -36,4 +37,4 @@ TEST_CASE("docs/findings.md has a row for every rule and every threshold", "[uni
   }
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::findings_document_test

@@ -10,7 +10,10 @@
 #include <string>
 
 #include "tests/catch.hpp"
+#include "tests/support/source_file.hpp"
 #include "trace/schema.hpp"
+
+namespace gpumemtrace::format_document_test {
 
 using namespace gpumemtrace::trace;
 
@@ -93,10 +96,12 @@ std::string read_file(const std::string& path) {
 }  // namespace
 
 TEST_CASE("docs/internals/records.txt lists the records as they are declared", "[unit]") {
-  const std::string path = GPUMEMTRACE_SOURCE_DIR "/docs/internals/records.txt";
+  const std::string path = tests::source_file("docs/internals/records.txt");
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {
     std::ofstream(path, std::ios::binary) << list_of_records();
   } else {
     CHECK(read_file(path) == list_of_records());
   }
 }
+
+}  // namespace gpumemtrace::format_document_test

@@ -17,7 +17,7 @@
 #include "preload/native/frame_registers.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload::native {
+namespace gpumemtrace::preload::native::frame_rules_test {
 namespace {
 
 // The background thread's work after each refresh.
@@ -202,4 +202,4 @@ TEST_CASE("damaged unwind tables end a look-up and never crash it", "[unit]") {
   CHECK(found > 1000);
 }
 
-}  // namespace gpumemtrace::preload::native
+}  // namespace gpumemtrace::preload::native::frame_rules_test

@@ -7,6 +7,8 @@
 #include "analyzer/owners/owners.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::frameworks_test {
+
 using namespace gpumemtrace::analyzer;
 
 TEST_CASE("no other row takes a framework's code", "[unit]") {
@@ -43,3 +45,5 @@ TEST_CASE("an owner that is no framework has the advice for CUDA alone", "[unit]
   CHECK(none.opaque_pool.name.empty());
   CHECK(none.choose_device.find("cudaSetDevice") != std::string_view::npos);
 }
+
+}  // namespace gpumemtrace::frameworks_test

@@ -14,7 +14,7 @@
 #include "preload/loader/loaded_module.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload::native {
+namespace gpumemtrace::preload::native::hook_search_test {
 namespace {
 
 using Function = void (*)();
@@ -122,4 +122,4 @@ TEST_CASE("code without unwind tables hides whether a hook was left", "[unit]") 
 #endif
 }
 
-}  // namespace gpumemtrace::preload::native
+}  // namespace gpumemtrace::preload::native::hook_search_test

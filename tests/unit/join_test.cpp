@@ -14,7 +14,7 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::join_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -124,4 +124,4 @@ TEST_CASE("partial reports that cannot be merged are named", "[unit]") {
   }
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::join_test

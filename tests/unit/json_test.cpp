@@ -8,8 +8,9 @@
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/json/row_values.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_file.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::json_test {
 namespace {
 
 using Values = std::vector<std::pair<std::string, JsonScalar>>;
@@ -38,7 +39,7 @@ std::string refusal_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a report that was written is read and written as it was", "[unit]") {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  std::ifstream file(tests::source_file("docs/report.example.json"));
   std::ostringstream text;
   text << file.rdbuf();
   const std::string written = to_text(report_of_text(text.str()));  // with the newer keys, too
@@ -46,7 +47,7 @@ TEST_CASE("a report that was written is read and written as it was", "[unit]") {
 }
 
 TEST_CASE("a report whose stacks have their frames themselves tells the same", "[unit]") {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  std::ifstream file(tests::source_file("docs/report.example.json"));
   std::ostringstream text;
   text << file.rdbuf();
   const rows::Report report = report_of_text(text.str());
@@ -156,4 +157,4 @@ TEST_CASE("text of JSON steers no terminal and means what it was", "[unit]") {
         R"("a::b \u003a:error \u0023#[error]")");
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::json_test

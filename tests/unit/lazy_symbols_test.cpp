@@ -3,7 +3,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload {
+namespace gpumemtrace::preload::lazy_symbols_test {
 namespace {
 
 TEST_CASE("a function that is looked for late is the process's own, or absent", "[unit]") {
@@ -15,4 +15,4 @@ TEST_CASE("a function that is looked for late is the process's own, or absent", 
 }
 
 }  // namespace
-}  // namespace gpumemtrace::preload
+}  // namespace gpumemtrace::preload::lazy_symbols_test

@@ -15,7 +15,7 @@
 #include "preload/native/unwind_cache.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload {
+namespace gpumemtrace::preload::loaded_module_test {
 namespace {
 
 // The background thread's work after each refresh.
@@ -155,4 +155,4 @@ TEST_CASE("rules are found by address and generation, however full the table is"
   CHECK(table.find(kFirst + 999'999, 3) == 0);
 }
 
-}  // namespace gpumemtrace::preload
+}  // namespace gpumemtrace::preload::loaded_module_test

@@ -16,7 +16,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/trace_builder.hpp"
 
-namespace gpumemtrace::preload {
+namespace gpumemtrace::preload::loader_list_test {
 namespace {
 
 // The compared parts of a module: base, and its program headers as bytes; by name.
@@ -143,4 +143,4 @@ TEST_CASE("a symbol is found through the kernel where dlsym finds it", "[unit]")
   CHECK(find_symbol(loaded, "no_such_symbol") == nullptr);
 }
 
-}  // namespace gpumemtrace::preload
+}  // namespace gpumemtrace::preload::loader_list_test

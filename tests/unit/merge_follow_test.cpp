@@ -14,6 +14,8 @@
 #include "tests/support/temporary_folder.hpp"
 #include "trace/order.hpp"
 
+namespace gpumemtrace::merge_follow_test {
+
 using namespace gpumemtrace;
 using analyzer::Extent;
 using analyzer::MergeLimit;
@@ -328,3 +330,5 @@ TEST_CASE("a call that a jump left holds nothing back, since its thread made ano
   CHECK(take(last, collected).records == 5);
   CHECK(collected.addresses == std::vector<std::uint64_t>{1, 2, 4, 3, 5});
 }
+
+}  // namespace gpumemtrace::merge_follow_test

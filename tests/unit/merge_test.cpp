@@ -14,6 +14,8 @@
 #include "tests/support/temporary_folder.hpp"
 #include "trace/order.hpp"
 
+namespace gpumemtrace::merge_test {
+
 using namespace gpumemtrace;
 using analyzer::ProcessMerge;
 using tests::RawTrace;
@@ -386,3 +388,5 @@ TEST_CASE("a radix sort leaves equal keys in their order", "[unit]") {
     }
   }
 }
+
+}  // namespace gpumemtrace::merge_test

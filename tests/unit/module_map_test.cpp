@@ -9,6 +9,8 @@
 
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::module_map_test {
+
 using namespace gpumemtrace::analyzer;
 namespace trace = gpumemtrace::trace;
 
@@ -115,3 +117,5 @@ TEST_CASE("of files that lie over one another the one that fits the time best is
     }
   }
 }
+
+}  // namespace gpumemtrace::module_map_test

@@ -9,6 +9,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::moments_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 
@@ -232,3 +234,5 @@ TEST_CASE("a part of the run in which nothing was recorded has no timeline", "[u
   options.window = {0, 1};  // before the first allocation
   CHECK(analyze_json({trace.write(folder.path(), Ending::kExit)}, options).at("timeline").empty());
 }
+
+}  // namespace gpumemtrace::moments_test

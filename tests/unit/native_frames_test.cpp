@@ -19,7 +19,7 @@
 #include "preload/native/stack_memory.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload::native {
+namespace gpumemtrace::preload::native::native_frames_test {
 namespace {
 
 struct Pair {
@@ -255,4 +255,4 @@ TEST_CASE("memory that is not there is not read", "[unit]") {
   munmap(memory, 3 * 4096);
 }
 
-}  // namespace gpumemtrace::preload::native
+}  // namespace gpumemtrace::preload::native::native_frames_test

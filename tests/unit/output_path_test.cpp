@@ -10,6 +10,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/environment.hpp"
 
+namespace gpumemtrace::output_path_test {
+
 using namespace gpumemtrace::preload;
 using gpumemtrace::tests::Environment;
 
@@ -162,3 +164,5 @@ TEST_CASE("a run is known by its `gpumemtrace run` and by the scheduler's job an
 TEST_CASE("a path that is too long is cut, not written beyond its place", "[unit]") {
   CHECK(expand("/" + std::string(10'000, 'x')).size() == Line::kCapacity);
 }
+
+}  // namespace gpumemtrace::output_path_test

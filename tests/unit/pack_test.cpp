@@ -14,6 +14,8 @@
 #include "trace/unpack.hpp"
 #include "trace/varint.hpp"
 
+namespace gpumemtrace::pack_test {
+
 using namespace gpumemtrace::trace;
 
 namespace {
@@ -212,3 +214,5 @@ TEST_CASE("every cut of the columns is refused or read without harm", "[unit]") 
     CHECK_FALSE(whole);
   }
 }
+
+}  // namespace gpumemtrace::pack_test

@@ -9,7 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::parallel_jobs_test {
 namespace {
 
 using tests::kMiB;
@@ -39,4 +39,4 @@ TEST_CASE("a report is the same, however many threads made it", "[unit]") {
   CHECK(to_text(analyze({folder.path()}, {})) == report);
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::parallel_jobs_test

@@ -10,7 +10,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::parallel_test {
 namespace {
 
 constexpr std::size_t kParts = 1000;
@@ -47,4 +47,4 @@ TEST_CASE("parts divide nothing themselves, nor does a thread that is to be alon
   CHECK(elsewhere == 0);
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::parallel_test

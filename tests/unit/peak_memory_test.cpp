@@ -9,6 +9,8 @@
 
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::peak_memory_test {
+
 using namespace gpumemtrace::analyzer::replay;
 using gpumemtrace::trace::StackId;
 
@@ -179,3 +181,5 @@ TEST_CASE("of memory that nobody used nobody knows a line", "[unit]") {
   Unusable unusable = calls.unusable();
   CHECK(unusable[Cause::kPieces][std::nullopt].bytes == 20 * kMib);
 }
+
+}  // namespace gpumemtrace::peak_memory_test

@@ -3,7 +3,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::printable_test {
 
 TEST_CASE("what a reader sees as letters stays as it is", "[unit]") {
   for (const char* const text : {"", "std::vector<int>::push_back(a b)",
@@ -40,4 +40,4 @@ TEST_CASE("lines stay lines, and what is printable is so once and for all", "[un
   }
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::printable_test

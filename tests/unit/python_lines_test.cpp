@@ -20,6 +20,8 @@
 #include "analyzer/stacks/python_stacks.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::python_lines_test {
+
 using gpumemtrace::analyzer::python_line;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("a cut or senseless line table gives no line beyond it", "[unit]") {
   const std::vector<std::byte> ones(300, std::byte{0xff});
   for (const Case& one : kCases) CHECK(python_line(one.version, ones, 1, 1 << 20) < 1u << 31);
 }
+
+}  // namespace gpumemtrace::python_lines_test

@@ -12,7 +12,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload::python {
+namespace gpumemtrace::preload::python::python_walk_test {
 
 namespace {
 
@@ -201,4 +201,4 @@ TEST_CASE("code objects whose addresses and versions differ alike are not taken 
   }
 }
 
-}  // namespace gpumemtrace::preload::python
+}  // namespace gpumemtrace::preload::python::python_walk_test

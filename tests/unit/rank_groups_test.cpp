@@ -13,6 +13,8 @@
 #include "tests/support/rank_job.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::rank_groups_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 using analyzer::GroupSizes;
@@ -365,3 +367,5 @@ TEST_CASE("a rank that was killed while the others went on ended early", "[unit]
   CHECK(found[0].at("evidence").at("rank") == 3);
   CHECK(found[0].at("title").get<std::string>().find("after 4 of 8 steps") != std::string::npos);
 }
+
+}  // namespace gpumemtrace::rank_groups_test

@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::ranks_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -52,3 +54,5 @@ TEST_CASE("a single process deviates from nobody", "[unit]") {
   REQUIRE(report.at("ranks").size() == 1);
   CHECK(report.at("ranks")[0].at("deviation").is_null());
 }
+
+}  // namespace gpumemtrace::ranks_test

@@ -20,6 +20,8 @@
 #include "tests/support/trace_builder.hpp"
 #include "trace/unpack.hpp"
 
+namespace gpumemtrace::reader_test {
+
 using namespace gpumemtrace::trace;
 using gpumemtrace::tests::contains;
 using gpumemtrace::tests::error_of;
@@ -550,3 +552,5 @@ TEST_CASE("traces are found in folders and one level below", "[unit]") {
     CHECK(find_traces({folder.path() / "trace.old"}).size() == 1);
   }
 }
+
+}  // namespace gpumemtrace::reader_test

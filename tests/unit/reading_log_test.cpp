@@ -12,7 +12,7 @@
 
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload::python {
+namespace gpumemtrace::preload::python::reading_log_test {
 namespace {
 
 template <class Value>
@@ -83,4 +83,4 @@ TEST_CASE("a log that has no room left is of no use, until it is cleared", "[uni
 }
 
 }  // namespace
-}  // namespace gpumemtrace::preload::python
+}  // namespace gpumemtrace::preload::python::reading_log_test

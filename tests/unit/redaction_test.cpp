@@ -5,7 +5,7 @@
 #include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::redaction_test {
 namespace {
 
 rows::Frame native_frame(const std::string& module, const std::string& function) {
@@ -133,4 +133,4 @@ TEST_CASE("every name in a report is replaced, and equal ones alike in all secti
   CHECK(report.peak[0].holders[0].origin.owner == "pytorch");
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::redaction_test

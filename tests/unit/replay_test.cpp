@@ -17,6 +17,8 @@
 #include "analyzer/replay/setting_replays.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::replay_test {
+
 using namespace gpumemtrace::analyzer::replay;
 namespace trace = gpumemtrace::trace;
 
@@ -481,3 +483,5 @@ TEST_CASE("packing takes time in proportion to the blocks, or is given up", "[un
   for (std::uint64_t i = 0; i < 50'000; ++i) in_turn.push_back({1, i, i + 10});
   CHECK(packed_height(std::move(in_turn)) == 10);
 }
+
+}  // namespace gpumemtrace::replay_test

@@ -4,6 +4,8 @@
 #include "tests/support/activity_builder.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::rules_activity_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -155,3 +157,5 @@ TEST_CASE("managed memory that goes back and forth is found", "[unit]") {
     CHECK(finding().is_null());
   }
 }
+
+}  // namespace gpumemtrace::rules_activity_test

@@ -4,6 +4,8 @@
 #include "tests/support/finding_query.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::rules_card_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -195,3 +197,5 @@ TEST_CASE("the heap of kernels is told by growth of its limit and a chunk", "[un
   // The limit that a context has from the start: 10 MiB can be anything.
   CHECK(heap_of(8, 10).is_null());
 }
+
+}  // namespace gpumemtrace::rules_card_test

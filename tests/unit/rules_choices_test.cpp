@@ -7,6 +7,8 @@
 #include "tests/support/stack_records.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::rules_choices_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -511,3 +513,5 @@ TEST_CASE("rules that need single events say from when on there are some", "[uni
   CHECK(std::find(rules.begin(), rules.end(), "repeated_copies") != rules.end());
   CHECK(std::find(rules.begin(), rules.end(), "leak") == rules.end());
 }
+
+}  // namespace gpumemtrace::rules_choices_test

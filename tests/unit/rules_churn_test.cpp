@@ -7,6 +7,8 @@
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::rules_churn_test {
+
 using namespace gpumemtrace::analyzer;
 
 namespace {
@@ -91,3 +93,5 @@ TEST_CASE("lines that allocate equally often are one finding with all of them", 
                              "train.py:3 (step), 400 times, 1.0 MiB each.") != std::string::npos);
   CHECK(found[1].origin.site == python_line(9));
 }
+
+}  // namespace gpumemtrace::rules_churn_test

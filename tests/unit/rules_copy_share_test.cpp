@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
 
+namespace gpumemtrace::rules_copy_share_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -74,3 +76,5 @@ TEST_CASE("small copies beside much else are no warning", "[unit]") {
   CHECK(severity_of(5'000) == "warning");
   CHECK(severity_of(500'000) == "info");
 }
+
+}  // namespace gpumemtrace::rules_copy_share_test

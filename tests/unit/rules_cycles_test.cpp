@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::rules_cycles_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -115,3 +117,5 @@ TEST_CASE("what other threads do meanwhile is not part of a collection and does 
   CHECK(found[0].at("evidence").at("collections") == 3);
   CHECK(found[0].at("bytes") == kBlocks * 4 * kMiB);
 }
+
+}  // namespace gpumemtrace::rules_cycles_test

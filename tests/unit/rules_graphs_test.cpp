@@ -4,6 +4,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::rules_graphs_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 
@@ -154,3 +156,5 @@ TEST_CASE("nothing is told of passes that keep no graph, or use it", "[unit]") {
   }
   CHECK(findings_on(trace).empty());
 }
+
+}  // namespace gpumemtrace::rules_graphs_test

@@ -4,6 +4,8 @@
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
 
+namespace gpumemtrace::rules_growth_causes_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -159,3 +161,5 @@ TEST_CASE("a cache that fills for as long as the run lasts is for information", 
   CHECK(fill(false, 0).empty());    // a program that builds up its data has no steps
   CHECK(fill(true, 2000).empty());  // little beside all else
 }
+
+}  // namespace gpumemtrace::rules_growth_causes_test

@@ -5,6 +5,8 @@
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::rules_out_of_memory_test {
+
 using namespace gpumemtrace::analyzer;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("where no size is known that fits, less is asked for without one", "[u
   allocator.is_expandable = true;
   CHECK(has(finding_of(row, seen).fix, "Else: Ask for less."));
 }
+
+}  // namespace gpumemtrace::rules_out_of_memory_test

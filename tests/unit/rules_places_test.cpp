@@ -5,6 +5,8 @@
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
 
+namespace gpumemtrace::rules_places_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -304,3 +306,5 @@ TEST_CASE("a library alone is no second place beside a line", "[unit]") {
   freed.site.function = "release";
   CHECK(location_text(freed, own) == "program (release)");
 }
+
+}  // namespace gpumemtrace::rules_places_test

@@ -7,6 +7,8 @@
 #include "analyzer/rules/ranking.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::rules_ranking_test {
+
 using namespace gpumemtrace::analyzer;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("findings that save nothing known stand in the order of the rules", "[
   const auto order = order_of({finding(Rule::kPingPong, {}), finding(Rule::kWrongDevice, {})});
   CHECK(order == std::vector{Rule::kWrongDevice, Rule::kPingPong});
 }
+
+}  // namespace gpumemtrace::rules_ranking_test

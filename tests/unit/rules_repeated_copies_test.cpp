@@ -3,6 +3,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
+namespace gpumemtrace::rules_repeated_copies_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -61,3 +63,5 @@ TEST_CASE("new data, a second pass over the data, and copies without a hash are 
   CHECK(hotspots_of(passes).size() == 1);
   CHECK(hotspots_of(std::vector<std::uint64_t>(32, 0)).empty());
 }
+
+}  // namespace gpumemtrace::rules_repeated_copies_test

@@ -5,6 +5,8 @@
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::rules_replayed_test {
+
 using namespace gpumemtrace::analyzer;
 
 namespace {
@@ -216,3 +218,5 @@ TEST_CASE("only allocators with such a finding are worth a replay", "[unit]") {
   report.fragmentation.clear();  // no blocks of PyTorch
   CHECK(allocators_to_replay(report, Thresholds()).empty());
 }
+
+}  // namespace gpumemtrace::rules_replayed_test

@@ -7,6 +7,8 @@
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
 
+namespace gpumemtrace::rules_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -651,3 +653,5 @@ TEST_CASE("a threshold that is raised silences its rule", "[unit]") {
   options.thresholds.set(0, 1e9);
   CHECK(analyze_json({path}, options).at("findings").empty());
 }
+
+}  // namespace gpumemtrace::rules_test

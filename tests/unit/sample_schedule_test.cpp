@@ -5,6 +5,8 @@
 #include "preload/session/observation.hpp"
 #include "tests/catch.hpp"
 
+namespace gpumemtrace::sample_schedule_test {
+
 using gpumemtrace::preload::SampleSchedule;
 
 namespace {
@@ -71,3 +73,5 @@ TEST_CASE("a change before the first context is over with its last look", "[unit
   }
   CHECK_FALSE(schedule.is_due(now + 3'600'000 * kMs));
 }
+
+}  // namespace gpumemtrace::sample_schedule_test

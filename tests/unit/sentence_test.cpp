@@ -4,7 +4,7 @@
 #include "analyzer/rows/leak_rows.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::analyzer::sentence_test {
 namespace {
 
 rows::Site site_of(const char* file, std::uint64_t line) {
@@ -65,4 +65,4 @@ TEST_CASE("a row's fields are values and evidence by their keys", "[unit]") {
   CHECK(*evidence.find<std::uint64_t>("bytes") == 4096);
 }
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::analyzer::sentence_test

@@ -13,9 +13,10 @@
 #include "analyzer/snapshot/read_snapshot.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
+#include "tests/support/source_file.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace gpumemtrace::tests {
+namespace gpumemtrace::tests::snapshot_hostile_test {
 namespace {
 
 using namespace std::string_literals;
@@ -41,7 +42,7 @@ std::string with_key(const std::string& key, const std::string& value) {
 }
 
 std::string snapshot_file(const std::string& name) {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/tests/data/snapshots/" + name, std::ios::binary);
+  std::ifstream file(tests::source_file("tests/data/snapshots/" + name), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
@@ -306,4 +307,4 @@ TEST_CASE("names of unknown keys are counted up to a bound", "[unit]") {
   CHECK(snapshot.unknown_keys.at("...") == 100);
 }
 
-}  // namespace gpumemtrace::tests
+}  // namespace gpumemtrace::tests::snapshot_hostile_test

@@ -13,7 +13,7 @@
 #include "trace/reader.hpp"
 #include "trace/records.hpp"
 
-namespace gpumemtrace::analyzer::snapshot {
+namespace gpumemtrace::analyzer::snapshot::snapshot_records_test {
 namespace {
 
 constexpr std::uint64_t kMib = 1 << 20;
@@ -394,4 +394,4 @@ TEST_CASE("a device that PyTorch cannot have is an error", "[unit]") {
   CHECK_THROWS(make_trace(file.snapshot()));
 }
 
-}  // namespace gpumemtrace::analyzer::snapshot
+}  // namespace gpumemtrace::analyzer::snapshot::snapshot_records_test

@@ -9,14 +9,15 @@
 
 #include "analyzer/snapshot/read_snapshot.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/source_file.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace gpumemtrace::tests {
+namespace gpumemtrace::tests::snapshot_test {
 namespace {
 
 using namespace analyzer::snapshot;
 
-const std::string kFolder = GPUMEMTRACE_SOURCE_DIR "/tests/data/snapshots/";
+const std::string kFolder = tests::source_file("tests/data/snapshots/");
 
 // "-" for no stack, else function:line, the innermost first.
 std::string stack_text(const Snapshot& snapshot, StackId id) {
@@ -165,4 +166,4 @@ TEST_CASE("a snapshot may be packed", "[unit]") {
   CHECK(describe(read_snapshot(packed)) == kEveryKey);
 }
 
-}  // namespace gpumemtrace::tests
+}  // namespace gpumemtrace::tests::snapshot_test

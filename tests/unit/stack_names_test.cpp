@@ -5,6 +5,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/stack_records.hpp"
 
+namespace gpumemtrace::stack_names_test {
+
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
 
@@ -493,3 +495,5 @@ TEST_CASE("layers of one line are rows of their own and sum to the peak", "[unit
   CHECK(row_where(report.at("modules"), {{"path", nullptr}}).at("bytes") == 2 * kMiB);
   CHECK(report.at("modules").size() == 3);
 }
+
+}  // namespace gpumemtrace::stack_names_test

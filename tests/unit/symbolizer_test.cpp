@@ -12,6 +12,8 @@
 #include "tests/support/compiled_library.hpp"
 #include "tests/support/error_text.hpp"
 
+namespace gpumemtrace::symbolizer_test {
+
 using namespace gpumemtrace::analyzer;
 using namespace gpumemtrace::tests;
 
@@ -293,3 +295,5 @@ TEST_CASE("damaged libraries give fewer names and never a crash", "[unit]") {
     ask(content);
   }
 }
+
+}  // namespace gpumemtrace::symbolizer_test

@@ -4,6 +4,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::tensor_names_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 using trace::TensorRole;
@@ -184,3 +186,5 @@ TEST_CASE("gradients of later steps are known by those that were named, not exac
   CHECK(row_where(peak.at("holders"), {{"category", "gradient"}}).at("category_confidence") ==
         "inferred");
 }
+
+}  // namespace gpumemtrace::tensor_names_test

@@ -9,6 +9,8 @@
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
 
+namespace gpumemtrace::timeline_test {
+
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
 
@@ -298,3 +300,5 @@ TEST_CASE("what is reserved stands beside what is live", "[unit]") {
   CHECK(driver.at("buckets")[0].at("reserved_bytes").is_null());
   CHECK(driver.at("buckets")[0].at("parts").contains("pytorch"));
 }
+
+}  // namespace gpumemtrace::timeline_test

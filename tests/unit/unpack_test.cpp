@@ -13,6 +13,8 @@
 #include "trace/reader.hpp"
 #include "trace/varint.hpp"
 
+namespace gpumemtrace::unpack_test {
+
 using namespace gpumemtrace::trace;
 using gpumemtrace::tests::append_object;
 using gpumemtrace::tests::own_schema_bytes;
@@ -354,3 +356,5 @@ TEST_CASE("the image of a block is bounded before it is made", "[unit]") {
   CHECK_FALSE(unpack(*own_schema(), payload, image, scratch, unknown));
   CHECK(image.words.capacity() * kWordBytes <= kMaxImageBytes);
 }
+
+}  // namespace gpumemtrace::unpack_test

@@ -15,7 +15,7 @@
 #include "trace/reader.hpp"
 #include "trace/source_files.hpp"
 
-namespace gpumemtrace::trace {
+namespace gpumemtrace::trace::unpacked_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -160,4 +160,4 @@ TEST_CASE("packed traces are found in folders, each trace once", "[unit]") {
   CHECK(names == std::vector<std::string>{"a.gmt", "b.gmt.gz", "c.gmt.zst"});
 }
 
-}  // namespace gpumemtrace::trace
+}  // namespace gpumemtrace::trace::unpacked_file_test

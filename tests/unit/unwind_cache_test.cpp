@@ -14,7 +14,7 @@
 #include "preload/native/native_frames.hpp"
 #include "tests/catch.hpp"
 
-namespace gpumemtrace::preload::native {
+namespace gpumemtrace::preload::native::unwind_cache_test {
 namespace {
 
 std::uint32_t one_serial(const LoadedModule&) noexcept { return 1; }
@@ -158,4 +158,4 @@ TEST_CASE("walks that come again are expected", "[unit]") {
   }
 }
 
-}  // namespace gpumemtrace::preload::native
+}  // namespace gpumemtrace::preload::native::unwind_cache_test

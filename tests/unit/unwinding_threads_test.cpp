@@ -18,7 +18,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
 
-namespace gpumemtrace::preload::native {
+namespace gpumemtrace::preload::native::unwinding_threads_test {
 namespace {
 
 constexpr int kThreads = 16;
@@ -177,4 +177,4 @@ TEST_CASE("a key is to be emitted until it was, with the same number", "[unit]")
   CHECK(emitted);
 }
 
-}  // namespace gpumemtrace::preload::native
+}  // namespace gpumemtrace::preload::native::unwinding_threads_test

@@ -8,7 +8,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/trace_builder.hpp"
 
-namespace gpumemtrace::analyzer::replay {
+namespace gpumemtrace::analyzer::replay::what_if_test {
 namespace {
 
 using tests::TraceBuilder;
@@ -132,4 +132,4 @@ TEST_CASE("a gate is about PyTorch's settings", "[unit]") {
   CHECK(ask(trace, question).empty());
 }
 
-}  // namespace gpumemtrace::analyzer::replay
+}  // namespace gpumemtrace::analyzer::replay::what_if_test

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of the source tree that tests read.
+#pragma once
+
+#include <string>
+
+namespace gpumemtrace::tests {
+
+// The absolute path of a file. `path`: below the source tree's top folder.
+[[nodiscard]] std::string source_file(const std::string& path);
+
+}  // namespace gpumemtrace::tests
