@@ -2,6 +2,7 @@
 // The sums of allocations by line, and the single allocations that the models logged.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -153,7 +154,18 @@ class ProcessAllocations {
     row.layers = words.layers;
     row.owner = words.owner;
     row.stack = words.stack;
+    row.free_stack = stack_of_free(logged.free_stack);
     return row;
+  }
+
+  [[nodiscard]] rows::OptionalText stack_of_free(trace::StackId stack) {
+    if (stack == trace::StackId::kNone) return std::nullopt;
+    const auto [found, is_new] = free_stacks_.try_emplace(stack);
+    if (is_new) {
+      const Identity identity = context_.identity_of_site(process_, {.stack = stack});
+      found->second = rows::text_or_none(identity.stack);
+    }
+    return found->second;
   }
 
   [[nodiscard]] rows::OptionalNumber private_pool_of(const LiveAllocation& driver_memory) const {
@@ -182,6 +194,7 @@ class ProcessAllocations {
   const ReportProcess& process_;
   const Accounts& accounts_;
   std::vector<std::optional<GroupWords>> words_;  // by group, each as such and as a segment
+  std::map<trace::StackId, rows::OptionalText> free_stacks_;
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ struct Allocation {
   Category category = Category::kUnknown;
   OptionalText layers;  // as of a holder
   OptionalText owner;
-  OptionalStack stack;  // id of a row of stacks[]
+  OptionalStack stack;       // id of a row of stacks[]
+  OptionalStack free_stack;  // the same, of its free
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes);
@@ -32,6 +33,7 @@ struct Allocation {
     GPUMEMTRACE_KEYS(v, start_ns, end_ns, category);
     v("module", self.layers);
     GPUMEMTRACE_KEYS(v, owner, stack);
+    v.added("free_stack", self.free_stack);
   }
 };
 

@@ -382,6 +382,14 @@ class SnapshotInput(unittest.TestCase):
         [growth] = self.analyze(self.write("a.pickle", history.snapshot()))["leaks"]["growth"]
         self.assertEqual((growth["site"]["line"], growth["freed_count"], growth["freed_at"]["site"]["line"]), (20, 10, 33))
 
+    def test_an_export_has_the_stacks_of_frees(self):
+        self.run_program("export", "--format", "memory_viz", "--output", "out.pickle",
+                         self.write("a.pickle", training().snapshot()))
+        [events] = pickle.loads((self.folder / "out.pickle").read_bytes())["device_traces"]
+        for action in ("free_requested", "free_completed"):
+            lines = [event["frames"][0]["line"] for event in events if event["action"] == action]
+            self.assertEqual(lines, [30, 31] * 4)
+
     def test_frames_of_cpp_name_lines_where_python_has_none(self):
         """As a program in C++ has them, and the threads of autograd."""
         history = training()

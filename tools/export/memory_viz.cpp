@@ -466,7 +466,7 @@ class SnapshotWriter {
       write_number("stream", event.span->stream);
       write_number("time_us", (start_unix_ns_ + event.time_ns) / 1000);
       out_.text("frames");
-      write_frames(begins || row.start_ns < from_ns ? row.stack : OptionalStack());
+      write_frames(begins || row.start_ns < from_ns ? row.stack : row.free_stack);
       const std::string_view category = name_of(row.category);
       write_text("category", category.empty() ? "unknown" : category);
       if (row.owner) {

@@ -311,6 +311,7 @@ class Accounts {
   // Adds the call site of a free of the group.
   void add_free_site(std::uint32_t group, const CallSite& site, std::uint64_t now) {
     groups_[group].freed.add_site(site, now);
+    log_.note_free(site.stack);
   }
   // A live allocation turns out to be a segment: at peaks from a checkpoint it always was.
   void move_to_segments(const LiveAllocation& entry);

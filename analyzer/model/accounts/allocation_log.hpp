@@ -25,6 +25,7 @@ struct LoggedAllocation {
   std::uint64_t end = 0;  // model time; 0: it lived to the end of the trace
   BlockUse use;           // blocks of the framework only, like the request
   BlockRequest request;
+  trace::StackId free_stack = trace::StackId::kNone;
 };
 
 // Keeps the allocations that are live at the end, and of the others those that ended last; of both,
@@ -53,15 +54,22 @@ class AllocationLog {
     requests_.erase(found);
     return request;
   }
+  // The present record frees an allocation from this stack.
+  void note_free(trace::StackId stack) {
+    free_stack_ = stack;
+    free_time_ = present_.time;
+  }
   void add_ended(const LiveAllocation& entry, BlockUse use, const BlockRequest& request) {
     if (present_.time < first_ || entry.born > last_) return;
-    ended_.push_back({entry, present_.time, use, request});
+    const bool is_freed = free_time_ == present_.time;
+    ended_.push_back(
+        {entry, present_.time, use, request, is_freed ? free_stack_ : trace::StackId::kNone});
     if (ended_.size() <= *most_) return;
     dropped_until_ = ended_.front().end;
     ended_.pop_front();
   }
   void add_live(const LiveAllocation& entry, BlockUse use, const BlockRequest& request) {
-    if (entry.born <= last_) live_.push_back({entry, 0, use, request});
+    if (entry.born <= last_) live_.push_back({entry, 0, use, request, trace::StackId::kNone});
   }
 
   // In the order in which they ended; those that live come last.
@@ -77,6 +85,8 @@ class AllocationLog {
   const PresentRecord& present_;
   std::optional<std::size_t> most_;
   std::uint64_t dropped_until_ = 0;
+  trace::StackId free_stack_ = trace::StackId::kNone;
+  std::uint64_t free_time_ = 0;  // of the record that gave free_stack_
   std::uint64_t first_ = 0;
   std::uint64_t last_ = ~std::uint64_t{0};
   std::deque<LoggedAllocation> ended_;

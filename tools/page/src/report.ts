@@ -1011,6 +1011,7 @@ export interface Allocation {
   module: string | null;
   owner: string | null;
   stack: string | null;
+  free_stack: string | null;
 }
 
 export interface Rank {
