@@ -283,7 +283,7 @@ class SnapshotInput(unittest.TestCase):
         self.check_memory(report, ranks)
         self.check_limits("before")
         text = " ".join(self.run_program("summary", "before").split())
-        self.assertIn("PEAK 192.0 MiB reserved by PyTorch, process p2, d1", text)
+        self.assertIn("PEAK 192.0 MiB reserved by PyTorch, rank 1, d1", text)
         self.assertRegex(self.run_program("diff", "before", "after"), r"\+8.0 MiB .* pytorch at app/train.py:77 in keep")
 
     def test_the_summary_says_that_a_rank_is_of_the_name(self):
