@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analyze.hpp"
 
+#include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "analyzer/base/parallel.hpp"
@@ -186,9 +188,15 @@ rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs
 rows::Report merge(std::vector<rows::Partial> partials, bool redact) {
   if (partials.empty()) throw InputError("No partial report was given.");
   require_alike(partials);
+  std::ranges::for_each(partials, require_sound);
   JoinOptions options = join_options(partials.front().options);
   options.redact = redact;
-  return join(std::move(partials), options);
+  try {
+    return join(std::move(partials), options);
+  } catch (const std::out_of_range&) {
+    throw InputError(
+        "A partial report is damaged: it names a process, device or stack that it lacks.");
+  }
 }
 
 }  // namespace gpumemtrace::analyzer

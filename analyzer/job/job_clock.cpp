@@ -6,16 +6,11 @@
 #include <map>
 
 namespace gpumemtrace::analyzer {
-namespace {
 
-// Sixty years; a header with more is not believed.
-constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
-
-std::int64_t believable(std::uint64_t ns) {
-  return static_cast<std::int64_t>(std::min(ns, kMaxRealtimeNs));
+std::int64_t believable_ns(std::uint64_t ns) {
+  constexpr std::uint64_t kMostNs = 2'000'000'000'000'000'000;  // sixty years
+  return static_cast<std::int64_t>(std::min(ns, kMostNs));
 }
-
-}  // namespace
 
 std::string boot_of(const std::string& boot_id, const std::string& path) {
   return boot_id.empty() ? "file " + path : boot_id;
@@ -24,12 +19,12 @@ std::string boot_of(const std::string& boot_id, const std::string& path) {
 ClockStart start_of(const std::string& boot, const Clock& clock, std::uint64_t start_realtime_ns) {
   ClockStart start;
   start.boot = boot;
-  start.realtime_ns = believable(start_realtime_ns);
+  start.realtime_ns = believable_ns(start_realtime_ns);
   const std::vector<ClockPoint>& points = clock.points();
   if (points.empty()) return start;
   start.monotonic_ns = static_cast<std::int64_t>(points.front().monotonic_ns);
   if (points.front().realtime_ns != 0) {
-    start.realtime_ns = believable(points.front().realtime_ns);
+    start.realtime_ns = believable_ns(points.front().realtime_ns);
   }
   return start;
 }

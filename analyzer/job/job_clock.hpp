@@ -17,6 +17,8 @@ struct ClockStart {
   std::int64_t realtime_ns = 0;
 };
 
+// A time that no clock of a machine has is not believed.
+[[nodiscard]] std::int64_t believable_ns(std::uint64_t ns);
 // `start_realtime_ns` is that of the trace's header.
 [[nodiscard]] ClockStart start_of(const std::string& boot, const Clock& clock,
                                   std::uint64_t start_realtime_ns);

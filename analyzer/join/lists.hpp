@@ -81,7 +81,7 @@ void append_lists(Sections&& more, Sections& sections) {
 
 [[nodiscard]] inline std::uint64_t number_of(const rows::ProcessId& id) {
   std::uint64_t number = 0;
-  std::from_chars(id.data() + 1, id.data() + id.size(), number);
+  if (!id.empty()) std::from_chars(id.data() + 1, id.data() + id.size(), number);
   return number;
 }
 

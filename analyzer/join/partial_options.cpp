@@ -2,10 +2,56 @@
 #include "analyzer/join/partial_options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+[[nodiscard]] bool has_owners(const std::vector<rows::CardOwnersBytes>& rows,
+                              const rows::CardHistory& history) {
+  return std::ranges::all_of(
+      rows, [&](const rows::CardOwnersBytes& row) { return row.owner < history.owners.size(); });
+}
+
+// Each event has its row, and each row its owner.
+[[nodiscard]] bool is_sound(const rows::CardHistory& history) {
+  using rows::CardEventKind;
+  std::array<std::size_t, names(CardEventKind{}).size()> events{};
+  for (const rows::CardEvent& event : history.events)
+    ++events[static_cast<std::size_t>(event.what)];
+  const auto fits = [&](CardEventKind what, std::size_t rows) {
+    return events[static_cast<std::size_t>(what)] <= rows;
+  };
+  if (!fits(CardEventKind::kChange, history.changes.size()) ||
+      !fits(CardEventKind::kSample, history.samples.size()) ||
+      !fits(CardEventKind::kListedProcess, history.listed_processes.size()) ||
+      !fits(CardEventKind::kCountedLate, history.counted_late.size()) ||
+      !fits(CardEventKind::kPrefix, history.prefix ? 1 : 0) ||
+      !fits(CardEventKind::kSummary, history.summary ? 1 : 0) ||
+      !fits(CardEventKind::kRestoredPeak, history.restored_peaks.size())) {
+    return false;
+  }
+  const bool changes_fit = std::ranges::all_of(
+      history.owners_changes,
+      [&](const rows::CardOwnersChange& row) { return row.owner < history.owners.size(); });
+  const bool prefix_fits =
+      !history.prefix ||
+      std::ranges::all_of(history.prefix->points, [&](const rows::CardPrefixPoint& point) {
+        return has_owners(point.owners, history);
+      });
+  return changes_fit && prefix_fits &&
+         (!history.summary || has_owners(history.summary->highest.owners, history));
+}
+
+[[nodiscard]] bool is_sound(const rows::LargestOfAccount& account) {
+  const std::size_t blocks = account.blocks.size();
+  return account.most_lasting <= blocks &&
+         std::ranges::all_of(account.at_peak, [&](std::uint64_t index) { return index < blocks; });
+}
+
+}  // namespace
 
 rows::PartialOptions options_row(const Thresholds& thresholds,
                                  const std::optional<std::size_t>& timeline_points,
@@ -49,6 +95,16 @@ void require_alike(const std::vector<rows::Partial>& partials) {
                      ": give both the same --threshold, --timeline-points, --groups and "
                      "--owners.");
   }
+}
+
+void require_sound(const rows::Partial& partial) {
+  const auto sound = [](const auto& row) { return is_sound(row); };
+  if (partial.processes.size() == partial.report.processes.size() &&
+      std::ranges::all_of(partial.card_histories, sound) &&
+      std::ranges::all_of(partial.largest_blocks, sound)) {
+    return;
+  }
+  throw InputError(partial.source + " is damaged: a row names another that is not there.");
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that shape the rows of a partial report.
+// What partial reports need to be joined: the same options, and rows that fit each other.
 #pragma once
 
 #include <cstddef>
@@ -24,5 +24,7 @@ namespace gpumemtrace::analyzer {
 // Throws InputError, with the name of the file, if the partial reports cannot be joined: this
 // version did not make them, or they have different options.
 void require_alike(const std::vector<rows::Partial>& partials);
+// Throws InputError, with the name of the file, if a row names a place of a list that is not there.
+void require_sound(const rows::Partial& partial);
 
 }  // namespace gpumemtrace::analyzer

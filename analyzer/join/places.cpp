@@ -44,8 +44,8 @@ void place_processes(JobPlaces& job) {
   std::vector<ClockStart> starts;
   for (const TakenProcess& taken : job.processes) {
     starts.push_back({boot_of(taken.row->boot_id.value_or(""), taken.process->path),
-                      static_cast<std::int64_t>(taken.process->monotonic_ns),
-                      static_cast<std::int64_t>(taken.process->realtime_ns)});
+                      believable_ns(taken.process->monotonic_ns),
+                      believable_ns(taken.process->realtime_ns)});
   }
   const std::vector<std::int64_t> origins = job_origins(starts);
   for (std::size_t i = 0; i < job.processes.size(); ++i) {
@@ -126,7 +126,9 @@ class Placer {
     id = place_of(rows::ProcessId(id.substr(0, end))).id + rest;
   }
   void operator()(const char*, rows::JobTime& time) {
-    const std::int64_t ns = static_cast<std::int64_t>(std::uint64_t{time}) - origin_ns_;
+    constexpr std::int64_t kLatestNs = std::int64_t{1} << 62;  // a file with more is not believed
+    const auto monotonic_ns = static_cast<std::int64_t>(std::uint64_t{time});
+    const std::int64_t ns = std::clamp(monotonic_ns, -kLatestNs, kLatestNs) - origin_ns_;
     time = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0));
   }
 

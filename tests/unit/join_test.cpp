@@ -83,6 +83,25 @@ std::vector<Paths> split(const Paths& traces, std::size_t parts, std::mt19937_64
   return split;
 }
 
+// Changes one value somewhere in the text: a number, a word, or a list that loses its end.
+std::string damaged(tests::Json json, std::mt19937_64& random) {
+  tests::Json* at = &json;
+  while (at->is_structured() && !at->empty()) {
+    auto next = at->begin();
+    std::advance(next, static_cast<std::ptrdiff_t>(random() % at->size()));
+    if (at->is_array() && random() % 8 == 0) {
+      at->erase(next, at->end());
+      return json.dump();
+    }
+    at = &*next;
+  }
+  const std::uint64_t numbers[] = {0, 1, random() % 100, ~std::uint64_t{0}, std::uint64_t{1} << 63};
+  if (at->is_number_integer()) *at = numbers[random() % std::size(numbers)];
+  if (at->is_string()) *at = random() % 2 == 0 ? "" : "p1";
+  if (at->is_boolean()) *at = !at->get<bool>();
+  return json.dump();
+}
+
 }  // namespace
 
 TEST_CASE("partial reports make the report of the whole job, in any parts and order", "[unit]") {
@@ -96,6 +115,26 @@ TEST_CASE("partial reports make the report of the whole job, in any parts and or
   std::vector<rows::Partial> partials;
   for (const Paths& part : split(traces, parts, random)) partials.push_back(saved(part));
   CHECK(to_text(merge(std::move(partials), false)) == whole);
+}
+
+TEST_CASE("a damaged partial report is refused or merged", "[unit]") {
+  const tests::TemporaryFolder folder;
+  const Paths traces = write_ranks(folder.path(), 2);
+  const rows::Partial other = saved({traces[0]});
+  const tests::Json whole = tests::Json::parse(to_text(analyze_partially({traces[1]}, {})));
+  std::mt19937_64 random(20261129);
+  std::size_t merged = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string text = damaged(whole, random);
+    INFO(i);
+    try {
+      (void)to_text(merge({other, partial_of_text(text)}, false));
+      ++merged;
+    } catch (const std::exception& error) {
+      CHECK(std::string(error.what()).size() > 10);
+    }
+  }
+  CHECK(merged > 100);
 }
 
 TEST_CASE("names are replaced when partial reports are merged", "[unit]") {
