@@ -151,7 +151,8 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
   if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
   std::uint64_t time = start_of(record);
-  // Other kinds have times of the host, or their calls are not collected.
+  // Copies and sets run on the GPU after their call. Records of other kinds have the time of the
+  // call itself, or we do not collect their calls.
   const bool ran_later = kind == Kind::kMemcpy || kind == Kind::kMemcpy2 || kind == Kind::kMemset;
   const bool is_known = !ran_later || !own_calls_.load() ||
                         call_times_.find(correlation_of(record), time) ||

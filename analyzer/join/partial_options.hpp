@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What partial reports need to be joined: the same options, and rows that fit each other.
+// The conditions for joining partial reports: the same options, and rows that fit each other.
 #pragma once
 
 #include <cstddef>

@@ -299,8 +299,8 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
   return events;
 }
 
-// An earlier reservation, the address space of an expandable segment, has the number of the
-// framework's stream as its handle.
+// Hands the address spaces of expandable segments that were reserved before the allocator was known
+// to it. A reservation's handle is the number of the framework's stream.
 void TraceEvents::give_earlier_spaces(std::int32_t ordinal) {
   const auto device = devices_.find(ordinal);
   if (device == devices_.end() || !device->second.recorded) return;

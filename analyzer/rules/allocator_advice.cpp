@@ -37,10 +37,12 @@ const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, Num
   return best;
 }
 
+// The setting that serves all requests with the smallest `number`, if that saves enough; else
+// nullptr.
 const rows::ReplayedSetting* least_reserving(const rows::ReplayedAllocator& allocator,
-                                             Number bytes) {
-  return least(allocator, bytes, [&](const rows::ReplayedSetting& setting) {
-    return !setting.loses_requests && is_worth_it(setting.*bytes, allocator);
+                                             Number number) {
+  return least(allocator, number, [&](const rows::ReplayedSetting& setting) {
+    return !setting.loses_requests && is_worth_it(setting.*number, allocator);
   });
 }
 

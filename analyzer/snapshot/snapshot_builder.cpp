@@ -311,6 +311,8 @@ Value SnapshotBuilder::drop(const Row& row, const std::string& row_name) {
   return kOther;
 }
 
+// The items of a row are a key, its value, the next key, and so on. A text with a number below
+// kKeys is the name of that Key.
 void SnapshotBuilder::count_unknown_keys(const Row& row, const char* row_name,
                                          std::uint64_t known) {
   if (!row.has_unknown && (row.present & ~known) == 0) return;

@@ -40,7 +40,7 @@ class PackedIndex {
 // One writer's blocks.
 struct PackedStream {
   std::uint32_t first = 0;  // index into PackedStreams::order()
-  std::uint32_t next = 0;   // the loaded block, or the next to load
+  std::uint32_t next = 0;   // number of the loaded block; of the one to load next if none is
   std::uint32_t end = 0;
   bool is_loaded = false;
   std::uint32_t position = 0;  // the head's, in the image: records before it were taken

@@ -27,8 +27,7 @@ void* real_get_proc_address(int version, Entry entry) noexcept;
 
 // For a process without a driver: another library's definition of a function whose symbol we
 // export. A library that stands in for CUDA in tests has one, and the caller would have reached it
-// without us. nullptr if there is none, and for callers with a pointer. Looks it up each time. Any
-// thread.
+// without us. nullptr if there is none, and for Entry::kPointer. Looks it up each time. Any thread.
 void* stand_in(const ApiInfo& api, Entry entry) noexcept;
 
 // The wrapper for `address`, or `address` itself if we wrap no such function. `name` (may be

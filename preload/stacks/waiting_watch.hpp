@@ -17,9 +17,9 @@
 
 namespace gpumemtrace::preload {
 
-// The calling thread uses memory `now` (ticks()) and has no Python frames. True if a sample is due,
-// at most each 200 us, and no other thread takes one: it takes it, and then reports that the sample
-// is over.
+// For a thread without Python frames that allocates or frees memory; `now` is in ticks(). True if
+// the thread must take a sample of the threads that wait and then call end_waiting_look(): one
+// thread at a time, at most each 200 us.
 [[nodiscard]] bool begin_waiting_look(std::uint64_t now) noexcept;
 void end_waiting_look(std::uint64_t now) noexcept;
 

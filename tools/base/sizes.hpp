@@ -25,8 +25,9 @@ using analyzer::size_text;
 // The error in a text that is to be a size, and the right form; empty if there is none.
 [[nodiscard]] std::string size_error(std::string_view text);
 
-// "12.4s", "350ms", "1.5us", "120ns", "2min", "1h" or plain nanoseconds, as a whole number of
-// nanoseconds. Empty if the text is no such time, or one that does not fit.
+// "12.4s", "350ms", "1.5us", "120ns", "2min", "1h" or plain nanoseconds ("1.5": seconds), as
+// a whole number of nanoseconds. Empty if the text is no such time, has digits below a nanosecond,
+// or does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text);
 
 // The error in a text that is to be a time; empty if there is none.

@@ -27,7 +27,7 @@ struct HeldBytes {
 
 // The choice of a peak in the report.
 struct PeakOfJob {
-  // For all levels together (a row of card_peaks), or for one level.
+  // A row of card_peaks has the peak of all levels together; `level` chooses a peak of one level.
   std::optional<analyzer::rows::PeakOf> of;
   std::optional<analyzer::Level> level;
   std::optional<std::string> device;   // empty: of every device

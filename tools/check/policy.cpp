@@ -120,7 +120,7 @@ void set_flag(Policy& policy, const char* name, const std::string& value) {
   refuse(format_text("{}: '{}' is neither true nor false", name, value));
 }
 
-std::string without_quotes(std::string_view text) {
+std::string without_spaces_and_quotes(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\"");
   if (begin == std::string_view::npos) return {};
   const std::size_t end = text.find_last_not_of(" \t\r\"");
@@ -214,10 +214,11 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
   std::size_t number = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
-    const std::string content = without_quotes(std::string_view(line).substr(0, line.find('#')));
+    const std::string content =
+        without_spaces_and_quotes(std::string_view(line).substr(0, line.find('#')));
     if (content.empty()) continue;
     const std::size_t equals = content.find('=');
-    const std::string name = without_quotes(std::string_view(content).substr(0, equals));
+    const std::string name = without_spaces_and_quotes(std::string_view(content).substr(0, equals));
     const auto& settings = policy_settings();
     const auto setting = std::ranges::find(settings, name, &PolicySetting::name);
     if (equals == std::string::npos || setting == settings.end()) {
@@ -228,7 +229,7 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
     }
     try {
       setting->set(policy, setting->name,
-                   without_quotes(std::string_view(content).substr(equals + 1)));
+                   without_spaces_and_quotes(std::string_view(content).substr(equals + 1)));
     } catch (const Failure& failure) {
       refuse(format_text("{}:{}: {}", origin, number, failure.what()));
     }

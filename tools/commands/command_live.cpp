@@ -218,7 +218,7 @@ class HeldSignals {
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   }
-  // Returns true once one has come, false after the time.
+  // True once one of the signals has come, false if `time` passes first.
   [[nodiscard]] bool wait(milliseconds time) const {
     constexpr milliseconds::rep kSecond = 1000;
     constexpr long kNsPerMs = 1'000'000;

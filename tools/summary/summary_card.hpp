@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a card at the time that counts, as one sum.
+// The memory of a card at the moment that a summary shows, with the parts that it is the sum of.
 #pragma once
 
 #include <optional>
