@@ -49,7 +49,7 @@ class Owners {
 // One row for each change and owner.
 std::vector<rows::CardOwnersChange> owners_changes(const ReportProcess& process,
                                                    const DeviceState& device, Owners& owners) {
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::int64_t> sums;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> sums;
   const auto add = [&](const CardLogHolder& row) {
     sums[{row.change, owners.row_of(row.group, row.segment)}] += row.bytes;
   };
@@ -60,7 +60,7 @@ std::vector<rows::CardOwnersChange> owners_changes(const ReportProcess& process,
   }
   std::vector<rows::CardOwnersChange> list;
   for (const auto& [key, bytes] : sums) {
-    if (bytes != 0) list.push_back({key.first, key.second, bytes});
+    if (bytes != 0) list.push_back({key.first, key.second, static_cast<std::int64_t>(bytes)});
   }
   return list;
 }

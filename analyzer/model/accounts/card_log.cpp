@@ -34,7 +34,7 @@ void CardLog::end(const LiveAllocation& entry) {
   if (holder.change == next) return;
   holders_.push_back(holder);
   holder.change = next;
-  holder.bytes = -holder.bytes;
+  holder.bytes = 0 - holder.bytes;
   holders_.push_back(holder);
   if (holders_.size() > most_holders_) sum_holders();
 }

@@ -58,12 +58,13 @@ struct CardLogUse {
   bool is_at_event = false;  // an event came while it was so
 };
 
-// From the change with this number on, the holder has so many bytes more.
+// From the change with this number on, the holder has so many bytes more. Fewer bytes wrap around,
+// as sums do in a damaged trace.
 struct CardLogHolder {
   std::uint32_t change = 0;
   std::uint32_t group = 0;
   bool segment = false;
-  std::int64_t bytes = 0;
+  std::uint64_t bytes = 0;
 };
 
 struct CardLogPeak {
@@ -131,8 +132,7 @@ class CardLog {
   [[nodiscard]] const std::vector<CardLogHolder>& holders() const { return holders_; }
   // Memory that lives on: one row for each.
   [[nodiscard]] CardLogHolder holder_of_live(const LiveAllocation& entry) const {
-    return {change_from(entry.born), entry.group, entry.link != 0,
-            static_cast<std::int64_t>(entry.bytes)};
+    return {change_from(entry.born), entry.group, entry.link != 0, entry.bytes};
   }
 
  private:
