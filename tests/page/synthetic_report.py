@@ -300,7 +300,7 @@ def add_growth(report, process, device, steps, stack):
     report["leaks"]["growth"].append(
         {"process": process, "device": device, "level": "framework", "bytes_per_step": grown / steps,
          "steps": steps, "live_bytes": grown, "confidence": "inferred", "forecast_ns": end * 7 // 4,
-         "owner": "pytorch", "site": where, "stack": stack, "bytes": grown, "rises": 64,
+         "owner": "pytorch", "site": where, "stack": stack, "bytes": grown, "larger_bytes": 0, "rises": 64,
          "allocations": steps, "begin_ns": 0, "end_ns": end, "blocks": steps, "frees_before": 0,
          "frees": 0, "frees_after": 0, "other_places": 40, "other_places_growing": 0,
          "freed_count": 0, "freed_at": None, "freed_elsewhere": None, "kept_at": None, "keeps_graph": False,
