@@ -20,7 +20,9 @@ void CardLog::change(std::uint64_t now, const CardLogChange& held) {
 
 void CardLog::set_use(const CardLogUse& use) {
   CardLogUse& last = uses_.back();
-  if (last.time == use.time && !last.is_at_event) {
+  // An interval keeps its last use, so that a long trace seldom thins them.
+  if (!last.is_at_event && last.time >> use_bits_ == use.time >> use_bits_) {
+    uses_are_left_out_ = uses_are_left_out_ || last.time != use.time;
     last = use;
     return;
   }
