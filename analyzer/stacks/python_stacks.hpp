@@ -26,9 +26,6 @@ namespace gpumemtrace::analyzer {
 std::uint32_t python_line(std::uint32_t version, std::span<const std::byte> table,
                           std::uint32_t first_line, std::uint32_t instruction);
 
-// Far above the ids that a recorder gives; a damaged record must not make a table huge.
-inline constexpr std::uint32_t kMaxStacks = std::uint32_t{1} << 22;
-
 struct PythonFrame {
   std::string function;  // qualified if the interpreter tells it (3.11 on)
   std::string file;

@@ -190,6 +190,20 @@ TEST_CASE("what a trace takes is proportional to its modules, its stacks and wha
   });
 }
 
+TEST_CASE("a stack with a high number takes no more memory than one with a low number", "[unit]") {
+  const auto taken_with = [](std::uint32_t stack) {
+    const tests::TemporaryFolder folder(tests::place_in_memory());
+    TraceBuilder trace;
+    tests::add_code(trace, 1, "train", "/home/user/train.py");
+    tests::add_stack(trace, stack, {{1}, {}});
+    tests::allocate_at(trace, std::uint64_t{1} << 32, 4096, stack);
+    const fs::path input = trace.write(folder.path());
+    return taken_by([&] { read_traces(input); }).kilobytes;
+  };
+  constexpr double kAllocators = 4096;  // that the allocator itself may take more or less
+  CHECK(taken_with(4'000'000) <= taken_with(1) + kAllocators);
+}
+
 TEST_CASE("what a trace takes is proportional to its pools", "[unit]") {
   check_records(5000, [](TraceBuilder& trace, std::uint64_t i) {
     trace::Allocation allocation;

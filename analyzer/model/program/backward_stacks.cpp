@@ -29,11 +29,14 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead
 }
 
 void BackwardStacks::add_stack(const trace::Stack& record) {
-  const std::uint32_t number = number_of(record.id);
-  if (record.python_frames == 0 || number >= kMaxStacks) return;
+  if (record.python_frames == 0 || record.id == trace::StackId::kNone) return;
   any_python_ = true;
-  if (number >= roots_.size()) roots_.resize(number + 1);
-  roots_[number] = Root::kNotLooked;
+  const std::uint32_t number = number_of(record.id);
+  if (RootOfStack* const known = roots_.find(number)) {
+    known->root = Root::kNotLooked;
+  } else {
+    (void)roots_.insert({number, Root::kNotLooked});
+  }
 }
 
 void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
@@ -80,8 +83,9 @@ BackwardStacks::Thread& BackwardStacks::thread_of(std::uint32_t writer) {
 }
 
 BackwardStacks::Root BackwardStacks::root_of(trace::StackId stack) {
-  if (number_of(stack) >= roots_.size()) return Root::kNone;
-  Root& root = roots_[number_of(stack)];
+  RootOfStack* const found = roots_.find(number_of(stack));
+  if (found == nullptr) return Root::kNone;
+  Root& root = found->root;
   if (root == Root::kNotLooked) [[unlikely]] {
     const std::vector<CodePlace> places = stacks_.places_of(stack);
     const std::uint32_t code = places.empty() ? 0 : places.back().code;

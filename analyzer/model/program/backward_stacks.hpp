@@ -88,6 +88,10 @@ class BackwardStacks {
     bool seen_waiting = false;
     friend auto operator<=>(const Waiting&, const Waiting&) = default;
   };
+  struct RootOfStack {
+    std::uint64_t stack = 0;
+    Root root = Root::kNotLooked;
+  };
   struct Slot {
     std::uint64_t key = 0;  // own stack, and 1 + the number of the Waiting above it
     trace::StackId joined = trace::StackId::kNone;
@@ -109,8 +113,8 @@ class BackwardStacks {
   LookAhead& look_ahead_;
   const PythonStacks& stacks_;
   bool any_python_ = false;
-  std::vector<Root> roots_;                  // by stack
-  std::map<std::uint32_t, Thread> threads_;  // by writer
+  FlatMap<RootOfStack, &RootOfStack::stack> roots_;  // of the stacks with Python frames
+  std::map<std::uint32_t, Thread> threads_;          // by writer
   std::uint32_t last_writer_ = 0;
   Thread* last_thread_ = nullptr;
 

@@ -245,8 +245,7 @@ void StackRoles::record_module_copy(const std::vector<CodeRole>& codes,
 }
 
 const StackRole& StackRoles::find_role(trace::StackId stack) {
-  const std::uint32_t number = number_of(stack);
-  if (!stacks_.has(stack) || number >= kMaxStacks) return kUnknown;
+  if (!stacks_.has(stack)) return kUnknown;
   const std::vector<CodePlace> places = stacks_.places_of(stack);
   std::vector<CodeRole> codes;
   std::vector<FrameRole> roles;
@@ -254,9 +253,8 @@ const StackRole& StackRoles::find_role(trace::StackId stack) {
     codes.push_back(role_of_code(place.code));
     roles.push_back(codes.back().role);
   }
-  if (number >= indexes_.size()) indexes_.resize(number + 1);
-  StackRole& role = known_.emplace_back(role_of_frames(roles));
-  indexes_[number] = static_cast<std::uint32_t>(known_.size());
+  (void)known_.insert({number_of(stack), roles_.size()});
+  StackRole& role = roles_.emplace_back(role_of_frames(roles));
   if (codes.empty()) return role;
   const std::string innermost = stacks_.text_of(places.front().code, trace::CodeText::kFile);
   if (role.phase == Phase::kNone && !is_python_file(innermost)) role.has_python = false;

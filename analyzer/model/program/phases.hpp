@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/flat_map.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/stacks/python_stacks.hpp"
@@ -67,8 +68,7 @@ class StackRoles {
 
   // Valid until the next call.
   [[nodiscard]] const StackRole& role_of(trace::StackId stack) {
-    const std::uint32_t number = number_of(stack);
-    if (number < indexes_.size() && indexes_[number] != 0) return known_[indexes_[number] - 1];
+    if (const KnownStack* const known = known_.find(number_of(stack))) return roles_[known->role];
     return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
   // By the roles known now: later stacks may add some.
@@ -94,6 +94,11 @@ class StackRoles {
     ClassKind* built_class = nullptr;  // of kConstructor, kStep and kForward
   };
 
+  struct KnownStack {
+    std::uint64_t stack = 0;
+    std::size_t role = 0;  // index in roles_
+  };
+
   static inline const StackRole kUnknown = {};
 
   const StackRole& find_role(trace::StackId stack);
@@ -106,8 +111,8 @@ class StackRoles {
                           StackRole& role);
 
   const PythonStacks& stacks_;
-  std::vector<std::uint32_t> indexes_;  // by stack, one more than that in known_; 0: not known
-  std::vector<StackRole> known_;
+  FlatMap<KnownStack, &KnownStack::stack> known_;
+  std::vector<StackRole> roles_;
   std::unordered_map<std::uint32_t, CodeRole> known_codes_;
   std::uint32_t first_moved_at_ = ~std::uint32_t{0};
   std::map<std::string, ClassKind> classes_;  // by file and qualified name
