@@ -12,6 +12,7 @@ CREATE VIEW device_of_process AS SELECT * FROM file('device_of_process/*/*.parqu
 CREATE VIEW allocation AS SELECT * FROM file('allocation/*/*.parquet', Parquet);
 CREATE VIEW peak AS SELECT * FROM file('peak/*/*.parquet', Parquet);
 CREATE VIEW card_peak_parts AS SELECT * FROM file('card_peak_parts/*/*.parquet', Parquet);
+CREATE VIEW rank_groups AS SELECT * FROM file('rank_groups/*/*.parquet', Parquet);
 CREATE VIEW step AS SELECT * FROM file('step/*/*.parquet', Parquet);
 CREATE VIEW range AS SELECT * FROM file('range/*/*.parquet', Parquet);
 CREATE VIEW finding AS SELECT * FROM file('finding/*/*.parquet', Parquet);

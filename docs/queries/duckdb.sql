@@ -10,6 +10,7 @@ CREATE VIEW allocation AS FROM read_parquet('allocation/*/*.parquet', union_by_n
 CREATE VIEW peak AS FROM read_parquet('peak/*/*.parquet', union_by_name = true, hive_types = {rank: BIGINT});
 CREATE VIEW card_peaks AS FROM read_parquet('card_peaks/*.parquet', union_by_name = true);
 CREATE VIEW card_peak_parts AS FROM read_parquet('card_peak_parts/*/*.parquet', union_by_name = true, hive_types = {rank: BIGINT});
+CREATE VIEW rank_groups AS FROM read_parquet('rank_groups/*/*.parquet', union_by_name = true, hive_types = {rank: BIGINT});
 CREATE VIEW step AS FROM read_parquet('step/*/*.parquet', union_by_name = true, hive_types = {rank: BIGINT});
 CREATE VIEW range AS FROM read_parquet('range/*/*.parquet', union_by_name = true, hive_types = {rank: BIGINT});
 CREATE VIEW finding AS FROM read_parquet('finding/*/*.parquet', union_by_name = true, hive_types = {rank: BIGINT});

@@ -232,13 +232,6 @@ class Export(SavedJobs):
         self.assertEqual(rows[0][3], self.report("leaks")["processes"][0]["pid"])
         self.assertEqual(rows[0][1] - rows[1][1], sum(row["live_count_at_end"] for row in usage))
 
-    def test_the_query_of_the_documentation_finds_the_peak(self):
-        text = (HERE.parents[1] / "docs" / "exports.md").read_text()
-        query = re.search(r"\n    SELECT f\.file.*?;\n", text, re.S)[0]
-        rows = self.database("torch_transformer_native").execute(query).fetchall()
-        self.assertEqual(sum(row[2] for row in rows),
-                         sum(self.peaks("torch_transformer_native", "framework").values()))
-
     # A part of the job
 
     def rows(self, name, query, *options):

@@ -165,7 +165,7 @@ class FolderOfJobs(ParquetJobs):
         process, *others = self.ask(self.folder_of_jobs(), "SELECT * FROM process", *(
             f"SELECT DISTINCT job, host, rank FROM {table}" for table in
             ("meta", "device", "frame", "device_of_process", "allocation", "peak", "card_peaks",
-             "card_peak_parts", "step", "range", "finding")))
+             "card_peak_parts", "rank_groups", "step", "range", "finding")))
         jobs = {(row["job"], row["host"]) for row in process}
         self.assertEqual({job for job, _ in jobs}, set(self.JOBS))
         self.assertNotIn(None, {host for _, host in jobs})
@@ -217,16 +217,33 @@ class FolderOfJobs(ParquetJobs):
             for row in of_site:
                 self.assertAlmostEqual(row["more_than_average"], row["bytes"] - average)
 
+    def groups_of(self, process):
+        """The number and kind of each group of a process, by job."""
+        for job, name in self.JOBS.items():
+            report = self.report(name)
+            rank = {row["id"]: row["rank"] for row in report["processes"]}.get(process)
+            for number, group in enumerate(report["rank_groups"], 1):
+                if rank in group["ranks"]:
+                    yield job, number, group["kind"]
+
     def test_a_group_holds_what_its_ranks_hold(self):
         expected = collections.defaultdict(list)
         for (job, process, level, category), size in self.held().items():
-            if level == "framework" and job != "single":
-                expected[job, 0, category].append(size)
-        self.assertEqual({(row["job"], row["group_of_ranks"], row["category"]):
+            for of_job, number, kind in self.groups_of(process):
+                if of_job == job and level == "framework":
+                    expected[job, number, kind, category].append(size)
+        self.assertGreater(len(expected), 0)
+        self.assertEqual({(row["job"], row["group_of_ranks"] % 2 ** 40, row["kind"], row["category"]):
                           (row["least_bytes"], row["most_bytes"], row["total_bytes"])
                           for row in self.answers()[13]},
                          {key: (min(of_ranks), max(of_ranks), sum(of_ranks))
                           for key, of_ranks in expected.items()})
+
+    def test_groups_have_the_processes_of_their_ranks(self):
+        rows, = self.ask(self.folder("torch_ddp"), "SELECT id, kind, basis, rank FROM rank_groups ORDER BY ALL")
+        self.assertEqual(rows, [{"id": number, "kind": group["kind"], "basis": group["basis"], "rank": rank}
+                                for number, group in enumerate(self.report("torch_ddp")["rank_groups"], 1)
+                                for rank in group["ranks"]])
 
     def test_findings_that_every_process_has_are_told(self):
         def line_of(report, finding):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/export/job_tables.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -55,6 +56,8 @@ constexpr std::array kCardPeak = {Column{"device", kText}, Column{"of", kText}, 
 constexpr std::array kCardPeakPart = {Column{"device", kText},  Column{"of", kText},
                                       Column{"process", kText}, Column{"what", kText},
                                       Column{"owner", kText},   Column{"bytes"}};
+constexpr std::array kRankGroup = {Column{"id"}, Column{"kind", kText}, Column{"basis", kText},
+                                   Column{"process", kText}};
 constexpr std::array kStep = {Column{"process", kText}, Column{"number"},
                               Column{"start_ns"},       Column{"end_ns"},
                               Column{"peak_bytes"},     Column{"live_bytes_at_end"},
@@ -161,6 +164,19 @@ class Writer {
     }
   }
 
+  // A row for each process of a group.
+  void rank_groups() {
+    std::uint64_t id = 0;
+    for (const analyzer::rows::RankGroup& group : report_.rank_groups) {
+      ++id;
+      for (const analyzer::rows::Process& process : report_.processes) {
+        if (!process.rank || !std::ranges::binary_search(group.ranks, *process.rank)) continue;
+        row(id, group.kind ? name_of(*group.kind) : std::string_view(), name_of(group.basis),
+            process.id);
+      }
+    }
+  }
+
   void steps() {
     for (const analyzer::rows::Step& step : report_.steps) {
       row(step.process, step.index, step.start_ns, step.end_ns, step.peak_bytes,
@@ -219,6 +235,7 @@ constexpr std::array kTables = {
     Table{"peak", kPeak, ""},
     Table{"card_peaks", kCardPeak, ""},
     Table{"card_peak_parts", kCardPeakPart, ""},
+    Table{"rank_groups", kRankGroup, ""},
     Table{"step", kStep, ""},
     Table{"range", kRange, ""},
     Table{"finding", kFinding, ""},
@@ -234,6 +251,7 @@ constexpr std::array kRowsOfTables = {
     &Writer::peaks,
     &Writer::card_peaks,
     &Writer::card_peak_parts,
+    &Writer::rank_groups,
     &Writer::steps,
     &Writer::ranges,
     &Writer::findings,
