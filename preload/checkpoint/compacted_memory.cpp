@@ -97,6 +97,7 @@ void CompactedMemory::on_end(const Entry& entry, ledger::End end,
   if (end == ledger::End::kTornDown) return;
   Pair pair = pair_of(entry);
   records_.drop(entry.record);
+  records_.drop(entry.exported);
   if (end == ledger::End::kReplaced) return wait_for_free(entry, pair);
   pair.host_ticks += ledger::host_ticks_of(*call);
   count_pair(entry.group, pair, true, call);
@@ -328,11 +329,23 @@ void CompactedMemory::on_unreferenced(const Mapped& physical,
 }
 
 void CompactedMemory::on_import(const trace::Import& call) noexcept {
-  if (call.operation == trace::ImportOperation::kIpcExport ||
-      call.operation == trace::ImportOperation::kPoolExportPointer) {
+  if (call.operation == trace::ImportOperation::kIpcExport) return on_export(call);
+  if (call.operation == trace::ImportOperation::kPoolExportPointer) {
     return records_.count_gone(call.call.record);
   }
   records_.retain(call.call.record);
+}
+
+void CompactedMemory::on_export(const trace::Import& call) noexcept {
+  Entry* const memory = live.find(Live::Space::kAddresses, call.address);
+  if (memory == nullptr || call.handle == 0) return records_.count_gone(call.call.record);
+  if (memory->exported != 0) {
+    const auto& known =
+        reinterpret_cast<const trace::Import&>(records_.retained.record(memory->exported));
+    if (known.handle == call.handle) return records_.count_gone(call.call.record);
+    records_.drop(memory->exported);
+  }
+  memory->exported = records_.retain(call.call.record);
 }
 
 void CompactedMemory::apply(const trace::Pool& call) noexcept {

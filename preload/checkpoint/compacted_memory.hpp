@@ -23,6 +23,7 @@ struct CompactedStorage {
     std::uint32_t group = 0;
     std::uint32_t pool = 0;  // index; for stream-ordered memory
     RecordId record = 0;
+    RecordId exported = 0;  // the record that handed its IPC handle out
   };
   struct Mapped {
     std::uint64_t address = 0;
@@ -121,6 +122,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   void on_unmap(const trace::Mapping& call) noexcept;
   void on_reservation_freed(const trace::Mapping& call, const SegmentTag& tag) noexcept;
   void on_import(const trace::Import& call) noexcept;
+  // One record of an allocation says the same as a million.
+  void on_export(const trace::Import& call) noexcept;
   [[nodiscard]] bool end_block(const trace::Block& block) noexcept;
   void on_unknown_block(const trace::Block& block) noexcept { records_.retain(block.record); }
   void on_replaced_block() noexcept {

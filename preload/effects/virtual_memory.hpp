@@ -3,6 +3,10 @@
 // other APIs.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
 #include "preload/driver/driver.hpp"
 #include "preload/effects/effect.hpp"
 #include "trace/records.hpp"
@@ -60,12 +64,38 @@ struct OpensImport : Outputs<&trace::Import::address> {
   }
 };
 
+// The same for all calls about one exported allocation, in every process: what lets an analysis
+// find the process whose memory another one opens.
+inline std::uint64_t hash_of(const CUipcMemHandle& handle) noexcept {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < sizeof handle; i += sizeof hash) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, handle.reserved + i, sizeof word);
+    hash = (hash ^ word) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+// (handle*, address)
+struct ExportsIpc {
+  using Record = trace::Import;
+  static void before(Record& record, CUipcMemHandle*, CUdeviceptr address) noexcept {
+    record.operation = trace::ImportOperation::kIpcExport;
+    record.address = address;
+  }
+  static void after(Record& record, const CUipcMemHandle* handle, CUdeviceptr) noexcept {
+    record.handle = hash_of(*handle);
+  }
+};
+
 // (address*, handle by value, flags): the driver knows the size and is asked for it after the call.
 struct OpensIpc {
   using Record = trace::Import;
-  template <class... A>
-  static void before(Record& record, const A&...) noexcept {
+  static void before(Record& record, CUdeviceptr*, const CUipcMemHandle& handle,
+                     unsigned int) noexcept {
     record.operation = trace::ImportOperation::kIpcOpen;
+    record.handle = hash_of(handle);
   }
   template <class... A>
   static void after(Record& record, const A&... a) noexcept {

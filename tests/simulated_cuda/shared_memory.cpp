@@ -18,6 +18,7 @@ struct Description {
   std::uint64_t offset;
   std::uint64_t bytes;
   std::int64_t device;
+  std::uint64_t id;  // a new one for each allocation, also at an address that was freed
 };
 static_assert(sizeof(Description) <= sizeof(CUipcMemHandle));
 
@@ -34,6 +35,7 @@ void describe_shared(const Allocation& allocation, void* handle) {
   description.offset = state().backing.file_offset(allocation.address);
   description.bytes = allocation.bytes;
   description.device = allocation.device->ordinal;
+  description.id = allocation.id;
   std::memset(handle, 0, sizeof(CUipcMemHandle));
   std::memcpy(handle, &description, sizeof description);
 }
