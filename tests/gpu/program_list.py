@@ -153,6 +153,7 @@ PROGRAMS = (
     Program("leaks_reset", ("--reset",), binary="leaks", needs=("nvcc",)),
     Program("driver_vmm_ipc", (), binary="driver_vmm_ipc", needs=("nvcc",)),
     Program("two_processes", ("two_processes.py",), alone=True),
+    Program("shared_memory", ("shared_memory.py",)),
     *map(torch_training, TRAININGS),
     torch_ranks("torch_ddp"),
     torch_ranks("torch_fsdp"),

@@ -21,6 +21,11 @@ def receive(tensors, sums):
         del tensor
     truth = torch_truth.new_truth("torch_shared_tensors", suffix=".receiver")
     torch_truth.add_torch_checks(truth)
+    truth.check("it opened the sender's memory", "shared_memory", TENSORS * NUMBERS * 4,
+                "two tensors fit into a segment, which is opened for each", field="bytes",
+                relation="at_least", where={"exporter_reason": None})
+    truth.check("the sender keeps what is open", "shared_memory", 0, "it frees nothing",
+                field="freed_while_open_bytes")
     truth.write()
     sums.put(None)
 
