@@ -56,6 +56,7 @@ rows::Report report_processes_alone(const ReportContext& context, const Options&
   report.driver_memory = report_driver_memory(context);
   report.pools = report_pools(context);
   report.communicators = report_communicators(context);
+  report.shared_memory = report_unpaired_memory(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);
@@ -101,6 +102,8 @@ rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwn
   partial.report.devices = report_devices(context);
   partial.card_histories = report_card_histories(context);
   partial.segments = report_segments(context);
+  partial.exported_memory = report_exported_memory(context);
+  partial.opened_memory = report_opened_memory(context);
   const std::size_t traces = job.processes.size() + job.unreadable.size();
   partial.timelines = report_timelines(context, options, traces, is_whole_job);
   // The number of accounts is known in a whole job alone.

@@ -12,6 +12,7 @@
 #include "analyzer/base/parallel.hpp"
 #include "analyzer/join/lists.hpp"
 #include "analyzer/join/places.hpp"
+#include "analyzer/join/shared_memory.hpp"
 #include "analyzer/report/frame_table.hpp"
 #include "analyzer/report/redaction.hpp"
 #include "analyzer/report/sections.hpp"
@@ -33,13 +34,14 @@ std::vector<rows::PartialProcess> facts_of(const JobPlaces& places) {
   return facts;
 }
 
-std::vector<rows::CardHistory> join_histories(std::vector<rows::Partial>& partials) {
-  std::vector<rows::CardHistory> histories;
-  for (rows::Partial& partial : partials) {
-    append_list(std::move(partial.card_histories), histories);
-  }
-  order_list(histories);
-  return histories;
+// A list of all partial reports, in the order of processes.
+template <class Row>
+std::vector<Row> join_list(std::vector<rows::Partial>& partials,
+                           std::vector<Row> rows::Partial::*list) {
+  std::vector<Row> joined;
+  for (rows::Partial& partial : partials) append_list(std::move(partial.*list), joined);
+  order_list(joined);
+  return joined;
 }
 
 void join_unreadable(const std::vector<rows::Partial>& partials, rows::Coverage& coverage) {
@@ -68,9 +70,8 @@ std::vector<rows::Timeline> join_timelines(std::vector<rows::Partial>& partials,
 }
 
 std::vector<rows::LargestBlock> join_largest(std::vector<rows::Partial>& partials) {
-  std::vector<rows::LargestOfAccount> accounts;
-  for (rows::Partial& partial : partials) append_list(std::move(partial.largest_blocks), accounts);
-  order_list(accounts);
+  std::vector<rows::LargestOfAccount> accounts =
+      join_list(partials, &rows::Partial::largest_blocks);
   const std::size_t most = most_largest_blocks(accounts.size());
   std::vector<rows::LargestBlock> blocks;
   for (rows::LargestOfAccount& account : accounts) {
@@ -213,7 +214,7 @@ rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& option
   report.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
   if (options.redact) report.is_redacted = true;
   report.devices = places.devices;
-  fill_cards(join_histories(partials), report);
+  fill_cards(join_list(partials, &rows::Partial::card_histories), report);
   join_unreadable(partials, report.coverage);
   const std::size_t unreadable = report.coverage.unreadable_traces.size();
   report.timeline = join_timelines(
@@ -222,6 +223,8 @@ rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& option
   report.largest_blocks = join_largest(partials);
   report.segments = join_segments(partials);
   join_lists(partials, report, seen);
+  pair_shared_memory(join_list(partials, &rows::Partial::exported_memory),
+                     join_list(partials, &rows::Partial::opened_memory), report);
   std::vector<std::filesystem::path> paths;
   for (const rows::PartialProcess& process : processes) {
     paths.emplace_back(process.path);

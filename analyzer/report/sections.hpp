@@ -73,6 +73,12 @@ void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& r
 // report_ranks.cpp: allocations of NCCL, by communicator
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
+// report_shared_memory.cpp: memory of others that only they could name, or nobody can
+[[nodiscard]] std::vector<rows::SharedMemory> report_unpaired_memory(const ReportContext& context);
+[[nodiscard]] std::vector<rows::OpenedBySite> report_opened_memory(const ReportContext& context);
+[[nodiscard]] std::vector<rows::ExportedBySite> report_exported_memory(
+    const ReportContext& context);
+
 // report_leaks.cpp; without growth, state and sums
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
 // The bytes of the class `lost`.

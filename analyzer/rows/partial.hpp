@@ -97,11 +97,14 @@ struct Partial {
   std::optional<TellingSegments> segments;
   std::vector<CardHistory> card_histories;
   Observations observations;
+  std::vector<ExportedBySite> exported_memory;
+  std::vector<OpenedBySite> opened_memory;
   std::vector<UnnamedModule> unnamed_modules;
   std::vector<UnreadableTrace> unreadable_traces;  // files by their paths
 
   GPUMEMTRACE_FIELDS(format, version, tool, options, processes, report, timelines, largest_blocks,
-                     segments, card_histories, observations, unnamed_modules, unreadable_traces)
+                     segments, card_histories, observations, exported_memory, opened_memory,
+                     unnamed_modules, unreadable_traces)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -9,6 +9,7 @@
 #include "analyzer/rows/leak_rows.hpp"
 #include "analyzer/rows/life_rows.hpp"
 #include "analyzer/rows/memory_rows.hpp"
+#include "analyzer/rows/shared_rows.hpp"
 #include "analyzer/rows/time_rows.hpp"
 #include "analyzer/rows/transfer_rows.hpp"
 #include "analyzer/rows/what_if_rows.hpp"
@@ -44,6 +45,7 @@ struct Report {
   std::vector<PoolRow> pools;
   std::vector<DriverMemory> driver_memory;
   std::vector<Communicator> communicators;
+  std::vector<SharedMemory> shared_memory;
   std::vector<Owner> owners;
   Leaks leaks;
   std::vector<Fragmentation> fragmentation;
@@ -83,7 +85,8 @@ struct Report {
     GPUMEMTRACE_KEYS(v, traces, processes, devices, usage, peak);
     GPUMEMTRACE_KEYS(v.added, modules, tensors);
     v("composition", self.composition);
-    GPUMEMTRACE_KEYS(v.added, card_peaks, card_peaks_reason, pools, driver_memory, communicators);
+    GPUMEMTRACE_KEYS(v.added, card_peaks, card_peaks_reason, pools, driver_memory, communicators,
+                     shared_memory);
     GPUMEMTRACE_KEYS(v, owners, leaks, fragmentation);
     v.added("segments", self.segments);
     GPUMEMTRACE_KEYS(v, transfers, managed, oom, steps, ranges);

@@ -205,6 +205,16 @@ class HostMemory(Families, support.EndToEnd):
 class Ipc(Families, support.EndToEnd):
     program = "ipc_parent_child"
 
+    def test_the_memory_is_that_of_the_parent(self):
+        output = self.record(support.PROGRAMS / self.program).stdout
+        report = self.report()
+        row, = report["shared_memory"]
+        pids = {process["id"]: process["pid"] for process in report["processes"]}
+        self.assertEqual(set(truths_in(output)), {pids[row["process"]], pids[row["exporter"]]})
+        self.assertEqual((row["count"], row["bytes"]), (1, 4 << 20))
+        self.assertEqual((row["live_bytes_at_end"], row["freed_while_open_bytes"]), (0, 0))
+        self.assertEqual(row["allocated_at"]["site"]["api"], "cuMemAlloc_v2")
+
 
 class Managed(Families, support.EndToEnd):
     program = "managed"

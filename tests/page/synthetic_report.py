@@ -328,7 +328,7 @@ def empty_report():
             "transfers": {"by_kind": [], "hotspots": [], "sets": [], "sites": [], "unjoined": None, "streams": []},
             "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
             "frames_by": None, "frames": [], "stacks": [], "timeline": [], "modules": [], "ranks": [],
-            "groups_given": None, "rank_groups": [], "largest_blocks": [],
+            "shared_memory": [], "groups_given": None, "rank_groups": [], "largest_blocks": [],
             "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
                          "unreadable_traces": [], "pools": []},

@@ -293,6 +293,27 @@ def rank_problems(report):
             yield f"$.rank_groups[{index}]: its ranks are not two or more, ascending"
 
 
+def shared_memory_problems(report):
+    """It has all memory that a process imported from others, and no more of it is live or left."""
+    if "shared_memory" not in report:
+        return
+    of_usage = {"count": "allocations", "bytes": "allocated_bytes_total",
+                "live_count_at_end": "live_count_at_end", "live_bytes_at_end": "live_bytes_at_end"}
+    for process in (row["id"] for row in report["processes"]):
+        opened = [row for row in report["shared_memory"] if row["process"] == process]
+        usage = [row for row in report["usage"] if row["process"] == process
+                 and row["level"] == "imported" and row["kind"] in ("ipc", "vmm")]
+        for key, of_row in of_usage.items():
+            sums = [sum(row[name] for row in rows) for name, rows in ((key, opened), (of_row, usage))]
+            if sums[0] != sums[1]:
+                yield f"$.shared_memory: {key} of {process} sum to {sums[0]}, not to {sums[1]}"
+    for index, row in enumerate(report["shared_memory"]):
+        if (row["exporter"] is None) == (row["exporter_reason"] is None):
+            yield f"$.shared_memory[{index}]: an exporter or the reason why there is none"
+        if row["freed_while_open_bytes"] + row["ended_while_open_bytes"] > row["bytes"]:
+            yield f"$.shared_memory[{index}]: more was left open than was opened"
+
+
 def text_problems(report):
     """Every name in a finding's sentences has its value."""
     for number, row in enumerate(report["findings"]):
@@ -380,6 +401,7 @@ def arithmetic_problems(report):
     yield from pool_problems(report)
     yield from what_if_problems(report)
     yield from rank_problems(report)
+    yield from shared_memory_problems(report)
     yield from text_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)

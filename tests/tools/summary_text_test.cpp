@@ -360,6 +360,47 @@ TEST_CASE("memory that was not freed is told by what became of it", "[unit]") {
             "no memory lost; besides: 68.1 GiB never freed, taken by the end of its context\n"));
 }
 
+TEST_CASE("memory that stayed open when its exporter freed it or had ended is told", "[unit]") {
+  Json report = example_report();
+  report["processes"][0]["rank"] = 0;
+  report["processes"].push_back(report["processes"][0]);
+  report["processes"][1]["id"] = "p2";
+  report["processes"][1]["rank"] = 1;
+  const auto shared = [&] {
+    return tools::summary_text(tests::report_of_json(report), {.width = 160, .is_full = true});
+  };
+  const Json line = report["findings"][0]["site"];
+  Json row = {{"process", "p2"},
+              {"device", "d0"},
+              {"exporter", "p1"},
+              {"exporter_reason", nullptr},
+              {"exporter_device", "d0"},
+              {"count", 2},
+              {"bytes", 12 << 20},
+              {"live_count_at_end", 0},
+              {"live_bytes_at_end", 0},
+              {"freed_while_open_bytes", 4 << 20},
+              {"ended_while_open_bytes", 0},
+              {"kept_after_ns", 500'000'000},
+              {"owner", "program"},
+              {"site", line},
+              {"stack", nullptr},
+              {"allocated_at", nullptr},
+              {"freed_at", {{"site", line}, {"stack", nullptr}}}};
+  report["shared_memory"].push_back(row);
+  CHECK(has(shared(),
+            "Shared    rank 1 had 4.0 MiB open for 500.0 ms after rank 0 freed it at fastops.py:12 "
+            "(fused_step); opened at fastops.py:12 (fused_step)\n"));
+
+  // Processes of a job end one after the other.
+  row["freed_while_open_bytes"] = 0;
+  row["ended_while_open_bytes"] = 8 << 20;
+  report["shared_memory"] = Json::array({row});
+  CHECK_FALSE(has(shared(), "Shared"));
+  report["shared_memory"][0]["kept_after_ns"] = 90'000'000'000;
+  CHECK(has(shared(), "had 8.0 MiB open for 90.00 s after rank 0 ended;"));
+}
+
 TEST_CASE("rules that saw the end of the run alone are named", "[unit]") {
   Json report = example_report();
   CHECK_FALSE(has(summary_text(report), "only sums are left"));

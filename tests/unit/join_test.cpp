@@ -23,8 +23,39 @@ using Paths = std::vector<fs::path>;
 
 constexpr std::uint64_t kCard = std::uint64_t{8} << 30;
 
-// Four ranks a node, two of them on each card. They train, grow, copy, and keep some memory; the
-// third one runs out of memory.
+constexpr std::uint64_t kShared = 0x900000000;
+
+void share(tests::TraceBuilder& trace, trace::ImportOperation operation, std::uint64_t address,
+           std::uint64_t handle) {
+  trace::Import call;
+  call.operation = operation;
+  call.address = address;
+  call.handle = handle;
+  call.bytes = operation == trace::ImportOperation::kIpcOpen ? kMiB : 0;
+  trace.add_call(call, {});
+}
+
+// Each rank lets the others of its node open memory, and opens that of two of them. Nodes have the
+// same handles.
+void begin_sharing(tests::TraceBuilder& trace, std::uint64_t rank) {
+  trace.allocate(kShared, kMiB);
+  share(trace, trace::ImportOperation::kIpcExport, kShared, 5000 + rank % 4);
+  trace.wait_until(trace.now() + 1'000'000);
+  for (const std::uint64_t other : {rank + 1, rank + 3}) {
+    share(trace, trace::ImportOperation::kIpcOpen, kShared + other * 16 * kMiB, 5000 + other % 4);
+  }
+}
+
+// Some close what they opened, and some free what others have open.
+void end_sharing(tests::TraceBuilder& trace, std::uint64_t rank) {
+  if (rank % 3 != 0) {
+    share(trace, trace::ImportOperation::kIpcClose, kShared + (rank + 1) * 16 * kMiB, 0);
+  }
+  if (rank % 2 == 0) trace.free(kShared);
+}
+
+// Four ranks a node, two of them on each card, and every third has a context with memory on the
+// other card, too. They train, grow, copy, and keep some memory; the third one runs out of memory.
 fs::path write_rank(const fs::path& folder, std::uint64_t rank) {
   tests::TrainingTrace training;
   tests::TraceBuilder& trace = training.builder();
@@ -33,6 +64,14 @@ fs::path write_rank(const fs::path& folder, std::uint64_t rank) {
   trace.text(trace::TextKey::kHost, "node" + node);
   trace.text(trace::TextKey::kBootId, "boot" + node);
   trace.device(0, 7000 + rank / 2, kCard);
+  if (rank % 3 == 1) {
+    trace.device(1, 7000 + (rank / 2 ^ 1), kCard);
+    trace.context(2, 1);
+    trace.allocate(kShared + 8 * kMiB, (1 + rank) * kMiB, trace::MemoryKind::kDevice,
+                   {.context = 2});
+    trace.sample((300 + rank) * kMiB, 100 * kMiB, 1);
+  }
+  begin_sharing(trace, rank);
   for (std::uint64_t step = 0; step < 60; ++step) {
     trace.wait_until(trace.now() + 1'000'000 * (1 + rank % 3));
     trace.step(step);
@@ -43,6 +82,7 @@ fs::path write_rank(const fs::path& folder, std::uint64_t rank) {
     trace.sample((100 + rank + step) * kMiB, (100 + step % 7) * kMiB);
     training.give_back(block, bytes, training.backward);
   }
+  end_sharing(trace, rank);
   if (rank == 2) trace.framework_oom(kCard);
   const fs::path written =
       trace.write(folder, rank % 5 == 4 ? tests::Ending::kKilled : tests::Ending::kExit);
@@ -71,8 +111,9 @@ std::string refusal_of(std::vector<rows::Partial> partials) {
   return tests::error_of<InputError>([&] { return merge(std::move(partials), false); });
 }
 
-// Each trace in one of the parts, and some in two.
-std::vector<Paths> split(const Paths& traces, std::size_t parts, std::mt19937_64& random) {
+// Each trace in one of the parts, some in two, and most parts of several nodes.
+std::vector<Paths> split(Paths traces, std::size_t parts, std::mt19937_64& random) {
+  std::ranges::shuffle(traces, random);
   std::vector<Paths> split(parts);
   for (std::size_t i = 0; i < traces.size(); ++i) {
     split[i < parts ? i : random() % parts].push_back(traces[i]);
@@ -111,7 +152,11 @@ TEST_CASE("partial reports make the report of the whole job, in any parts and or
   const std::uint64_t ranks = GENERATE(1u, 5u, 18u);
   const std::size_t parts = std::min<std::size_t>(ranks, 4);
   const Paths traces = write_ranks(folder.path(), ranks);
-  const std::string whole = to_text(analyze(traces, {}));
+  const rows::Report report = analyze(traces, {});
+  const std::string whole = to_text(report);
+  CHECK(std::ranges::any_of(report.shared_memory, [](const rows::SharedMemory& row) {
+          return row.freed_while_open_bytes != 0;
+        }) == (ranks > 1));
   std::vector<rows::Partial> partials;
   for (const Paths& part : split(traces, parts, random)) partials.push_back(saved(part));
   CHECK(to_text(merge(std::move(partials), false)) == whole);

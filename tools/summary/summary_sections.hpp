@@ -77,6 +77,8 @@ struct SummaryDetail {
 [[nodiscard]] Blocks ranks_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks leak_section(const Report& report, const SummaryDetail& detail);
+// Memory that was open in one process when its own freed it, or had ended.
+[[nodiscard]] Blocks shared_memory_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks transfer_section(const Report& report, const SummaryDetail& detail);
 // The trace's losses and guesses, or that it is complete.
 [[nodiscard]] Blocks trace_section(const Report& report, const SummaryDetail& detail);

@@ -22,7 +22,8 @@ constexpr std::size_t kMostTracesNamed = 2;
 
 constexpr auto kSections = std::to_array<Blocks (*)(const Report&, const SummaryDetail&)>(
     {answer_section, fix_section, memory_section, ranks_section, out_of_memory_section,
-     leak_section, transfer_section, trace_section, recording_section, next_section});
+     leak_section, shared_memory_section, transfer_section, trace_section, recording_section,
+     next_section});
 
 // "  and 3 more findings"
 Lines rest_lines(std::string_view what, std::size_t count) {

@@ -72,6 +72,11 @@ void ProcessMemory::on_end(const LiveAllocation& entry, ledger::End how,
     accounts.add_host_ticks(entry.group, host_ticks_of(*call));
   }
   accounts.remove(entry, is_freed ? Accounts::End::kFreed : Accounts::End::kImplicit);
+  if (shared.has_live_exports()) {
+    shared.end_exported(entry.born,
+                        call == nullptr ? std::nullopt : std::optional(present.site_of(*call)),
+                        present.time);
+  }
   if (is_freed && out_of_memory.pending()) {
     out_of_memory.flushed(how == ledger::End::kFreed ? present.writer : 0, entry.bytes);
   }
@@ -261,6 +266,8 @@ void ProcessMemory::apply(const trace::PoolSample& sample) {
 
 void ProcessMemory::on_import(const trace::Import& call) {
   switch (call.operation) {
+    case trace::ImportOperation::kIpcExport:
+      return export_memory(call);
     case trace::ImportOperation::kIpcOpen:
     case trace::ImportOperation::kPoolImportPointer:
     case trace::ImportOperation::kExternalImport:
@@ -280,15 +287,31 @@ void ProcessMemory::on_import(const trace::Import& call) {
   }
 }
 
+void ProcessMemory::export_memory(const trace::Import& call) {
+  if (call.handle == 0) return;
+  const LiveAllocation* const memory = live.find(Space::kAddresses, call.address);
+  if (memory != nullptr) shared.hand_out(call.handle, *memory, present.time);
+}
+
 void ProcessMemory::open_import(const trace::Import& call) {
   const bool is_external = call.operation == trace::ImportOperation::kExternalImport;
   const std::uint64_t address = is_external ? call.handle : call.address;
-  if (address == 0 || live.find(Space::kImports, address) != nullptr) return;
+  if (address == 0) return;
+  if (live.find(Space::kImports, address) != nullptr) {
+    if (call.operation == trace::ImportOperation::kIpcOpen) shared.open_again(address);
+    return;
+  }
   const GroupKey key = key_of(call.call, is_external ? Kind::kExternal : Kind::kIpc, -1);
-  hand_out(Space::kImports, {address, call.bytes, present.time, accounts.group_of(key), 0});
+  const LiveAllocation entry{address, call.bytes, present.time, accounts.group_of(key), 0};
+  if (!is_external) {
+    const bool is_of_pool = call.operation == trace::ImportOperation::kPoolImportPointer;
+    shared.open(is_of_pool ? 0 : call.handle, is_of_pool, entry);
+  }
+  hand_out(Space::kImports, entry);
 }
 
 std::optional<std::uint32_t> ProcessMemory::end_import(std::uint64_t address) {
+  if (!shared.close(address, present.time)) return std::nullopt;
   LiveAllocation removed;
   if (!live.remove(Space::kImports, address, removed)) return std::nullopt;
   ++version_;

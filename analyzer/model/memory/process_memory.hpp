@@ -20,6 +20,7 @@
 #include "analyzer/model/memory/graphs.hpp"
 #include "analyzer/model/memory/nccl_memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
+#include "analyzer/model/memory/shared_memory.hpp"
 #include "analyzer/order/merge.hpp"
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/process_ledger.hpp"
@@ -223,6 +224,7 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   NcclMemory nccl;
   OutOfMemory out_of_memory;
   CollectedMemory collected;
+  SharedMemory shared;
   std::set<std::uint64_t> external_mappings;  // freed by cuMemFree, no memory of their own
   // Frees that had begun when the trace ended: it is not known whether their memory is live, unless
   // the address is handed out again.
@@ -235,7 +237,9 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   void hand_out(Space space, const LiveAllocation& entry);
   void launch(const GraphMemory& graph);
   void open_import(const trace::Import& call);
-  // Returns the group; nothing if there is no such import.
+  // Another process may open the memory from now on.
+  void export_memory(const trace::Import& call);
+  // Returns the group; nothing if there is no such import, or it was opened more often.
   [[nodiscard]] std::optional<std::uint32_t> end_import(std::uint64_t address);
   // Before a free takes effect: `freed` is the memory, nullptr if it is not known.
   void count_collected(const trace::RecordHeader& record, const LiveAllocation* freed);

@@ -22,6 +22,7 @@ export interface Report {
   pools: PoolRow[];
   driver_memory: DriverMemory[];
   communicators: Communicator[];
+  shared_memory: SharedMemory[];
   owners: Owner[];
   leaks: Leaks;
   fragmentation: Fragmentation[];
@@ -409,6 +410,32 @@ export interface Communicator {
   nccl_hash: string | null;
 }
 
+export interface SharedMemory {
+  process: string;
+  device: string | null;
+  exporter: string | null;
+  exporter_reason: string | null;
+  exporter_device: string | null;
+  count: number;
+  bytes: Bytes;
+  live_count_at_end: number;
+  live_bytes_at_end: Bytes;
+  freed_while_open_bytes: Bytes;
+  ended_while_open_bytes: Bytes;
+  kept_after_ns: Time | null;
+  owner: string | null;
+  site: Site | null;
+  stack: string | null;
+  allocated_at: CodeLocation | null;
+  freed_at: CodeLocation | null;
+  exact?: boolean;
+}
+
+export interface CodeLocation {
+  site: Site;
+  stack: string | null;
+}
+
 export interface Owner {
   process: string;
   device: string | null;
@@ -462,11 +489,6 @@ export interface ExitLeak {
 export type LeakClass = "lost" | "process_lifetime" | "framework_cache" | "context_destroyed" | "live_at_kill";
 
 export type EndedBy = "context_destroyed" | "primary_context_reset" | "primary_context_released";
-
-export interface CodeLocation {
-  site: Site;
-  stack: string | null;
-}
 
 export interface Growth {
   process: string;

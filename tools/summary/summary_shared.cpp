@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a process freed, or left behind, while another one had it open.
+#include <algorithm>
+#include <string>
+
+#include "analyzer/text/names.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
+#include "tools/summary/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace rows = analyzer::rows;
+
+// Processes of a job do not end at one moment.
+constexpr std::uint64_t kAtOnceNs = 1'000'000'000;
+
+std::uint64_t bytes_to_tell(const rows::SharedMemory& row) {
+  const bool is_kept = row.kept_after_ns.value_or(0) >= kAtOnceNs;
+  return row.freed_while_open_bytes + (is_kept ? row.ended_while_open_bytes : 0);
+}
+
+// " at train.py:12 (step)"; empty if the line is not known.
+std::string at_text(const std::string& line) { return line.empty() ? line : " at " + line; }
+
+std::string shared_text(const Report& report, const rows::SharedMemory& row) {
+  const std::string exporter =
+      row.exporter ? process_name(report, *row.exporter) : std::string("another process");
+  const std::string end = row.freed_while_open_bytes != 0
+                              ? "freed it" + at_text(analyzer::location_text(row.freed_at))
+                              : std::string("ended");
+  return format_text("{} had {} open for {} after {} {}; opened at {}",
+                     process_name(report, row.process), size_text(bytes_to_tell(row)),
+                     duration_text(row.kept_after_ns.value_or(0)), exporter, end,
+                     analyzer::name_line(row.origin));
+}
+
+}  // namespace
+
+Blocks shared_memory_section(const Report& report, const SummaryDetail& detail) {
+  std::vector<const rows::SharedMemory*> told;
+  for (const rows::SharedMemory& row : report.shared_memory) {
+    if (bytes_to_tell(row) != 0) told.push_back(&row);
+  }
+  std::ranges::stable_sort(told, std::ranges::greater(),
+                           [](const rows::SharedMemory* row) { return bytes_to_tell(*row); });
+  Blocks blocks;
+  int row_rank = rank::kLeak;
+  for (const rows::SharedMemory* const row : told) {
+    const std::string begin = blocks.empty() ? "Shared    " : "          ";
+    blocks.push_back({wrapped(blocks.empty() ? heading(begin) : StyledText(begin),
+                              shared_text(report, *row), detail.width),
+                      row_rank += rank::kNextRow, "line on shared memory"});
+  }
+  return blocks;
+}
+
+}  // namespace gpumemtrace::tools
