@@ -151,6 +151,16 @@ JoinOptions join_options(const Options& options) {
   return join;
 }
 
+// A part of a job may have unreadable traces alone: it lists them.
+void open_traces(const std::vector<std::filesystem::path>& traces, const Options& options,
+                 bool is_whole_job, Job& job) {
+  try {
+    open_job(traces, view_of(options, is_whole_job ? traces.size() : 1), job);
+  } catch (const trace::TraceError&) {
+    if (is_whole_job) throw;
+  }
+}
+
 rows::Partial analyze(const std::vector<std::filesystem::path>& inputs, const Options& options,
                       bool is_whole_job) {
   // Bad files of the user are better named now than after the traces were read.
@@ -161,7 +171,7 @@ rows::Partial analyze(const std::vector<std::filesystem::path>& inputs, const Op
   if (inputs.empty()) throw InputError("No trace was given.");
   try {
     const std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
-    open_job(traces, view_of(options, is_whole_job ? traces.size() : 1), job);
+    open_traces(traces, options, is_whole_job, job);
     run_job(job, options.progress);
     if (options.blocks_at_ns) require_detail_at(*options.blocks_at_ns, job);
   } catch (const trace::TraceError& error) {
@@ -186,6 +196,15 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
 rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
                                 const Options& options) {
   return analyze(inputs, options, false);
+}
+
+Options options_of(const rows::Partial& partial) {
+  const JoinOptions join = join_options(partial.options);
+  Options options;
+  options.thresholds = join.thresholds;
+  options.timeline_points = join.timeline_points;
+  options.groups = join.groups;
+  return options;
 }
 
 rows::Report merge(std::vector<rows::Partial> partials, bool redact) {

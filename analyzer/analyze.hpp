@@ -56,10 +56,13 @@ struct Options {
 [[nodiscard]] rows::Report analyze(const std::vector<std::filesystem::path>& inputs,
                                    const Options& options);
 
-// The partial report of some of a job's traces. Throws as analyze() does. Only thresholds, names,
-// owners, groups and timeline_points count of the options: a whole job alone can follow the others.
+// The partial report of some of a job's traces, which may all be unreadable. Throws InputError if
+// an input is missing. Only thresholds, names, owners, groups and timeline_points count of the
+// options: a whole job alone can follow the others.
 [[nodiscard]] rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
                                               const Options& options);
+// The options that make another partial report for the same merge, without files of owners.
+[[nodiscard]] Options options_of(const rows::Partial& partial);
 
 // The report of all traces that the partial reports are of, as analyze() makes it of the traces
 // themselves, in whatever order and parts they come. A trace in several of them counts once. Throws

@@ -2,7 +2,6 @@
 // The recording of the job: traces, processes, devices, wrapped functions and losses.
 #include <algorithm>
 #include <charconv>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <ranges>
@@ -10,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "analyzer/base/trace_id.hpp"
 #include "analyzer/findings/rule_table.hpp"
 #include "analyzer/job/file_ranks.hpp"
 #include "analyzer/job/job_clock.hpp"
@@ -109,12 +109,6 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
     text += digits;
   }
   return text;
-}
-
-std::string format_id(const trace::TraceId& id) {
-  char digits[33];
-  std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, id.high, id.low);
-  return digits;
 }
 
 // Remarks of the recorder, and on how much is known of the process's end.
@@ -325,7 +319,7 @@ std::vector<rows::PartialProcess> report_partial_processes(const ReportContext& 
         start_of({}, process.process->clock(), file.header().start_realtime_ns);
     rows::PartialProcess row;
     row.process = process.id;
-    row.trace = format_id(file.header().id);
+    row.trace = trace_id_text(file.header().id);
     row.path = file.path().string();
     row.monotonic_ns = static_cast<std::uint64_t>(start.monotonic_ns);
     row.realtime_ns = static_cast<std::uint64_t>(start.realtime_ns);

@@ -6,6 +6,7 @@
 #include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
+#include "tools/report_view/input_files.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -29,9 +30,6 @@ Examples:
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
-
-// A text at the begin of every partial report.
-constexpr std::string_view kPartialMark = "\"format\": \"gpumemtrace-partial\"";
 
 constexpr const char* kInline = "inline";
 

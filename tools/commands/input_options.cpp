@@ -48,6 +48,12 @@ void add_force_option(CommandLine& line, bool& force) {
   line.flag("--force", force, "Replace files that are there; never a trace or what is read.");
 }
 
+void add_all_runs_option(CommandLine& line, bool& all_runs) {
+  line.flag("--all-runs", all_runs,
+            "Take in every trace of a folder; else those are left out whose command was recorded "
+            "again later.");
+}
+
 void AnalysisOptions::add_options(CommandLine& line) {
   line.flag("--require-complete", require_complete,
             "Exit with 24 where a trace misses events; without it, that is only said.");
@@ -58,9 +64,7 @@ void AnalysisOptions::add_options(CommandLine& line) {
   line.option("--groups", naming.groups,
               "How ranks are numbered, the innermost first: tp=2,dp,pp=4; ep=N shares experts.")
       .value_name("SIZES");
-  line.flag("--all-runs", all_runs,
-            "Take in every trace of a folder; else those are left out whose command was recorded "
-            "again later.");
+  add_all_runs_option(line, all_runs);
   line.flag("--progress", tell_progress,
             "Say on stderr how far the analysis is, also where that is no terminal.");
   add_naming_options(line, naming);
@@ -74,7 +78,7 @@ LoadOptions AnalysisOptions::load_options() const {
 }
 
 void InputOptions::add_options(CommandLine& line) {
-  line.option("INPUT", inputs, "Traces (*.gmt), folders of traces, or one report.")
+  line.option("INPUT", inputs, "Traces (*.gmt), partial reports, folders of both, or one report.")
       .required()
       .value_name("");
   AnalysisOptions::add_options(line);

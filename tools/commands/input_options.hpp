@@ -109,6 +109,9 @@ void add_scope_options(CommandLine& line, std::string& rank, std::string& device
 // --color of a command that prints text.
 void add_color_option(CommandLine& line, std::string& mode);
 
+// --all-runs of a command that takes folders.
+void add_all_runs_option(CommandLine& line, bool& all_runs);
+
 // --force of a command that writes files.
 void add_force_option(CommandLine& line, bool& force);
 

@@ -41,9 +41,9 @@ constexpr auto kOfAllProcesses =
     std::to_array<std::string_view>({"findings", "ranks", "devices", "losses", "coverage"});
 
 template <class Value>
-constexpr bool kIsList = false;
+constexpr bool kIsListOfRows = false;
 template <class Row>
-constexpr bool kIsList<std::vector<Row>> = std::is_class_v<Row>;
+constexpr bool kIsListOfRows<std::vector<Row>> = std::is_class_v<Row>;
 
 template <class Value>
 constexpr bool kIsText =
@@ -54,11 +54,12 @@ template <class See>
 void for_each_list(Report& report, See&& see) {
   rows::for_each_section(report, [&](const std::string& key, auto& value) {
     using Value = std::remove_reference_t<decltype(value)>;
-    if constexpr (kIsList<Value>) {
+    if constexpr (kIsListOfRows<Value>) {
       see(key, value);
     } else if constexpr (std::is_class_v<Value> && !kIsText<Value>) {
       rows::for_each_section(value, [&](const std::string& name, auto& list) {
-        if constexpr (kIsList<std::remove_reference_t<decltype(list)>>) see(key + '.' + name, list);
+        if constexpr (kIsListOfRows<std::remove_reference_t<decltype(list)>>)
+          see(key + '.' + name, list);
       });
     }
   });

@@ -11,6 +11,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/input_files.hpp"
 #include "trace/file_layout.hpp"
 #include "trace/reader.hpp"
 #include "trace/ring_layout.hpp"
@@ -49,10 +50,10 @@ bool is_trace(const std::string& begin) {
   return magic == trace::kFileMagic || magic == trace::kRingMagic;
 }
 
-// The traces of a folder; none if it cannot be read, which the code that reads it reports.
-std::vector<fs::path> traces_in(const fs::path& folder) {
+// The inputs in a folder; none if it cannot be read, which the code that reads it reports.
+InputFiles files_in(const fs::path& folder) {
   try {
-    return trace::find_traces({folder});
+    return find_input_files({folder});
   } catch (const trace::TraceError&) {
     return {};
   }
@@ -64,7 +65,9 @@ void OutputRules::reads(const fs::path& input) {
   const std::optional<struct stat> status = status_of(input);
   if (!status) return;
   if (S_ISDIR(status->st_mode)) {
-    reads(traces_in(input));
+    const InputFiles files = files_in(input);
+    reads(files.traces);
+    reads(files.partials);
     return;
   }
   read_.emplace(status->st_dev, status->st_ino);

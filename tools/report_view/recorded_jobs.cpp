@@ -12,7 +12,6 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
-#include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -370,31 +369,24 @@ std::vector<bool> replaced_traces(const rows::Report& report) {
   return replaced;
 }
 
-TracesOfInputs split_by_run(const std::vector<fs::path>& inputs, const rows::Report& report) {
-  TracesOfInputs split;
-  const bool has_folder =
-      std::ranges::any_of(inputs, [](const fs::path& input) { return fs::is_directory(input); });
-  if (!has_folder) return split;
-  const std::vector<fs::path> paths = trace::find_traces(inputs);
-  // A report has its traces in the order of their paths. If one of them cannot be read the job is
-  // incomplete anyway.
-  if (paths.size() != report.traces.size()) return split;
+StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report& report) {
+  StaleTraces stale;
+  // If a trace cannot be read the job is incomplete anyway.
+  if (traces.size() != report.traces.size() || std::ranges::all_of(traces, &InputTrace::is_named)) {
+    return stale;
+  }
   const std::vector<bool> replaced = replaced_traces(report);
   const std::vector<Member> members = members_of(report);
-  const std::set<fs::path> named(inputs.begin(), inputs.end());
   std::vector<std::string> files;
   std::map<std::string, std::size_t> programs;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!replaced[i] || named.contains(paths[i])) {
-      split.current.push_back(paths[i]);
-      continue;
-    }
-    split.stale.push_back(i);
-    files.push_back(report.is_redacted ? report.traces[i].file : paths[i].string());
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (!replaced[i] || traces[i].is_named) continue;
+    stale.keys.insert(traces[i].key());
+    files.push_back(report.is_redacted ? report.traces[i].file : traces[i].path.string());
     ++programs[name_of(members[i])];
   }
-  if (!files.empty()) split.left_out = left_out_text(files, programs);
-  return split;
+  if (!files.empty()) stale.text = left_out_text(files, programs);
+  return stale;
 }
 
 }  // namespace gpumemtrace::tools

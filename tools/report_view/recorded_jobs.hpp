@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
@@ -36,15 +38,23 @@ struct RecordedJob {
 // - Tasks of one job array do not replace each other.
 [[nodiscard]] std::vector<bool> replaced_traces(const analyzer::rows::Report& report);
 
-struct TracesOfInputs {
-  std::vector<std::filesystem::path> current;
-  std::vector<std::size_t> stale;  // indices into the report's traces
-  std::string left_out;            // which these are, and how to take them in; a sentence
+struct InputTrace {
+  std::filesystem::path path;
+  std::string id;         // as in partial reports; empty: it tells nothing apart
+  bool is_named = false;  // by the user; false: it was found in a folder
+
+  // Another recording may have had the same path.
+  [[nodiscard]] std::pair<std::filesystem::path, std::string> key() const { return {path, id}; }
 };
 
-// Replaced traces in folders among `inputs` are stale; a file that is named is never stale.
-// `report` is that of the inputs.
-[[nodiscard]] TracesOfInputs split_by_run(const std::vector<std::filesystem::path>& inputs,
-                                          const analyzer::rows::Report& report);
+struct StaleTraces {
+  std::set<std::pair<std::filesystem::path, std::string>> keys;
+  std::string text;  // which these are, and how to take them in; a sentence
+};
+
+// Replaced traces that were found in folders are stale; one that is named is never stale. `report`
+// is that of `traces`, which are in the order of their keys.
+[[nodiscard]] StaleTraces find_stale(const std::vector<InputTrace>& traces,
+                                     const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -2,14 +2,11 @@
 #include "tools/report_view/report_input.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <set>
+#include <utility>
 
 #include "analyzer/analyze.hpp"
-#include "analyzer/base/parallel.hpp"
 #include "analyzer/base/words.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/json/row_values.hpp"
@@ -19,6 +16,8 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/input_files.hpp"
+#include "tools/report_view/job_parts.hpp"
 #include "tools/report_view/printable_report.hpp"
 #include "tools/report_view/recorded_jobs.hpp"
 #include "trace/reader.hpp"
@@ -66,11 +65,23 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
   if (!naming.owners.empty()) {
     refuse(report, ", which was made with its own owners; give the traces with --owners");
   }
+  if (naming.timeline_points) {
+    refuse(report, ", whose timelines are as they are; give the traces with --timeline-points");
+  }
+  if (naming.from_ns || naming.to_ns) {
+    refuse(report, ", which has the times that it has; give the traces");
+  }
+  if (naming.at_ns || naming.blocks_at_peak) {
+    refuse(report, ", whose blocks are as they are; give the traces with --at or --blocks");
+  }
 }
 
-// The report among the inputs, which then is the only one; nullptr if all are traces.
+// The report among the inputs, which then is the only one; nullptr if all are traces and partial
+// reports.
 const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  const auto report = std::ranges::find_if(inputs, looks_like_json);
+  const auto report = std::ranges::find_if(inputs, [](const fs::path& input) {
+    return looks_like_json(input) && !is_partial_report(input);
+  });
   if (report == inputs.end()) return nullptr;
   if (inputs.size() > 1) {
     refuse(*report,
@@ -89,13 +100,7 @@ struct ReportMark : analyzer::FileMark {
   }
 };
 
-[[noreturn]] void refuse_format(const fs::path& path, const std::string& format = {}) {
-  if (format == analyzer::rows::Partial::kFormat) {
-    throw Failure(
-        format_text("{0} is a partial report; make the report of it with `gpumemtrace "
-                    "merge {0} -o REPORT`",
-                    path.string()));
-  }
+[[noreturn]] void refuse_format(const fs::path& path) {
   throw Failure(
       format_text("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a report of "
                   "`gpumemtrace analyze`",
@@ -117,54 +122,15 @@ ReportMark mark_of(const fs::path& path, const std::string& text) {
 
 // Refuses another format, and options that a saved report cannot follow.
 void require_readable(const fs::path& path, const ReportMark& mark, const NamingOptions& naming) {
-  if (mark.format != Report::kFormat) refuse_format(path, mark.format);
+  if (mark.format != Report::kFormat) refuse_format(path);
   if (mark.version != Report::kVersion) {
     throw Failure(
         format_text("{} is a report of another version than {}; read it with the gpumemtrace that "
                     "made it, or analyze the trace again",
                     path.string(), Report::kVersion));
   }
-  if (naming.timeline_points) {
-    refuse(path, ", whose timelines are as they are; give the traces with --timeline-points");
-  }
-  if (naming.from_ns || naming.to_ns) {
-    refuse(path, ", which has the times that it has; give the traces");
-  }
-  if (naming.at_ns || naming.blocks_at_peak) {
-    refuse(path, ", whose blocks are as they are; give the traces with --at or --blocks");
-  }
   if (naming.redact && !mark.is_redacted) {
     refuse(path, ", which was made with all names; give the traces with --redact");
-  }
-}
-
-std::string text_of_file(const fs::path& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-analyzer::rows::Partial read_partial(const fs::path& path) {
-  using analyzer::rows::Partial;
-  const std::string text = text_of_file(path);
-  try {
-    const auto mark = analyzer::row_of_text<analyzer::FileMark>(text, "partial report");
-    if (mark.format != Partial::kFormat || mark.version != Partial::kVersion) {
-      throw Failure(
-          format_text("{} is no partial report of version {}; make one with `gpumemtrace analyze "
-                      "--partial TRACE -o {}`",
-                      path.string(), Partial::kVersion, path.filename().string()));
-    }
-    Partial partial = analyzer::partial_of_text(text);
-    partial.source = path.string();
-    return partial;
-  } catch (const analyzer::InputError& error) {
-    throw Failure(
-        format_text("{} is no complete partial report ({}); make it again with "
-                    "`gpumemtrace analyze --partial`",
-                    path.string(), error.what()));
   }
 }
 
@@ -185,11 +151,12 @@ template <class Analyze>
 auto analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load,
                     const Analyze& analyze) {
   try {
-    ProgressLine line(load.tell_progress);
+    std::optional<ProgressLine> line;
+    if (load.shows_progress) line.emplace(load.tell_progress);
     const NamingOptions& naming = load.naming;
     analyzer::Options options;
     if (load.thresholds) options.thresholds = *load.thresholds;
-    options.progress = [&line](double fraction) { line.update(fraction); };
+    if (line) options.progress = [&line](double fraction) { line->update(fraction); };
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
     options.redact = naming.redact;
@@ -210,16 +177,55 @@ auto analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load
   }
 }
 
+// The partial report of traces, with the options of another one.
+analyzer::rows::Partial analyze_alike(const std::vector<InputTrace>& traces,
+                                      const LoadOptions& load,
+                                      const analyzer::rows::Partial& other) {
+  const auto analyze = [&](const std::vector<fs::path>& paths, analyzer::Options options) {
+    const analyzer::Options alike = analyzer::options_of(other);
+    options.thresholds = alike.thresholds;
+    options.timeline_points = alike.timeline_points;
+    options.groups = alike.groups;
+    return analyzer::analyze_partially(paths, options);
+  };
+  analyzer::rows::Partial partial = analyze_traces(paths_of(traces), load, analyze);
+  partial.source = traces.front().path.string();
+  return partial;
+}
+
+Report join_parts(JobParts parts, const LoadOptions& load) {
+  for (const auto& partial : parts.partials) refuse_options_for_traces(partial.source, load);
+  if (!parts.traces.empty()) {
+    // The first of two that have the same trace counts.
+    parts.partials.insert(parts.partials.begin(),
+                          analyze_alike(parts.traces, load, parts.partials.front()));
+  }
+  try {
+    return analyzer::merge(std::move(parts.partials), load.naming.redact);
+  } catch (const analyzer::InputError& error) {
+    throw Failure(error.what());
+  }
+}
+
+Report report_of(JobParts parts, const LoadOptions& load) {
+  return parts.partials.empty() ? analyze_traces(paths_of(parts.traces), load, analyzer::analyze)
+                                : join_parts(std::move(parts), load);
+}
+
 // The report of the traces without those in folders that a later run replaced, with a message.
 Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  Report all = analyze_traces(inputs, options, analyzer::analyze);
+  JobParts parts = read_parts(inputs);
+  const std::vector<InputTrace> all_traces = traces_of(parts, inputs);
+  Report all = report_of(std::move(parts), options);
   if (options.all_runs) return all;
-  const TracesOfInputs traces = split_by_run(inputs, all);
-  if (traces.stale.empty()) return all;
-  if (options.tell_left_out) say("left out " + traces.left_out);
-  Report report = analyze_traces(traces.current, options, analyzer::analyze);
-  report.losses.push_back({std::string(kLeftOut), traces.stale.size(), analyzer::Severity::kWarning,
-                           traces.left_out + "."});
+  const StaleTraces stale = find_stale(all_traces, all);
+  if (stale.keys.empty()) return all;
+  if (options.tell_left_out) say("left out " + stale.text);
+  parts = read_parts(inputs);
+  leave_out(stale, parts);
+  Report report = report_of(std::move(parts), options);
+  report.losses.push_back(
+      {std::string(kLeftOut), stale.keys.size(), analyzer::Severity::kWarning, stale.text + "."});
   return report;
 }
 
@@ -249,7 +255,7 @@ bool is_without_trace(const std::vector<fs::path>& inputs) {
     std::error_code error;
     if (!fs::is_directory(input, error)) return false;
     try {
-      (void)trace::find_traces({input});
+      (void)find_input_files({input});
       return false;
     } catch (const trace::NoTrace&) {
       continue;
@@ -289,21 +295,25 @@ analyzer::rows::Partial load_traces_partially(const std::vector<fs::path>& input
                   ExitCode::kUsage);
   }
   analyzer::rows::Partial partial = analyze_traces(inputs, options, analyzer::analyze_partially);
+  if (partial.processes.empty()) throw Failure(partial.unreadable_traces.front().reason);
   if (options.all_runs) return partial;
-  const TracesOfInputs traces = split_by_run(inputs, partial.report);
-  if (traces.stale.empty()) return partial;
+  const std::set<fs::path> named(inputs.begin(), inputs.end());
+  std::vector<InputTrace> traces;
+  for (const fs::path& trace : trace::find_traces(inputs)) {
+    traces.push_back({trace, "", named.contains(trace)});
+  }
+  const StaleTraces stale = find_stale(traces, partial.report);
+  if (stale.keys.empty()) return partial;
   throw Failure("a partial report is of one run; name its traces, or give --all-runs: " +
-                traces.left_out);
+                stale.text);
 }
 
-Report merge_files(const std::vector<fs::path>& files, bool redact) {
-  std::vector<analyzer::rows::Partial> partials(files.size());
-  analyzer::in_parallel(files.size(), [&](std::size_t i) { partials[i] = read_partial(files[i]); });
-  try {
-    return analyzer::merge(std::move(partials), redact);
-  } catch (const analyzer::InputError& error) {
-    throw Failure(error.what());
+Report load_merged(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  if (const fs::path* const file = find_report(inputs, options)) {
+    throw Failure(format_text(
+        "{} is no partial report; make one with `gpumemtrace analyze --partial`", file->string()));
   }
+  return load_report(inputs, options);
 }
 
 std::string report_json(const std::vector<fs::path>& inputs, const LoadOptions& options,

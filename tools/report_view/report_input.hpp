@@ -40,17 +40,19 @@ struct LoadOptions {
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
-  bool all_runs = false;      // takes in what earlier runs left in the folders
-  bool tell_left_out = true;  // on stderr, if it does not
+  bool all_runs = false;       // takes in what earlier runs left in the folders
+  bool tell_left_out = true;   // on stderr, if it does not
+  bool shows_progress = true;  // false: several analyses run at once
 };
 
 // Throws Failure for a path that is not there.
 [[nodiscard]] analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
-// `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
-// which is read. Traces in a folder whose command was recorded again later are left out, and
-// are a row of losses[]. Throws Failure for anything else, also for a report that lacks required
-// keys, and for options that a report cannot follow: its thresholds and names are its own.
+// `inputs` are traces, partial reports and folders of both, which are analyzed as one job, or a
+// single report, which is read. A partial report counts if its traces are gone. Traces in a folder
+// whose command was recorded again later are left out, and are a row of losses[]. Throws Failure
+// for anything else, also for a report that lacks required keys, and for options that a report or a
+// partial report cannot follow: its thresholds and names are its own.
 [[nodiscard]] analyzer::rows::Report load_report(const std::vector<std::filesystem::path>& inputs,
                                                  const LoadOptions& options);
 
@@ -58,8 +60,9 @@ struct LoadOptions {
 // for traces in a folder that another run replaced.
 [[nodiscard]] analyzer::rows::Partial load_traces_partially(
     const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
-[[nodiscard]] analyzer::rows::Report merge_files(const std::vector<std::filesystem::path>& partials,
-                                                 bool redact);
+// As load_report(), without a report among the inputs.
+[[nodiscard]] analyzer::rows::Report load_merged(const std::vector<std::filesystem::path>& inputs,
+                                                 const LoadOptions& options);
 
 // The same with texts that may be shown (printable_report.hpp).
 [[nodiscard]] analyzer::rows::Report load_printable_report(
