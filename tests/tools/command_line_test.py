@@ -41,7 +41,7 @@ SETTINGS = {
     "TORCH_NAMES": (["--torch-names"], "1"),
     "START_PAUSED": (["--start-paused"], "1"),
 }
-COMMANDS = ("run", "env", "analyze", "merge", "summary", "report", "check", "whatif", "explain", "live", "diff", "export",
+COMMANDS = ("run", "env", "analyze", "merge", "reduce", "summary", "report", "check", "whatif", "explain", "live", "diff", "export",
             "symbolize", "dump", "ctl", "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.

@@ -23,8 +23,9 @@ namespace fs = std::filesystem;
                             std::strerror(error)));
 }
 
-// Returns 0 or an errno value. Closes the descriptor.
-int write_all(int descriptor, std::string_view content) {
+// Returns 0 or an errno value. Closes the descriptor. If it is durable the content is on the disk,
+// and read from there.
+int write_all(int descriptor, std::string_view content, bool is_durable = false) {
   if (descriptor < 0) return errno;
   int error = 0;
   while (!content.empty() && error == 0) {
@@ -35,20 +36,44 @@ int write_all(int descriptor, std::string_view content) {
       error = errno;
     }
   }
+  if (is_durable && error == 0) {
+    if (fsync(descriptor) != 0) error = errno;
+    posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  }
   if (close(descriptor) != 0 && error == 0) error = errno;
+  return error;
+}
+
+// A name in the folder is on the disk. Returns 0 or an errno value.
+int sync_folder(const fs::path& folder) {
+  const int descriptor =
+      open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return errno;
+  const int error = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
   return error;
 }
 
 // A new file next to `path`, and its name; no descriptor if none can be made. Existing files stay:
 // one may be the user's, or a link to one, in a folder that others can write to.
-std::pair<int, std::string> create_beside(const fs::path& path) {
+std::pair<int, std::string> create_beside(const fs::path& path, mode_t mode) {
   constexpr int kMostNames = 100;
   std::string name = path.string() + ".unfinished";
   for (int number = 2;; ++number) {
-    const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor >= 0 || errno != EEXIST || number > kMostNames) return {descriptor, name};
     name = format_text("{}.unfinished{}", path.string(), number);
   }
+}
+
+// The file gets its name when it is whole.
+void replace_file(const fs::path& path, const std::string& content, mode_t mode, bool is_durable) {
+  const auto [descriptor, unfinished] = create_beside(path, mode);
+  int error = write_all(descriptor, content, is_durable);
+  if (error == 0 && rename(unfinished.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return;
+  if (descriptor >= 0) unlink(unfinished.c_str());
+  refuse(path, error);
 }
 
 }  // namespace
@@ -70,12 +95,12 @@ void write_output(const fs::path& path, const std::string& content) {
     }
     return;
   }
-  const auto [descriptor, unfinished] = create_beside(path);
-  int error = write_all(descriptor, content);
-  if (error == 0 && rename(unfinished.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  if (descriptor >= 0) unlink(unfinished.c_str());
-  refuse(path, error);
+  replace_file(path, content, 0666, false);
+}
+
+void write_private_durably(const fs::path& path, const std::string& content) {
+  replace_file(path, content, 0600, true);
+  if (const int error = sync_folder(path.parent_path()); error != 0) refuse(path, error);
 }
 
 void append_output(const fs::path& path, const std::string& content) {

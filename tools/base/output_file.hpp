@@ -14,6 +14,10 @@ namespace gpumemtrace::tools {
 // never sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
 void write_output(const std::filesystem::path& path, const std::string& content);
 
+// A file for its owner alone, as traces are. When it returns, file and name have been synced.
+// Throws Failure.
+void write_private_durably(const std::filesystem::path& path, const std::string& content);
+
 // Appends to a file of our own, which is made if it is not there. Throws Failure.
 void append_output(const std::filesystem::path& path, const std::string& content);
 

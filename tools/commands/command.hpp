@@ -21,6 +21,7 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
 Action define_env(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_analyze(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_merge(CommandLine& line, const std::vector<std::string>& words_after_dashes);
+Action define_reduce(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_summary(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_check(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_whatif(CommandLine& line, const std::vector<std::string>& words_after_dashes);

@@ -17,10 +17,12 @@
 #include "tools/launch/child_process.hpp"
 #include "tools/launch/launch_environment.hpp"
 #include "tools/launch/recording_options.hpp"
+#include "tools/report_view/reduced_traces.hpp"
 #include "tools/summary/summary_text.hpp"
 #include "tools/traces/output_folder.hpp"
 #include "tools/traces/trace_files.hpp"
 #include "tools/traces/untraced_reason.hpp"
+#include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -36,7 +38,7 @@ Examples:
   gpumemtrace run --check --max-leak 0 -- ./my_test
 
 --check judges the traces as `gpumemtrace check` does; options of a policy and of a verdict imply
-it.
+it. --reduce and --drop-traces do what `gpumemtrace reduce` does, for the traces of this run.
 
 Exit codes: those of the command (128 + signal where a signal ended it); where the command
 returned 0, with --check those of `gpumemtrace check`;
@@ -57,10 +59,13 @@ struct RunOptions {
   RecordingSettings recording;
   bool simulate = false;
   bool check = false;
+  bool reduce = false;
+  bool drop_traces = false;
   PolicyOptions policy;
   VerdictOptions verdict;
   std::string color = "auto";
 
+  [[nodiscard]] bool reduces() const { return reduce || drop_traces; }
   [[nodiscard]] bool checks() const { return check || policy.given() || verdict.given(); }
 };
 
@@ -120,26 +125,22 @@ std::string display_path(const std::filesystem::path& path) {
   return relative.starts_with("..") ? path.string() : relative;
 }
 
-// The input for `summary` in the next command: a few traces by name, many by their folder.
-std::string next_input(const std::vector<WrittenTrace>& traces) {
-  if (traces.size() > kMostTracesListed) {
-    const std::filesystem::path folder = traces.front().path.parent_path();
+// The input for `summary` in the next command: a few files by name, many by their folder.
+std::string next_input(const std::vector<std::filesystem::path>& files) {
+  if (files.size() > kMostTracesListed) {
+    const std::filesystem::path folder = files.front().parent_path();
     return shell_word(folder.empty() ? "." : display_path(folder));
   }
   std::vector<std::filesystem::path> names;
-  for (const WrittenTrace& trace : traces) names.emplace_back(display_path(trace.path));
+  for (const std::filesystem::path& file : files) names.emplace_back(display_path(file));
   return shell_words(names);
 }
 
 // The command failed, perhaps for lack of memory: prints the beginning of the summary. If the
 // traces cannot be read, the commands that read them say so.
-void print_failure_facts(const std::vector<WrittenTrace>& traces) {
-  std::vector<std::filesystem::path> inputs;
+void print_failure_facts(const std::vector<std::filesystem::path>& inputs) {
   std::uint64_t bytes = 0;
-  for (const WrittenTrace& trace : traces) {
-    inputs.push_back(trace.path);
-    bytes += trace.bytes;
-  }
+  for (const std::filesystem::path& input : inputs) bytes += bytes_of(input);
   if (inputs.empty() || bytes > kMostBytesToLookInto) return;
   try {
     const analyzer::rows::Report report = load_printable_report(inputs, {});
@@ -176,8 +177,10 @@ CheckRequest check_request(const RunOptions& options, bool force) {
 }
 
 // The exit code of the verdict on what the command left.
-int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) {
-  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
+int check_inputs(CheckRequest request, const std::vector<std::filesystem::path>& inputs) {
+  for (const std::filesystem::path& input : inputs) {
+    request.inputs.emplace_back(display_path(input));
+  }
   try {
     return check_job(request);
   } catch (const Failure& failure) {
@@ -221,6 +224,34 @@ void keep_own_output_from_ending_us() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// False for a trace that cannot be read: its run may still write it.
+bool is_of_run(const std::filesystem::path& trace, const std::string& run) {
+  try {
+    return recorded_text(trace, trace::TextKey::kRun) == run;
+  } catch (const trace::TraceError&) {
+    return false;
+  }
+}
+
+// Reduces the traces of this run; others may still be written by theirs. Returns what there is to
+// read then.
+std::vector<std::filesystem::path> reduce_own(const std::vector<std::filesystem::path>& traces,
+                                              const std::string& run, bool deletes, bool quiet) {
+  std::vector<std::filesystem::path> own = traces;
+  const auto others =
+      std::ranges::stable_partition(own, [&](const auto& trace) { return is_of_run(trace, run); });
+  const std::vector<std::filesystem::path> of_others(others.begin(), others.end());
+  own.erase(others.begin(), others.end());
+  const Reduction reduction = reduce_traces(own, {}, deletes);
+  if (!quiet) say_reduced(reduction, deletes);
+  warn_of_kept(reduction);
+  if (!deletes) return traces;
+  std::vector<std::filesystem::path> left = reduction.partials;
+  for (const KeptTrace& trace : reduction.kept) left.push_back(trace.path);
+  left.insert(left.end(), of_others.begin(), of_others.end());
+  return left;
+}
+
 // Says what the command left; the exit code of the verdict on it.
 int report_run(const RunOptions& options, const CheckRequest& request,
                const std::vector<EnvironmentVariable>& environment,
@@ -234,17 +265,22 @@ int report_run(const RunOptions& options, const CheckRequest& request,
       find_written_traces(value_of(environment, kOutputVariable), started_ns);
   record_end(traces, end);
   remove_spent_rings(traces);
+  std::vector<std::filesystem::path> inputs;
+  for (const WrittenTrace& trace : traces) inputs.push_back(trace.path);
+  if (!quiet) print_written_traces(traces);
+  if (options.reduces()) {
+    inputs = reduce_own(inputs, value_of(environment, kRunVariable), options.drop_traces, quiet);
+  }
   if (traces.empty()) {
     warn("nothing was recorded: " + explain_empty_recording(options, environment, command));
   } else if (!quiet) {
-    print_written_traces(traces);
-    if (end.exit_code != 0 && !options.checks()) print_failure_facts(traces);
+    if (end.exit_code != 0 && !options.checks()) print_failure_facts(inputs);
     // Build servers set CI; nobody types there, and the line would only fill the log.
     if (!is_on(environment, "CI")) {
-      say(format_text("next: gpumemtrace summary {}", next_input(traces)));
+      say(format_text("next: gpumemtrace summary {}", next_input(inputs)));
     }
   }
-  return options.checks() ? check_traces(request, traces) : to_int(ExitCode::kSuccess);
+  return options.checks() ? check_inputs(request, inputs) : to_int(ExitCode::kSuccess);
 }
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
@@ -279,6 +315,9 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
   line.flag("--simulate", options->simulate,
             std::string("Run on the simulated CUDA driver: no GPU is needed or used. It ") +
                 kSimulated + ".");
+  line.flag("--reduce", options->reduce,
+            "Write a partial report beside each trace when the command has ended.");
+  add_drop_option(line, options->drop_traces);
   line.flag("--check", options->check, "Judge the traces when the command has ended.");
   options->policy.add_options(line);
   options->verdict.add_options(line);

@@ -48,10 +48,21 @@ void add_force_option(CommandLine& line, bool& force) {
   line.flag("--force", force, "Replace files that are there; never a trace or what is read.");
 }
 
+void add_groups_option(CommandLine& line, NamingOptions& naming) {
+  line.option("--groups", naming.groups,
+              "How ranks are numbered, the innermost first: tp=2,dp,pp=4; ep=N shares experts.")
+      .value_name("SIZES");
+}
+
 void add_all_runs_option(CommandLine& line, bool& all_runs) {
   line.flag("--all-runs", all_runs,
             "Take in every trace of a folder; else those are left out whose command was recorded "
             "again later.");
+}
+
+void add_drop_option(CommandLine& line, bool& deletes) {
+  line.flag("--drop-traces", deletes,
+            "Delete each trace once its partial report is written and read back.");
 }
 
 void AnalysisOptions::add_options(CommandLine& line) {
@@ -61,9 +72,7 @@ void AnalysisOptions::add_options(CommandLine& line) {
   line.flag("--redact", naming.redact,
             "Replace private names (paths, commands, hosts, functions of the program) by "
             "names without meaning (docs/security.md).");
-  line.option("--groups", naming.groups,
-              "How ranks are numbered, the innermost first: tp=2,dp,pp=4; ep=N shares experts.")
-      .value_name("SIZES");
+  add_groups_option(line, naming);
   add_all_runs_option(line, all_runs);
   line.flag("--progress", tell_progress,
             "Say on stderr how far the analysis is, also where that is no terminal.");

@@ -109,8 +109,14 @@ void add_scope_options(CommandLine& line, std::string& rank, std::string& device
 // --color of a command that prints text.
 void add_color_option(CommandLine& line, std::string& mode);
 
+// --groups of a command that analyzes traces.
+void add_groups_option(CommandLine& line, NamingOptions& naming);
+
 // --all-runs of a command that takes folders.
 void add_all_runs_option(CommandLine& line, bool& all_runs);
+
+// --drop-traces of a command that reduces traces.
+void add_drop_option(CommandLine& line, bool& deletes);
 
 // --force of a command that writes files.
 void add_force_option(CommandLine& line, bool& force);

@@ -86,6 +86,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"env", "Print what a launcher needs to record programs.", define_env},
     {"analyze", "Turn traces into the JSON report.", define_analyze},
     {"merge", "Join partial reports to the report of a job.", define_merge},
+    {"reduce", "Put partial reports in place of traces.", define_reduce},
     {"summary", "Show the report on the terminal.", define_summary},
     {"report", "Write the report as one page for a browser.", define_report},
     {"check", "Judge a job by a policy, for build servers.", define_check},

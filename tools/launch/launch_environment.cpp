@@ -133,11 +133,11 @@ std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& lib
 }
 
 EnvironmentVariable run_variable() {
-  constexpr const char* kName = "GPUMEMTRACE_RUN_ID";
-  const std::string outer = environment_text(kName);
-  if (!outer.empty()) return {kName, outer};
+  const std::string name(kRunVariable);
+  const std::string outer = environment_text(name.c_str());
+  if (!outer.empty()) return {name, outer};
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  return {kName, format_text("{:x}-{:x}", now, getpid())};
+  return {name, format_text("{:x}-{:x}", now, getpid())};
 }
 
 EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {

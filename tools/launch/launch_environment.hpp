@@ -34,6 +34,7 @@ inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 // Makes `library` NVTX's tool, which starts the one that is there already.
 [[nodiscard]] std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library);
 
+inline constexpr std::string_view kRunVariable = "GPUMEMTRACE_RUN_ID";
 // The variable that the processes of one run share. A run within a run is a part of the outer one.
 [[nodiscard]] EnvironmentVariable run_variable();
 

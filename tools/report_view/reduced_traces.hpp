@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partial reports in place of traces.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/report_view/report_input.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::tools {
+
+// The first text of the kind in a trace; empty if it has none. Throws trace::TraceError.
+[[nodiscard]] std::string recorded_text(const std::filesystem::path& trace, trace::TextKey key);
+
+struct KeptTrace {
+  std::filesystem::path path;
+  std::string reason;  // why it is not reduced, or was not deleted
+};
+
+struct Reduction {
+  std::vector<std::filesystem::path> partials;  // in the order of the traces
+  std::uint64_t trace_bytes = 0;                // of the reduced traces, with their rings
+  std::uint64_t partial_bytes = 0;
+  std::vector<KeptTrace> kept;
+};
+
+// Writes the partial report of each trace beside it: NAME.gmt.part.json. Other files of that name
+// stay, NAME.gmt.2.part.json is written then.
+//
+// - Traces that a process may still write, or that miss events, are kept.
+// - A trace and its ring are deleted only if `deletes` says so, and only after its partial report
+//   was written, synced, read back from the file and found to be the same.
+// - Several processes may reduce the same traces: each waits for the others, and what these have
+//   deleted is in neither list.
+[[nodiscard]] Reduction reduce_traces(const std::vector<std::filesystem::path>& traces,
+                                      LoadOptions load, bool deletes);
+
+// Both write to stderr: how much was reduced; which traces were kept, and why.
+void say_reduced(const Reduction& reduction, bool deletes);
+void warn_of_kept(const Reduction& reduction);
+
+}  // namespace gpumemtrace::tools
