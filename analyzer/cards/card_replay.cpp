@@ -120,26 +120,11 @@ void CardReplay::take_change(std::size_t process, std::uint64_t time_ns) {
 }
 
 void CardReplay::take_sample(std::size_t process) {
-  const rows::CardSample& row = histories_[process]->samples[readers_[process].next_sample++];
-  trace::MemorySample sample;
-  sample.source = row.source;
-  sample.free_bytes = row.free_bytes;
-  sample.total_bytes = row.total_bytes;
-  sample.process_bytes = row.process_bytes;
-  sample.other_bytes = row.other_bytes;
-  sample.reserved_bytes = row.reserved_bytes;
-  curves_.sample(process, sample);
+  curves_.sample(process, histories_[process]->samples[readers_[process].next_sample++]);
 }
 
 void CardReplay::take_listed(std::size_t process) {
-  const rows::ListedProcess& row =
-      histories_[process]->listed_processes[readers_[process].next_listed++];
-  trace::ProcessSample sample;
-  sample.bytes = row.bytes;
-  sample.process_id = row.process_id;
-  sample.processes = row.processes;
-  sample.relation = row.relation;
-  curves_.sample(process, sample);
+  curves_.sample(process, histories_[process]->listed_processes[readers_[process].next_listed++]);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -48,7 +48,7 @@ void join_unreadable(const std::vector<rows::Partial>& partials, rows::Coverage&
   std::map<std::filesystem::path, std::string> reasons;
   for (const rows::Partial& partial : partials) {
     for (const rows::UnreadableTrace& trace : partial.unreadable_traces) {
-      reasons.try_emplace(trace.file, trace.reason);
+      reasons.try_emplace(std::string(trace.file), trace.reason);
     }
   }
   for (const auto& [path, reason] : reasons) {

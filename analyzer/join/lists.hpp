@@ -12,15 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/rows/job_rows.hpp"
+#include "analyzer/rows/walk.hpp"
 
 namespace gpumemtrace::analyzer {
 
-// The process that a row of a list is of.
-[[nodiscard]] inline const rows::ProcessId& process_of(const rows::Process& row) { return row.id; }
 template <class Row>
-requires std::same_as<decltype(Row::process), rows::ProcessId>
-[[nodiscard]] const rows::ProcessId& process_of(const Row& row) { return row.process; }
+concept OfProcess =
+    std::same_as<Row, rows::Process> || std::same_as<decltype(Row::process), rows::ProcessId>;
 
 // Calls see(list) for each such list, in the order of the tables.
 template <class See>
@@ -36,11 +34,11 @@ class ProcessLists {
  private:
   template <class Row>
   void visit(std::vector<Row>& list) {
-    if constexpr (requires(const Row& row) { process_of(row); }) see_(list);
+    if constexpr (OfProcess<Row>) see_(list);
   }
   template <class Row>
   void visit(std::optional<std::vector<Row>>& list) {
-    if constexpr (requires(const Row& row) { process_of(row); }) see_(list);
+    if constexpr (OfProcess<Row>) see_(list);
   }
   template <class Row>
   void visit(Row& row) {
@@ -88,8 +86,8 @@ void append_lists(Sections&& more, Sections& sections) {
 // Leaves out rows of processes without an id, and puts the others in the order of processes.
 template <class Row>
 void order_list(std::vector<Row>& list) {
-  std::erase_if(list, [](const Row& row) { return process_of(row).empty(); });
-  const auto place = [](const Row& row) { return number_of(process_of(row)); };
+  std::erase_if(list, [](const Row& row) { return process_of(row)->empty(); });
+  const auto place = [](const Row& row) { return number_of(*process_of(row)); };
   if (!std::ranges::is_sorted(list, {}, place)) std::ranges::stable_sort(list, {}, place);
 }
 template <class Row>

@@ -36,7 +36,7 @@ std::uint64_t number_of(std::string_view text) {
 }
 
 // The value of "--name VALUE" or "--name=VALUE"; 0 if the option is not there.
-std::uint64_t option_of(const std::vector<std::string>& command, std::string_view name) {
+std::uint64_t option_of(const rows::CommandLine& command, std::string_view name) {
   for (std::size_t i = 0; i < command.size(); ++i) {
     std::string_view word = command[i];
     if (!word.starts_with(name)) continue;
@@ -66,7 +66,7 @@ constexpr auto kPrograms = std::to_array<ProgramOptions>({
      "--parallelism.expert_parallel_degree", "", "--parallelism.expert_parallel_degree", false},
 });
 
-bool has_option(const std::vector<std::string>& command, std::string_view name) {
+bool has_option(const rows::CommandLine& command, std::string_view name) {
   return !name.empty() && std::ranges::any_of(command, [&](std::string_view word) {
     return word.substr(0, word.find('=')) == name;
   });
@@ -117,7 +117,7 @@ std::optional<GroupSizes> fit_group_sizes(GroupSizes sizes, std::uint64_t ranks)
   return sizes;
 }
 
-std::string group_sizes_of_command(const std::vector<std::string>& command) {
+std::string group_sizes_of_command(const rows::CommandLine& command) {
   for (const ProgramOptions& program : kPrograms) {
     const std::uint64_t tensor = option_of(command, program.tensor);
     const std::uint64_t pipeline = option_of(command, program.pipeline);

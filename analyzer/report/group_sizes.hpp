@@ -36,6 +36,6 @@ struct GroupSizes {
 [[nodiscard]] std::optional<GroupSizes> fit_group_sizes(GroupSizes sizes, std::uint64_t ranks);
 
 // The text for the sizes that options of Megatron-LM or torchtitan give; empty if there are none.
-[[nodiscard]] std::string group_sizes_of_command(const std::vector<std::string>& command);
+[[nodiscard]] std::string group_sizes_of_command(const rows::CommandLine& command);
 
 }  // namespace gpumemtrace::analyzer

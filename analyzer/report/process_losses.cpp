@@ -88,8 +88,8 @@ Inexact inexact_of(const Losses& losses) {
   return inexact;
 }
 
-std::vector<std::string> missing_events(const Losses& losses) {
-  std::vector<std::string> names;
+std::vector<rows::PublicText> missing_events(const Losses& losses) {
+  std::vector<rows::PublicText> names;
   for (std::size_t i = 0; i < kLosses.size(); ++i) {
     const auto loss = static_cast<Loss>(i);
     const bool is_missing = kLosses[i].severity == LossSeverity::data_loss ||

@@ -23,7 +23,7 @@ struct Inexact {
 [[nodiscard]] Losses losses_of(const Process& process, rows::TraceEnd end);
 [[nodiscard]] Inexact inexact_of(const Losses& losses);
 // The rows of losses[] for missing events.
-[[nodiscard]] std::vector<std::string> missing_events(const Losses& losses);
+[[nodiscard]] std::vector<rows::PublicText> missing_events(const Losses& losses);
 [[nodiscard]] std::uint64_t dropped_of(const Losses& losses);
 // Only those with a count.
 [[nodiscard]] std::vector<rows::Loss> loss_rows(const Losses& losses);

@@ -11,10 +11,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)> kNames = {
-    "argument", "boot",  "GPU",     "file",  "function",    "host",   "job",    "layer",
-    "library",  "owner", "program", "range", "suppression", "tensor", "thread", "trace"};
-
 // Libraries that everyone has or can have, by the whole name before ".so": a longer name may be a
 // person's own. The table of frameworks has more of them.
 constexpr auto kPublicLibraries = std::to_array<std::string_view>({
@@ -113,54 +109,31 @@ std::string_view source_ending(std::string_view file) {
   return is_one_of(ending, kSourceEndings) ? ending : std::string_view();
 }
 
-// The texts of a row that are names; other rows are walked in turn.
+// Replaces the texts of rows by their types.
 class NameReplacer {
  public:
   explicit NameReplacer(Redaction& redaction) : redaction_(redaction) {}
 
   template <class T>
-  void operator()(std::string_view, T&) {}
-  void operator()(std::string_view key, rows::OptionalText& text) {
-    if (key == "owner" && text) text = redaction_.replace_owner(*text);
-    if (key == "module" && text) text = redaction_.replace_layers(*text);
+  void operator()(std::string_view, T&) {
+    static_assert(!std::same_as<T, std::string>,
+                  "a text of a row is public, or a name: analyzer/rows/names.hpp");
+  }
+  template <Secret kind>
+  void operator()(std::string_view, rows::Name<kind>& name) {
+    name = redaction_.replace(kind, name);
+  }
+  void operator()(std::string_view, rows::Name<Secret::kOwner>& owner) {
+    owner = redaction_.replace_owner(owner);
+  }
+  void operator()(std::string_view, rows::Layers& layers) {
+    layers = redaction_.replace_layers(layers);
+  }
+  void operator()(std::string_view, rows::Remark& sentence) {
+    sentence = redaction_.replace_paths(sentence);
   }
   void operator()(std::string_view, rows::Site& site) { redaction_.redact(site); }
   void operator()(std::string_view, rows::Frame& frame) { redaction_.redact(frame); }
-  void operator()(std::string_view, rows::Trace& trace) {
-    replace(Secret::kTrace, trace.file);
-    for (std::string& note : trace.notes) note = redaction_.replace_paths(note);
-  }
-  void operator()(std::string_view, rows::UnreadableTrace& trace) {
-    replace(Secret::kTrace, trace.file);
-  }
-  void operator()(std::string_view, rows::Process& process) {
-    replace(Secret::kHost, process.host);
-    replace(Secret::kBoot, process.boot_id);
-    replace(Secret::kProgram, process.executable);
-    replace(Secret::kJob, process.started_in.job);
-    replace(Secret::kJob, process.started_in.array);
-    for (std::string& word : process.command) replace(Secret::kArgument, word);
-    for (std::string& line : process.suppressions) replace(Secret::kSuppression, line);
-  }
-  void operator()(std::string_view, rows::Rank& rank) { replace(Secret::kHost, rank.host); }
-  void operator()(std::string_view, rows::Module& module) {
-    if (module.path) module.path = redaction_.replace_layers(*module.path);
-    replace(Secret::kTensor, module.name);
-  }
-  void operator()(std::string_view, rows::Tensor& tensor) {
-    for (rows::OptionalText* text : {&tensor.name, &tensor.state, &tensor.layer}) {
-      replace(Secret::kTensor, *text);
-    }
-    for (std::string& name : tensor.other_names) replace(Secret::kTensor, name);
-    if (tensor.path) tensor.path = redaction_.replace_layers(*tensor.path);
-  }
-  void operator()(std::string_view, rows::LargestBlock& block) {
-    replace(Secret::kTensor, block.name);
-  }
-  void operator()(std::string_view, rows::BlockAt& block) { replace(Secret::kTensor, block.name); }
-  void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
-  void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
-  void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }
   void operator()(std::string_view, rows::Timeline& timeline) {
     if (timeline.parts_by != rows::PartsBy::kOwner) return;
     for (rows::TimelineBucket& bucket : timeline.buckets) {
@@ -169,22 +142,8 @@ class NameReplacer {
       }
     }
   }
-  void operator()(std::string_view, rows::Range& range) { replace(Secret::kRange, range.name); }
-  void operator()(std::string_view, rows::RangesOfName& ranges) {
-    replace(Secret::kRange, ranges.name);
-  }
-  void operator()(std::string_view, rows::Mark& mark) { replace(Secret::kRange, mark.name); }
-  void operator()(std::string_view, rows::Thread& thread) { replace(Secret::kThread, thread.name); }
 
  private:
-  void replace(Secret secret, std::string& text) { text = redaction_.replace(secret, text); }
-  void replace(Secret secret, rows::OptionalText& text) {
-    if (text) replace(secret, *text);
-  }
-  void replace_paths(rows::OptionalText& sentence) {
-    if (sentence) sentence = redaction_.replace_paths(*sentence);
-  }
-
   Redaction& redaction_;
 };
 
@@ -195,7 +154,7 @@ std::string Redaction::replace(Secret secret, const std::string& text) {
   const auto kind = static_cast<std::size_t>(secret);
   const auto [known, is_new] = names_[kind].try_emplace(text);
   if (is_new) {
-    known->second = std::string(kNames[kind]) + '-' + std::to_string(names_[kind].size());
+    known->second = std::string(name_of(secret)) + '-' + std::to_string(names_[kind].size());
     if (secret == Secret::kFile) known->second += source_ending(text);
     if (secret == Secret::kTrace) known->second += ".gmt";
   }

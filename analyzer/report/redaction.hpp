@@ -13,26 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The kind of a text; the name that replaces it begins with it.
-enum class Secret {
-  kArgument,
-  kBoot,
-  kDevice,
-  kFile,
-  kFunction,
-  kHost,
-  kJob,
-  kLayer,
-  kLibrary,
-  kOwner,
-  kProgram,
-  kRange,
-  kSuppression,
-  kTensor,
-  kThread,
-  kTrace,
-  kCount
-};
+using rows::Secret;
 
 // - Equal texts get equal names within a report: function-1, function-2, as they come.
 // - Text that is not known to be public is replaced. An empty text stays empty.
@@ -60,7 +41,7 @@ class Redaction {
   template <class Row>
   void redact_code(Row& row);
 
-  std::array<std::map<std::string, std::string>, static_cast<std::size_t>(Secret::kCount)> names_;
+  std::array<std::map<std::string, std::string>, names(Secret()).size()> names_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -109,12 +109,10 @@ void add_events(const ReportProcess& process, const CardLog& log, rows::CardHist
                            change.unknown_bytes});
   }
   for (const trace::MemorySample& sample : log.samples()) {
-    row.samples.push_back({sample.source, sample.free_bytes, sample.total_bytes,
-                           sample.process_bytes, sample.other_bytes, sample.reserved_bytes});
+    row.samples.push_back({sample});
   }
   for (const trace::ProcessSample& listed : log.listed_processes()) {
-    row.listed_processes.push_back(
-        {listed.bytes, listed.process_id, listed.processes, listed.relation});
+    row.listed_processes.push_back({listed});
   }
   row.counted_late = log.counted_late();
   for (const CardLogUse& use : log.uses()) {

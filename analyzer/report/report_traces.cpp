@@ -53,8 +53,8 @@ rows::OptionalNumber duration_of(const ReportProcess& process) {
   return process.known_time_ns(statistics.last_time) - process.known_time_ns(statistics.first_time);
 }
 
-std::vector<std::string> words_of(const std::string& command_line) {
-  std::vector<std::string> words;
+rows::CommandLine words_of(const std::string& command_line) {
+  rows::CommandLine words;
   for (const auto word : std::views::split(command_line, '\0')) {
     words.emplace_back(word.begin(), word.end());
   }
@@ -112,9 +112,9 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
 }
 
 // Remarks of the recorder, and on how much is known of the process's end.
-std::vector<std::string> notes_on(const ReportProcess& process) {
+std::vector<rows::Remark> notes_on(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().program().dictionary();
-  std::vector<std::string> notes(dictionary.notes().begin(), dictionary.notes().end());
+  std::vector<rows::Remark> notes(dictionary.notes().begin(), dictionary.notes().end());
   if (dictionary.text(trace::TextKey::kCommandLine).size() >= trace::kMaxCommandLineBytes) {
     notes.push_back("The command line is longer than 64 KiB; its end was not recorded.");
   }
@@ -134,7 +134,7 @@ std::vector<std::string> notes_on(const ReportProcess& process) {
 
 // Rules that need single events, if a checkpoint replaced those of the beginning.
 std::vector<rows::PartialRules> partial_rules(const ReportContext& context) {
-  std::vector<std::string> names;
+  std::vector<rows::PublicText> names;
   for (const RuleInfo& rule : kRules) {
     if (rule.scope == RuleScope::kBehindCheckpoint) names.emplace_back(rule.name);
   }

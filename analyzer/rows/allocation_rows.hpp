@@ -20,8 +20,8 @@ struct Allocation {
   JobTime start_ns = 0;
   OptionalTime end_ns;  // none: it lived to the end of the trace
   Category category = Category::kUnknown;
-  OptionalText layers;  // as of a holder
-  OptionalText owner;
+  OptionalLayers layers;  // as of a holder
+  OptionalName<Secret::kOwner> owner;
   OptionalStack stack;       // id of a row of stacks[]
   OptionalStack free_stack;  // the same, of its free
 

@@ -75,25 +75,13 @@ struct CardChange {
   GPUMEMTRACE_FIELDS(allocated_bytes, pool_reserved, rounding_bytes, unknown_bytes)
 };
 
-// The driver's answer to one question (trace::MemorySample).
-struct CardSample {
-  trace::SampleSource source = trace::SampleSource::kNone;
-  std::uint64_t free_bytes = 0;
-  std::uint64_t total_bytes = 0;
-  std::uint64_t process_bytes = 0;
-  std::uint64_t other_bytes = 0;
-  std::uint64_t reserved_bytes = 0;
-
+// The driver's answer to one question. `device` is not used.
+struct CardSample : trace::MemorySample {
   GPUMEMTRACE_FIELDS(source, free_bytes, total_bytes, process_bytes, other_bytes, reserved_bytes)
 };
 
-// A row of NVML's list of processes (trace::ProcessSample).
-struct ListedProcess {
-  std::uint64_t bytes = 0;
-  std::uint32_t process_id = 0;
-  std::uint32_t processes = 0;
-  trace::ProcessRelation relation = trace::ProcessRelation::kOther;
-
+// A row of NVML's list of processes. `device` is not used.
+struct ListedProcess : trace::ProcessSample {
   GPUMEMTRACE_FIELDS(bytes, process_id, processes, relation)
 };
 
@@ -109,7 +97,7 @@ struct CardUse {
 // The owner of memory that calls to the driver allocated.
 struct CardOwner {
   bool is_framework = false;  // a segment of its allocator
-  OptionalText owner;
+  OptionalName<Secret::kOwner> owner;
 
   friend auto operator<=>(const CardOwner&, const CardOwner&) = default;
 

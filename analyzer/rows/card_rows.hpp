@@ -35,7 +35,7 @@ struct CardPart {
   // null: no process of the job, or, with `driver`, children of the job's processes without a trace
   OptionalProcess process;
   CardPartKind what = CardPartKind::kNotSeparable;
-  OptionalText owner;  // of `allocated`
+  OptionalName<Secret::kOwner> owner;  // of `allocated`
   std::uint64_t bytes = 0;
 
   GPUMEMTRACE_FIELDS(process, what, owner, bytes)
@@ -155,7 +155,7 @@ struct Communicator : OnDevice {
   OptionalNumber ranks;
   OptionalNumber rank;  // of this process; null also if one call made all ranks
   // NCCL's own name of it, the same in all processes; null before NCCL 2.25 and for a split
-  OptionalText nccl_hash;
+  OptionalPublicText nccl_hash;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, id, bytes, bytes_at_peak, allocations, made_at, stack,

@@ -23,7 +23,7 @@ struct OomBreakdown {
   OptionalNumber reserved_by_pytorch_but_unallocated;
   OptionalNumber non_pytorch;
   OptionalNumber other_processes;
-  std::string source;
+  PublicText source;
 
   GPUMEMTRACE_FIELDS(tried_to_allocate, total_capacity, free, process_in_use,
                      process_allocated_by_calls, allocated_by_pytorch,
@@ -88,10 +88,10 @@ struct Finding {
   Rule rule = Rule::kCount;
   Severity severity = Severity::kWarning;
   FindingConfidence confidence = FindingConfidence::kExact;
-  std::string title;
-  std::string detail;
+  PublicText title;
+  PublicText detail;
   Evidence evidence;
-  std::string fix;  // null if none is known
+  PublicText fix;  // null if none is known
   OptionalNumber bytes;
   OptionalNumber time_ns;
   Saves saves;  // findings are in this order
@@ -99,12 +99,12 @@ struct Finding {
   OptionalDevice device;
   std::optional<Level> level;
   Origin origin;
-  std::string fingerprint;  // of rule, owner, function and file's base name: the same in every run
+  PublicText fingerprint;  // of rule, owner, function and file's base name: the same in every run
   // The fingerprint of the finding of the same process (and, if this has a site, of the same
   // device, level and site) with the same fault and its remedy. The growth of memory that was never
   // freed has it; the leak's evidence then has growth_bytes, growth_bytes_per_step and forecast_ns.
   // rank_imbalance has it if one rank alone grows.
-  OptionalText same_cause;
+  OptionalPublicText same_cause;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, rule, severity, confidence, title, detail, evidence);

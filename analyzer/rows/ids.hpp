@@ -10,22 +10,23 @@
 namespace gpumemtrace::analyzer::rows {
 
 // A text for every use but that of a visitor.
-template <class Named>
-struct Id : std::string {
+template <class Meaning>
+struct Text : std::string {
   using Plain = std::string;  // in JSON
 
   using std::string::string;
-  Id() = default;
-  Id(std::string text) : std::string(std::move(text)) {}
+  using std::string::operator=;
+  Text() = default;
+  Text(std::string text) : std::string(std::move(text)) {}
 };
 
-using ProcessId = Id<struct Process>;
-using DeviceId = Id<struct Device>;
+using ProcessId = Text<struct Process>;
+using DeviceId = Text<struct Device>;
 // The id of a row of stacks[]: that of its process, a colon and a number.
-using StackId = Id<struct Stack>;
+using StackId = Text<struct Stack>;
 // The id of something that a process has: that of the process, a colon, perhaps that of a device
 // and another colon, and a name.
-using PartId = Id<struct Part>;
+using PartId = Text<struct Part>;
 
 // A point of time on the job's clock. A number for every use but that of a visitor.
 class JobTime {

@@ -19,11 +19,11 @@ struct Overhead {
 
 // A file of another tool that stands for a trace: it covers what that tool saw.
 struct TraceSource {
-  std::string kind;           // pytorch_snapshot: what PyTorch's allocator did, and no other memory
+  PublicText kind;            // pytorch_snapshot: what PyTorch's allocator did, and no other memory
   std::uint64_t devices = 0;  // with a history
   std::uint64_t events = 0;   // of the history that are in the report
   std::uint64_t events_left_out = 0;
-  OptionalText left_out_because;
+  OptionalPublicText left_out_because;
   // Blocks that were allocated before the first event
   std::uint64_t earlier_blocks = 0;
   std::uint64_t earlier_bytes = 0;
@@ -34,20 +34,20 @@ struct TraceSource {
 };
 
 struct Trace {
-  std::string file;
+  Name<Secret::kTrace> file;
   ProcessId process;
-  OptionalText recorder_version;  // gpumemtrace's version at the recording
-  bool complete = false;          // no event is missing
+  OptionalPublicText recorder_version;  // gpumemtrace's version at the recording
+  bool complete = false;                // no event is missing
   // Names of the rows of losses[] for the missing events. `paused` alone is no loss: it was asked
   // for.
-  std::vector<std::string> incomplete_because;
+  std::vector<PublicText> incomplete_because;
   TraceEnd end = TraceEnd::kUnknown;
   std::uint64_t events = 0;
   std::uint64_t dropped = 0;
   std::uint64_t bytes = 0;  // of the trace's files
   OptionalNumber duration_ns;
   Overhead overhead;
-  std::vector<std::string> notes;
+  std::vector<Remark> notes;
   std::optional<TraceSource> source;  // null if gpumemtrace recorded the trace
 
   static void fields(auto& self, auto& v) {
@@ -84,10 +84,10 @@ struct CuptiJoin {
 };
 
 struct Cupti {
-  std::string state;
-  OptionalText reason;
-  OptionalText version;           // of cuptiGetVersion
-  OptionalText mode;              // that was recorded while anything was
+  PublicText state;
+  OptionalRemark reason;
+  OptionalPublicText version;     // of cuptiGetVersion
+  OptionalPublicText mode;        // that was recorded while anything was
   OptionalNumber clock_error_ns;  // CUPTI's times may be wrong by this on the job's axis
   std::optional<CuptiJoin> join;  // null if nothing was recorded
 
@@ -98,18 +98,18 @@ struct Cupti {
 };
 
 struct Python {
-  OptionalText version;
+  OptionalPublicText version;
   bool stacks = false;
-  OptionalText reason;  // why there are none
+  OptionalRemark reason;  // why there are none
 
   GPUMEMTRACE_FIELDS(version, stacks, reason)
 };
 
 struct Torch {
-  OptionalText version;
-  OptionalText allocator;
-  OptionalText
-      settings;  // of the allocator when recording began, as PYTORCH_CUDA_ALLOC_CONF has them
+  OptionalPublicText version;
+  OptionalPublicText allocator;
+  // The allocator's when recording began, as PYTORCH_CUDA_ALLOC_CONF has them
+  OptionalPublicText settings;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, version, allocator);
@@ -119,12 +119,12 @@ struct Torch {
 
 // The jobs that the process was started as a part of; null: no such job, or an older trace.
 struct RunIds {
-  OptionalText run;      // one `gpumemtrace run`
-  OptionalText job;      // a job of Slurm, PBS or LSF, else Open MPI's or torchrun's
-  OptionalText attempt;  // how often the job was started before
-  OptionalText array;    // Slurm's array of jobs that the job is a task of
-  OptionalText task;     // the job's number there
-  OptionalText restart;  // how often torchrun had started the workers of the node before
+  OptionalPublicText run;            // one `gpumemtrace run`
+  OptionalName<Secret::kJob> job;    // a job of Slurm, PBS or LSF, else Open MPI's or torchrun's
+  OptionalPublicText attempt;        // how often the job was started before
+  OptionalName<Secret::kJob> array;  // Slurm's array of jobs that the job is a task of
+  OptionalPublicText task;           // the job's number there
+  OptionalPublicText restart;  // how often torchrun had started the workers of the node before
 
   GPUMEMTRACE_FIELDS(run, job, attempt, array, task, restart)
 };
@@ -133,25 +133,27 @@ struct RunIds {
 // the larger one of the recording's begin and end.
 struct TimeOfDayError {
   OptionalNumber estimated_ns;
-  OptionalNumber max_ns;  // a bound
-  OptionalText reason;    // why they are null
+  OptionalNumber max_ns;      // a bound
+  OptionalPublicText reason;  // why they are null
 
   GPUMEMTRACE_FIELDS(estimated_ns, max_ns, reason)
 };
+
+using CommandLine = std::vector<Name<Secret::kArgument>>;
 
 struct Process {
   ProcessId id;
   OptionalNumber pid;  // null if the file does not tell
   OptionalNumber ppid;
-  OptionalText host;
-  OptionalText boot_id;
-  OptionalText identity_reason;  // why pid and host are null
+  OptionalName<Secret::kHost> host;
+  OptionalName<Secret::kBoot> boot_id;
+  OptionalPublicText identity_reason;  // why pid and host are null
   OptionalNumber rank;
   bool is_rank_guessed = false;  // from the name of the file
   OptionalNumber local_rank;
   OptionalNumber world_size;
-  OptionalText executable;
-  std::vector<std::string> command;
+  OptionalName<Secret::kProgram> executable;
+  CommandLine command;
   OptionalNumber start_unix_ns;
   OptionalNumber clock_error_ns;
   TimeOfDayError time_of_day_error;
@@ -159,7 +161,7 @@ struct Process {
   CudaVersions cuda;
   Cupti cupti;
   // Findings that the program wants left out, as lines of a suppressions file
-  std::vector<std::string> suppressions;
+  std::vector<Name<Secret::kSuppression>> suppressions;
   std::optional<Python> python;  // null if the process has no Python interpreter
   std::optional<Torch> torch;    // null if the process has not loaded PyTorch
 
@@ -196,20 +198,20 @@ struct PhysicalPeak {
 
 // The connection of a device and the host: the theoretical rate of PCI Express less its line code.
 struct Link {
-  std::string kind;
+  PublicText kind;
   std::uint64_t generation = 0;
   std::uint64_t width = 0;  // lanes
   double bytes_per_s = 0;   // in one direction
-  std::string source;
+  PublicText source;
 
   GPUMEMTRACE_FIELDS(kind, generation, width, bytes_per_s, source)
 };
 
 struct Device {
   DeviceId id;
-  OptionalText name;
-  OptionalText uuid;
-  OptionalText uuid_reason;  // why it is null
+  OptionalPublicText name;
+  OptionalName<Secret::kDevice> uuid;
+  OptionalPublicText uuid_reason;  // why it is null
   OptionalNumber total_bytes;
   std::vector<SeenAs> seen_as;
   // The maximum over time of the sum over the job's processes
@@ -234,7 +236,7 @@ struct Device {
 // The memory of one process on one device, the largest peak first.
 struct Rank {
   OptionalNumber rank;
-  OptionalText host;
+  OptionalName<Secret::kHost> host;
   ProcessId process;
   OptionalDevice device;
   // The framework's; if it has none, of the driver; if that has none, of pools
@@ -287,10 +289,10 @@ struct RankGroup {
 };
 
 struct Frame {
-  OptionalText function;
-  OptionalText file;
+  OptionalCode function;
+  OptionalCode file;
   OptionalNumber line;
-  OptionalText module;  // the file's name; null for Python and for code in no file
+  OptionalCode module;  // the file's name; null for Python and for code in no file
   // The byte before the return address: a virtual address of the module's file, or of the process
   // if there is no module
   OptionalNumber offset;
@@ -313,7 +315,7 @@ struct FrameList {
 // A thread's name, or its number if it has none.
 struct Thread {
   std::uint64_t id = 0;  // 0 = not known
-  std::string name;
+  Name<Secret::kThread> name;
 };
 
 struct Stack {
@@ -334,7 +336,7 @@ struct Stack {
 
 struct UnwrappedFunction {
   ProcessId process;
-  std::string name;
+  PublicText name;
   std::uint64_t count = 0;
 
   GPUMEMTRACE_FIELDS(process, name, count)
@@ -355,15 +357,15 @@ struct PoolActivity : OnDevice {
 struct PartialRules {
   ProcessId process;
   JobTime from_ns = 0;
-  std::vector<std::string> rules;
+  std::vector<PublicText> rules;
 
   GPUMEMTRACE_FIELDS(process, from_ns, rules)
 };
 
 // A file that was named or found as a trace and cannot be read as one.
 struct UnreadableTrace {
-  std::string file;
-  std::string reason;
+  Name<Secret::kTrace> file;
+  PublicText reason;
 
   GPUMEMTRACE_FIELDS(file, reason)
 };
@@ -383,10 +385,10 @@ struct Coverage {
 };
 
 struct Loss {
-  std::string name;
+  PublicText name;
   std::uint64_t count = 0;
   Severity severity = Severity::kInfo;
-  std::string remedy;
+  PublicText remedy;
 
   GPUMEMTRACE_FIELDS(name, count, severity, remedy)
 };

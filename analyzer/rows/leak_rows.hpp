@@ -12,7 +12,7 @@ struct ExitLeak : OnLevel {
   LeakClass leak_class = LeakClass::kLost;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  OptionalText layers;  // as of a holder
+  OptionalLayers layers;  // as of a holder
   Origin origin;
   OptionalTime first_time_ns;
   OptionalTime last_time_ns;
@@ -125,7 +125,7 @@ struct OpenHandles : OnDevice {
 // Frees that the driver refused.
 struct InvalidFree {
   ProcessId process;
-  std::string function;
+  PublicText function;
   std::uint64_t result = 0;
   bool address_was_live = false;
   std::uint64_t count = 0;

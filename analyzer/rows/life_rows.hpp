@@ -62,8 +62,8 @@ struct Block : OnLevel {
   OptionalTime end_ns;  // null: it was live when the trace ended
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
-  OptionalText name;    // that the program gave its tensor
-  OptionalText layers;  // as of a holder
+  OptionalName<Secret::kTensor> name;  // that the program gave its tensor
+  OptionalLayers layers;               // as of a holder
   Origin origin;
 
   static void fields(auto& self, auto& v) {

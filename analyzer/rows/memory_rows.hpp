@@ -9,8 +9,8 @@ namespace gpumemtrace::analyzer::rows {
 // A library's pool in which the trace cannot see: its peak is the memory that the pool holds, used
 // or not.
 struct OpaquePool {
-  std::string name;
-  std::string setting;  // records what is inside in the next trace
+  PublicText name;
+  PublicText setting;  // records what is inside in the next trace
 
   GPUMEMTRACE_FIELDS(name, setting)
 };
@@ -21,7 +21,7 @@ struct Reserved {
   OptionalNumber bytes_at_end;
   OptionalNumber segments_allocated;
   OptionalNumber segments_freed;
-  OptionalText pool;
+  OptionalPublicText pool;
 
   static void fields(auto& self, auto& v) {
     v("reserved_peak_bytes", self.peak_bytes);
@@ -63,10 +63,11 @@ struct Holder {
   double share = 0;
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
-  OptionalText phase;  // of the program when the memory was allocated; null if it is not known
+  // The program's when the memory was allocated; null if it is not known
+  OptionalPublicText phase;
   // Classes of torch.nn.Module whose forward was running, outermost first: "GPT2Model > GPT2Block >
   // GPT2MLP". null outside a model.
-  OptionalText layers;
+  OptionalLayers layers;
   Origin origin;
 
   static void fields(auto& self, auto& v) {
@@ -98,11 +99,11 @@ struct Peak : OnLevel {
 // Blocks of the framework at its peak by the layers that allocated them. The rows of a process and
 // device sum to the peak; the row without a path has blocks allocated outside a model.
 struct Module : OnDevice {
-  std::string at;
-  OptionalText path;  // as `module` of a holder
+  PublicText at;
+  OptionalLayers path;  // as `module` of a holder
   // The layer's name in the model, from the names in it (docs/concepts.md#names). One path may have
   // rows for several layers, and one with the name null for the rest.
-  OptionalText name;
+  OptionalName<Secret::kTensor> name;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   NamedNumbers categories;  // those that there are
@@ -116,16 +117,16 @@ struct Module : OnDevice {
 struct Tensor : OnDevice {
   // The name of the parameter or buffer in its model, such as "h.3.mlp.c_fc.weight". A gradient or
   // an optimizer's state has the name of its parameter.
-  OptionalText name;
-  OptionalText role;               // parameter, gradient, optimizer_state or buffer
-  OptionalText state;              // the key in the optimizer's state, such as "exp_avg"
-  OptionalText layer;              // the name without its last part
-  OptionalText path;               // as `module` of a holder
-  std::uint64_t bytes = 0;         // of the allocator's block
-  OptionalNumber requested_bytes;  // of the storage; the block may be larger
-  std::uint64_t count = 0;         // of blocks
+  OptionalName<Secret::kTensor> name;
+  OptionalPublicText role;              // parameter, gradient, optimizer_state or buffer
+  OptionalName<Secret::kTensor> state;  // the key in the optimizer's state, such as "exp_avg"
+  OptionalName<Secret::kTensor> layer;  // the name without its last part
+  OptionalLayers path;                  // as `module` of a holder
+  std::uint64_t bytes = 0;              // of the allocator's block
+  OptionalNumber requested_bytes;       // of the storage; the block may be larger
+  std::uint64_t count = 0;              // of blocks
   // The first 15 other names of the storage: tied weights, views of flat memory.
-  std::vector<std::string> other_names;
+  std::vector<Name<Secret::kTensor>> other_names;
   std::uint64_t names = 0;  // of the storage in all
 
   GPUMEMTRACE_FIELDS(process, device, name, role, state, layer, path, bytes, requested_bytes, count,
@@ -133,7 +134,7 @@ struct Tensor : OnDevice {
 };
 
 struct OwnersBytes {
-  OptionalText owner;
+  OptionalName<Secret::kOwner> owner;
   std::uint64_t bytes = 0;
 
   GPUMEMTRACE_FIELDS(owner, bytes)
@@ -154,7 +155,7 @@ struct Composition : OnDevice {
   // The part of the driver's number that this report cannot explain. Below zero if the driver's
   // sample is older than the row's time.
   std::optional<std::int64_t> unattributed;
-  std::string source;
+  PublicText source;
   OptionalNumber driver_bytes;  // the driver's own number for the device's memory in use
   // In use on the device at the driver's sample beyond the memory of the process's own calls at
   // that time: contexts, modules, other processes.
@@ -172,7 +173,7 @@ struct Composition : OnDevice {
 };
 
 struct Owner : OnLevel {
-  OptionalText owner;
+  OptionalName<Secret::kOwner> owner;
   std::uint64_t bytes_at_peak = 0;
   std::uint64_t bytes_at_end = 0;
   std::uint64_t allocations = 0;
@@ -314,7 +315,7 @@ struct Interval {
 // framework, of driver memory and pools. Steps that the program does not number are counted from 0,
 // after a checkpoint from there on.
 struct Step : Interval {
-  OptionalText source;
+  OptionalPublicText source;
 
   static void fields(auto& self, auto& v) {
     Interval::fields(self, v);
@@ -323,7 +324,7 @@ struct Step : Interval {
 };
 
 struct Range : Interval {
-  std::string name;
+  Name<Secret::kRange> name;
 
   static void fields(auto& self, auto& v) {
     Interval::fields(self, v);
@@ -335,7 +336,7 @@ struct Range : Interval {
 // without a name has the ranges of further names than the first 1,000.
 struct RangesOfName {
   ProcessId process;
-  OptionalText name;
+  OptionalName<Secret::kRange> name;
   std::uint64_t count = 0;
   std::uint64_t peak_bytes = 0;       // of the highest of them
   std::uint64_t allocated_bytes = 0;  // in all of them together
@@ -353,7 +354,7 @@ struct RangesOfName {
 struct Cost {
   ProcessId process;
   std::optional<Level> level;  // null for copies
-  OptionalText layers;         // as of a holder
+  OptionalLayers layers;       // as of a holder
   Origin origin;
   std::uint64_t peak_bytes = 0;    // at the peak of the level, summed over devices
   std::uint64_t leaked_bytes = 0;  // of the class lost of leaks.exit

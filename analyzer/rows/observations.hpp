@@ -60,7 +60,7 @@ struct KeptGradients : Observed {
   std::uint64_t bytes = 0;
   std::uint64_t peak_bytes = 0;
   OptionalTime peak_time_ns;
-  std::string phase;  // of the program at the peak
+  PublicText phase;  // of the program at the peak
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
@@ -141,7 +141,7 @@ struct AllocatingSite {
 // A setting of PyTorch's allocator, replayed on a process's requests: docs/whatif.md. If sizes are
 // not known, over all sizes that may have been requested.
 struct ReplayedSetting {
-  std::string options;          // the text that sets it; empty = PyTorch's defaults
+  PublicText options;           // the text that sets it; empty = PyTorch's defaults
   std::uint64_t low_bytes = 0;  // reserved at most
   std::uint64_t high_bytes = 0;
   std::uint64_t most_retries = 0;

@@ -17,8 +17,8 @@
 namespace gpumemtrace::analyzer::rows {
 
 struct Tool {
-  std::string name;
-  std::string version;
+  PublicText name;
+  PublicText version;
 
   GPUMEMTRACE_FIELDS(name, version)
 };
@@ -27,7 +27,7 @@ struct Report {
   static constexpr std::string_view kFormat = "gpumemtrace-report";
   static constexpr std::uint64_t kVersion = 1;
 
-  std::string format{kFormat};
+  PublicText format{kFormat};
   std::uint64_t version = kVersion;
   Tool tool;
   // True if --redact replaced private names by names without meaning
@@ -40,8 +40,8 @@ struct Report {
   std::vector<Module> modules;
   std::vector<Tensor> tensors;
   std::vector<Composition> composition;
-  std::vector<CardPeak> card_peaks;  // two for each device
-  OptionalText card_peaks_reason;    // why a device has none
+  std::vector<CardPeak> card_peaks;      // two for each device
+  OptionalPublicText card_peaks_reason;  // why a device has none
   std::vector<PoolRow> pools;
   std::vector<DriverMemory> driver_memory;
   std::vector<Communicator> communicators;
@@ -68,12 +68,12 @@ struct Report {
   std::optional<std::vector<AllocationHistory>> allocations;  // if they were asked for
   std::vector<Rank> ranks;
   // The sizes that --groups or the command line gives, the innermost first: "tp=2,dp,pp=4"
-  OptionalText groups_given;
+  OptionalPublicText groups_given;
   std::vector<RankGroup> rank_groups;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   // null if stacks[] have their frames themselves
-  OptionalText frames_by;
+  OptionalPublicText frames_by;
   std::vector<Frame> frames;  // those of stacks[], each once
   std::vector<Stack> stacks;  // those that the other sections name
   Coverage coverage;

@@ -10,8 +10,8 @@ namespace gpumemtrace::analyzer::rows {
 // allocated and freed it. It counts as the exporter's memory alone. The largest rows of a process
 // come first; after 64 of them one has the rest.
 struct SharedMemory : OnDevice {
-  OptionalProcess exporter;        // the process whose memory it is
-  OptionalText exporter_reason;    // why that is not known
+  OptionalProcess exporter;            // the process whose memory it is
+  OptionalPublicText exporter_reason;  // why that is not known
   OptionalDevice exporter_device;  // that holds it; `device` is that of the context it is open in
   std::uint64_t count = 0;         // of allocations that were opened
   std::uint64_t bytes = 0;

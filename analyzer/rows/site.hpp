@@ -10,6 +10,7 @@
 
 #include "analyzer/rows/fields.hpp"
 #include "analyzer/rows/ids.hpp"
+#include "analyzer/rows/names.hpp"
 #include "analyzer/rows/words.hpp"
 
 namespace gpumemtrace::analyzer::rows {
@@ -31,16 +32,16 @@ using OptionalTime = std::optional<JobTime>;
 
 // A line of code, as far as it is known.
 struct Site {
-  OptionalText function;
-  OptionalText file;
+  OptionalCode function;
+  OptionalCode file;
   OptionalNumber line;
-  OptionalText module;  // native only
+  OptionalCode module;  // native only
   Language language = Language::kNative;
-  OptionalNumber offset;  // in the module, if the line is not known
-  OptionalText api;       // the function of CUDA that the code called
+  OptionalNumber offset;   // in the module, if the line is not known
+  OptionalPublicText api;  // the function of CUDA that the code called
   // The autograd node of a backward pass, such as AddmmBackward0. It is the function, too, if the
   // pass has no line of the user.
-  OptionalText node;
+  OptionalCode node;
 
   friend bool operator==(const Site&, const Site&) = default;
 
@@ -66,7 +67,7 @@ using OptionalLocation = std::optional<CodeLocation>;
 struct Origin {
   // The owner of the code that allocated: program, pytorch, nccl, cublas and so on, from a table
   // that users extend
-  OptionalText owner;
+  OptionalName<Secret::kOwner> owner;
   std::optional<Site> site;  // the innermost line of the user's code
   // The id of a row of stacks[]. The allocations of one site are one row, whatever library code
   // lies between; the stack is that of the largest part.
@@ -92,7 +93,7 @@ struct OnLevel : OnDevice {
   Level level = Level::kDriver;
 };
 
-// Numbers by name, in the order of the report.
+// Numbers by public names, in the order of the report; those of a timeline may be owners.
 using NamedNumbers = std::vector<std::pair<std::string, std::uint64_t>>;
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -56,9 +56,9 @@ struct Timeline : OnLevel {
 // time.
 struct Mark {
   ProcessId process;
-  std::string name;
+  Name<Secret::kRange> name;
   JobTime time_ns = 0;
-  std::string source;
+  PublicText source;
 
   GPUMEMTRACE_FIELDS(process, name, time_ns, source)
 };

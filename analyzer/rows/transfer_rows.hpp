@@ -29,7 +29,7 @@ struct Copies : OnDevice {
   Direction direction = Direction::kUnknown;
   MemoryClass source_memory = MemoryClass::kUnknown;
   MemoryClass destination_memory = MemoryClass::kUnknown;
-  std::string api;  // the function that the user's code called
+  PublicText api;  // the function that the user's code called
   bool is_asynchronous = false;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -64,7 +64,7 @@ struct Copies : OnDevice {
 
 struct Sets : OnDevice {
   MemoryClass destination_memory = MemoryClass::kUnknown;
-  std::string api;
+  PublicText api;
   bool is_asynchronous = false;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -113,8 +113,8 @@ struct Hotspot : OnDevice {
   // some.
   OptionalNumber loop_ns;
   Origin origin;
-  std::string advice;
-  std::string api;
+  PublicText advice;
+  PublicText api;
   MemoryClass source_memory = MemoryClass::kUnknown;
   MemoryClass destination_memory = MemoryClass::kUnknown;
   std::uint64_t mean_bytes = 0;
@@ -158,7 +158,7 @@ struct CopySite : OnDevice {
   std::optional<Direction> direction;
   std::optional<MemoryClass> source_memory;
   std::optional<MemoryClass> destination_memory;
-  OptionalText api;
+  OptionalPublicText api;
   std::optional<bool> is_asynchronous;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;

@@ -37,6 +37,8 @@ class Walker {
   }
   void operator()(const char* key, FrameList& frames) { (*this)(key, frames.own); }
   void operator()(const char* key, const FrameList& frames) { (*this)(key, frames.own); }
+  void operator()(const char* key, Thread& thread) { (*this)(key, thread.name); }
+  void operator()(const char* key, const Thread& thread) { (*this)(key, thread.name); }
   void operator()(const char* key, const Evidence& evidence) {
     see_(key, evidence);
     for (const auto& [name, value] : evidence.values()) {
@@ -54,6 +56,28 @@ class Walker {
  private:
   See& see_;
 };
+
+// The process or the device that a row of a list is about; nullptr if it names none.
+template <class Id>
+[[nodiscard]] const Id* pointer_to(const Id& id) {
+  return &id;
+}
+template <class Id>
+[[nodiscard]] const Id* pointer_to(const std::optional<Id>& id) {
+  return id ? &*id : nullptr;
+}
+template <class Row>
+[[nodiscard]] const ProcessId* process_of(const Row& row) {
+  if constexpr (requires { row.process; }) return pointer_to(row.process);
+  return nullptr;
+}
+[[nodiscard]] inline const ProcessId* process_of(const Process& row) { return &row.id; }
+template <class Row>
+[[nodiscard]] const DeviceId* device_of(const Row& row) {
+  if constexpr (requires { row.device; }) return pointer_to(row.device);
+  return nullptr;
+}
+[[nodiscard]] inline const DeviceId* device_of(const Device& row) { return &row.id; }
 
 // Implements the verbs of a table of fields without a look at their content.
 template <class See>

@@ -25,8 +25,8 @@ struct WhatIfFit {
 
 // One setting.
 struct WhatIfRow {
-  std::string policy;
-  OptionalText options;  // the text that sets it; empty for PyTorch's defaults
+  PublicText policy;
+  OptionalPublicText options;  // the text that sets it; empty for PyTorch's defaults
   // The most that the allocator takes from the driver; the upper end of a range
   OptionalNumber reserved_peak_bytes;
   OptionalNumber low_bytes;
@@ -43,8 +43,9 @@ struct WhatIfRow {
   // the same over possible sizes and places of segments; a range. estimated: by rules that this run
   // does not prove. bracket: bounds alone.
   WhatIfBasis basis = WhatIfBasis::kReplayed;
-  OptionalText warning;  // about known problems of these settings
-  OptionalText reason;   // for missing or estimated numbers, or for not knowing if requests are met
+  OptionalPublicText warning;  // about known problems of these settings
+  // For missing or estimated numbers, or for not knowing if requests are met
+  OptionalPublicText reason;
 
   static void fields(auto& self, auto& v) {
     v("policy", self.policy);
@@ -56,18 +57,18 @@ struct WhatIfRow {
 
 // The recorded run, replayed under its own settings.
 struct WhatIfRecorded {
-  std::string policy;
-  std::string options;  // the text of the settings; empty for PyTorch's defaults
+  PublicText policy;
+  PublicText options;  // the text of the settings; empty for PyTorch's defaults
   // True if every block had the recorded address and size, every segment its size, and every total
   // its value. null for the backend cudaMallocAsync, whose blocks the driver places.
   std::optional<bool> proven;
   std::uint64_t events = 0;      // blocks handed out, taken back and refused
   std::uint64_t mismatches = 0;  // 1 if something differs: the comparison ends there
-  OptionalText first_mismatch;
+  OptionalPublicText first_mismatch;
   // Streams and private pools; in traces without streams, by the addresses of the blocks.
   std::uint64_t classes = 0;
   // recorded if the sizes that the program asked for follow from the trace, to 512 bytes
-  std::string requested_sizes;
+  PublicText requested_sizes;
   std::uint64_t changes = 0;  // of settings, after the first block
   // The fraction of the device that PyTorch was allowed; null if it is not known.
   std::optional<double> memory_fraction;
@@ -98,7 +99,7 @@ struct WhatIfLine {
 };
 
 struct WhatIfUnusable {
-  std::string cause;
+  PublicText cause;
   std::uint64_t bytes = 0;
   // The ten lines that cause most of it, and the remainder, whose owner is other; they sum to
   // `bytes`. With rounding, the lines that asked for the blocks. Else the lines whose blocks are in
@@ -121,7 +122,7 @@ struct WhatIf : OnDevice {
   // Reserved bytes that no block in use asked for, at the recorded peak. Empty if the recorded run
   // is not proven.
   std::vector<WhatIfUnusable> unusable_at_peak;
-  OptionalText lines_reason;  // why unusable_at_peak[] is empty or has no lines
+  OptionalPublicText lines_reason;  // why unusable_at_peak[] is empty or has no lines
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, recorded, rows, ideal, unusable_at_peak);

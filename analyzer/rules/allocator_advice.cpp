@@ -47,8 +47,8 @@ const rows::ReplayedSetting* least_reserving(const rows::ReplayedAllocator& allo
 }
 
 std::string name_of_setting(const rows::ReplayedSetting& setting) {
-  return setting.options.empty() ? Sentence().with(framework_with_blocks())(sentences::kDefaults)
-                                 : setting.options;
+  if (!setting.options.empty()) return setting.options;
+  return Sentence().with(framework_with_blocks())(sentences::kDefaults);
 }
 
 }  // namespace

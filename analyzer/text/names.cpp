@@ -22,8 +22,8 @@ std::string file_and_line(const rows::Site& site, const std::string& file) {
 
 // The code's own function, else the one of CUDA that it called; empty if neither is known.
 std::string function_name(const rows::Site& site) {
-  const rows::OptionalText& function = site.function ? site.function : site.api;
-  return function ? short_function_name(*function) : std::string();
+  if (site.function) return short_function_name(*site.function);
+  return site.api ? short_function_name(*site.api) : std::string();
 }
 
 // "train.py:12 (step)"; empty if nothing is known.

@@ -79,7 +79,7 @@ rows::RunIds worker(const char* run_id, const char* restart) {
   return ids;
 }
 
-std::string program(std::vector<std::string> command) {
+std::string program(rows::CommandLine command) {
   rows::Process process;
   process.command = std::move(command);
   process.python.emplace();

@@ -29,8 +29,7 @@ rows::CardHistory history_of(const CardLog& log, const char* process) {
                                change.unknown_bytes});
   }
   for (const trace::MemorySample& sample : log.samples()) {
-    history.samples.push_back({sample.source, sample.free_bytes, sample.total_bytes,
-                               sample.process_bytes, sample.other_bytes, sample.reserved_bytes});
+    history.samples.push_back({sample});
   }
   for (const CardLogUse& use : log.uses()) {
     history.uses.push_back({use.time, use.framework_allocated, use.pool_used});

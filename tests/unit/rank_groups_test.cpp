@@ -32,7 +32,7 @@ struct RankRows {
   std::uint64_t activations = kGiB;
   std::vector<std::string> layers{};  // that hold the parameters
   std::uint64_t features = 0;         // kept at another line
-  std::vector<std::string> command{};
+  rows::CommandLine command{};
 };
 
 rows::Holder holder(std::uint64_t bytes, analyzer::Category category, std::uint64_t line) {
@@ -161,7 +161,7 @@ TEST_CASE("sizes of groups are read in the order in which ranks are numbered", "
 }
 
 TEST_CASE("Megatron-LM's and torchtitan's options give the sizes of groups", "[unit]") {
-  const auto sizes_of = [](std::vector<std::string> command) {
+  const auto sizes_of = [](const rows::CommandLine& command) {
     return analyzer::group_sizes_of_command(command);
   };
   CHECK(sizes_of({"pretrain.py", "--tensor-model-parallel-size", "2",
@@ -187,7 +187,7 @@ TEST_CASE("given sizes make data, tensor, pipeline and expert groups", "[unit]")
 }
 
 TEST_CASE("a command line that does not fit the job gives no groups", "[unit]") {
-  const std::vector<std::string> command{"--tensor-model-parallel-size", "4"};
+  const rows::CommandLine command{"--tensor-model-parallel-size", "4"};
   rows::Report fits = report_of(std::vector<RankRows>(8, {.command = command}));
   compare(fits);
   CHECK(fits.groups_given == "tp=4,dp,pp=1");

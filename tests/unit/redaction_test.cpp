@@ -2,7 +2,9 @@
 // The texts that --redact takes for private, and those for public.
 #include "analyzer/report/redaction.hpp"
 
+#include "analyzer/base/row_text.hpp"
 #include "analyzer/json/report_json.hpp"
+#include "analyzer/rows/walk.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::analyzer::redaction_test {
@@ -29,6 +31,25 @@ rows::Frame redacted(Redaction& redaction, rows::Frame frame) {
   redaction.redact(frame);
   return frame;
 }
+
+// Gives every list one row, every optional a value, and every text that may be private a name.
+struct Secrets {
+  template <class T>
+  void operator()(std::string_view, T& value) {
+    if constexpr (requires { value.emplace_back(); }) value.emplace_back();
+    if constexpr (requires { value.emplace(); }) value.emplace();
+  }
+  template <Secret kind>
+  void operator()(std::string_view, rows::Name<kind>& name) {
+    name = "secret";
+  }
+  void operator()(std::string_view, rows::Remark& sentence) { sentence = "no /secret/a.so at all"; }
+  void operator()(std::string_view, rows::CodeText& text) {
+    text = "secret_" + std::to_string(++count);
+  }
+
+  std::uint64_t count = 0;
+};
 
 }  // namespace
 
@@ -62,6 +83,23 @@ TEST_CASE("a library whose name only begins like a public one is private", "[uni
     CHECK(frame.file == "file-1.cpp");
     CHECK(frame.line == 7);
   }
+}
+
+TEST_CASE("a library is not taken for a layer of a model", "[unit]") {
+  rows::Report report;
+  rows::Site site;
+  site.module = "libtorch.so";
+  rows::Holder& holder = report.peak.emplace_back().holders.emplace_back();
+  holder.layers = "Secret > Linear";
+  holder.origin.site = site;
+  report.frames = {native_frame("libtorch.so", "at::empty"), native_frame("libown.so", "run")};
+  rows::Observations seen;
+  Redaction redaction;
+  redaction.redact(report, seen);
+  CHECK(holder.layers == "layer-1 > layer-2");
+  CHECK(holder.origin.site->module == "libtorch.so");
+  CHECK(report.frames[0].module == "libtorch.so");
+  CHECK(report.frames[1].module == "library-1");
 }
 
 TEST_CASE("Python files stay from the package on where it is public", "[unit]") {
@@ -99,37 +137,35 @@ TEST_CASE("of a sentence only the paths are replaced", "[unit]") {
         "cannot open file-1 no such file");
 }
 
-TEST_CASE("every name in a report is replaced, and equal ones alike in all sections", "[unit]") {
+TEST_CASE("every private name of every row is replaced", "[unit]") {
   rows::Report report;
-  report.traces.emplace_back().file = "secret.gmt";
-  report.traces[0].notes = {"cannot open /home/secret/a.so at all"};
-  rows::Process& process = report.processes.emplace_back();
-  process.host = process.boot_id = process.executable = "secret";
-  process.command = process.suppressions = {"secret"};
-  process.python.emplace().reason = process.cupti.reason = "no /secret/libpython.so";
-  report.devices.emplace_back().uuid = "GPU-secret";
-  report.ranges.emplace_back().name = "secret";
+  rows::Observations seen;
+  rows::walk(report, Secrets());
+  rows::walk(seen, Secrets());
+  CHECK(report.peak[0].holders[0].layers == "secret");
+  CHECK(report.stacks[0].inferred_from->name == "secret");
+  Redaction().redact(report, seen);
+  CHECK(to_text(report).find("secret") == std::string::npos);
+  CHECK(json_text(seen).find("secret") == std::string::npos);
+}
+
+TEST_CASE("equal names get equal ones in all sections", "[unit]") {
+  rows::Report report;
   rows::Site site;
   site.function = site.node = "SecretBackward";
   report.leaks.exit.emplace_back().origin = {"secret team", site, "p1:1"};
   report.peak.emplace_back().holders.emplace_back().origin = {"pytorch", site, std::nullopt};
-  report.stacks.emplace_back().thread.name = "secret";
-  report.stacks[0].inferred_from.emplace().name = "secret";
-  report.stacks[0].frames.indexes = {0};
-  report.frames = {native_frame("libsecret.so", "secret")};
-  report.frames[0].file = "/secret/code.cpp";
+  report.frames = {native_frame("libsecret.so", "SecretBackward")};
   rows::Observations seen;
   seen.churning.emplace_back().origin.site = site;
   seen.contexts.emplace_back().opened_at = rows::CodeLocation{site, std::nullopt};
-  Redaction redaction;
-  redaction.redact(report, seen);
-  redaction.redact(report.frames, report.stacks);
-  const std::string text = to_text(report);
-  CHECK(text.find("ecret") == std::string::npos);
+  Redaction().redact(report, seen);
+  CHECK(report.leaks.exit[0].origin.owner == "owner-1");
   CHECK(report.leaks.exit[0].origin.site == report.peak[0].holders[0].origin.site);
   CHECK(report.leaks.exit[0].origin.site->function == "function-1");
   CHECK(seen.churning[0].origin.site->function == "function-1");
   CHECK(seen.contexts[0].opened_at->site.function == "function-1");
+  CHECK(report.frames[0].function == "function-1");
   CHECK(report.peak[0].holders[0].origin.owner == "pytorch");
 }
 

@@ -53,7 +53,8 @@ std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != status || !stands_for_cause(verdict, finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
-    const std::string key = finding.row->fingerprint + (many ? std::string() : finding.row->title);
+    const std::string& fingerprint = finding.row->fingerprint;
+    const std::string key = many ? fingerprint : fingerprint + finding.row->title;
     const auto [found, added] = index.try_emplace(key, faults.size());
     if (added) faults.push_back({&finding, 0, 0, {}});
     SameFault& fault = faults[found->second];

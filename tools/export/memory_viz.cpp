@@ -518,7 +518,8 @@ class SnapshotWriter {
       out_.dict([&] {
         write_text("filename", valid_utf8(frame.file.value_or(frame.module.value_or("??"))));
         write_number("line", frame.line.value_or(0));
-        write_text("name", valid_utf8(frame.function ? *frame.function : name_frame(frame)));
+        write_text("name",
+                   valid_utf8(frame.function ? std::string(*frame.function) : name_frame(frame)));
       });
     });
     known->second = out_.share();

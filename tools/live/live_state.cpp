@@ -41,7 +41,7 @@ void add_process(const analyzer::JobNow& now, LiveRow& row) {
     if (trace.process != row.process) continue;
     row.trace = trace.file;
     row.is_running = trace.end == rows::TraceEnd::kRunning;
-    row.missing = trace.incomplete_because;
+    row.missing.assign(trace.incomplete_because.begin(), trace.incomplete_because.end());
   }
   for (const rows::Loss& loss : now.losses.at(row.process)) row.losses[loss.name] = loss.count;
   for (const rows::Device& device : report.devices) {

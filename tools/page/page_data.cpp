@@ -46,8 +46,7 @@ template <class Row>
 constexpr bool kIsListOfRows<std::vector<Row>> = std::is_class_v<Row>;
 
 template <class Value>
-constexpr bool kIsText =
-    std::is_same_v<Value, std::string> || std::is_same_v<Value, rows::OptionalText>;
+constexpr bool kIsText = std::is_convertible_v<Value, rows::OptionalText>;
 
 // Calls see(key, list) for every list of rows: "usage", "leaks.exit".
 template <class See>
@@ -123,14 +122,8 @@ void keep_process(Report& report, const rows::OptionalText& process) {
   for_each_list(report, [&]<class Row>(const std::string& key, std::vector<Row>& list) {
     if (is_among(kOfAllProcesses, key.substr(0, key.find('.')))) return;
     std::erase_if(list, [&](const Row& row) {
-      if constexpr (std::is_same_v<Row, rows::Process>) {
-        return row.id != process;
-      } else if constexpr (requires { row.process; }) {
-        const rows::OptionalText of = row.process;
-        return of && of != process;
-      } else {
-        return false;
-      }
+      const rows::ProcessId* const of = rows::process_of(row);
+      return of != nullptr && *of != process;
     });
   });
 }

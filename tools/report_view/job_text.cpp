@@ -34,7 +34,8 @@ std::string job_command(const Report& report) {
   if (!text.empty()) return text;
   // Another tool's file does not have the command.
   const bool has_file = !report.traces.empty() && report.traces.front().source.has_value();
-  return has_file ? report.traces.front().file : process.executable.value_or("an unknown command");
+  if (has_file) return report.traces.front().file;
+  return process.executable.value_or("an unknown command");
 }
 
 std::optional<std::uint64_t> job_start_unix_ns(const Report& report) {

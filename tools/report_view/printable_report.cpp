@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report_view/printable_report.hpp"
 
+#include <concepts>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,8 +18,9 @@ namespace rows = analyzer::rows;
 class TextPrinter {
  public:
   template <class T>
-  void operator()(const char*, T&) {}
-  void operator()(const char*, std::string& text) { text = analyzer::printable(text); }
+  void operator()(const char*, T& value) {
+    if constexpr (std::derived_from<T, std::string>) value = analyzer::printable(value);
+  }
   void operator()(const char*, std::pair<std::string, std::uint64_t>& number) {
     number.first = analyzer::printable(number.first);
   }

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace rows = analyzer::rows;
 
-using Command = std::vector<std::string>;
+using Command = rows::CommandLine;
 
 // A trace with its process.
 struct Member {
@@ -382,7 +382,8 @@ StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report
   for (std::size_t i = 0; i < traces.size(); ++i) {
     if (!replaced[i] || traces[i].is_named) continue;
     stale.keys.insert(traces[i].key());
-    files.push_back(report.is_redacted ? report.traces[i].file : traces[i].path.string());
+    files.push_back(report.is_redacted ? std::string(report.traces[i].file)
+                                       : traces[i].path.string());
     ++programs[name_of(members[i])];
   }
   if (!files.empty()) stale.text = left_out_text(files, programs);

@@ -229,7 +229,7 @@ Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& op
   return report;
 }
 
-bool is_only_paused(const std::vector<std::string>& reasons) {
+bool is_only_paused(const std::vector<analyzer::rows::PublicText>& reasons) {
   return reasons.size() == 1 && reasons.front() == kPaused;
 }
 

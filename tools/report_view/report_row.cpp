@@ -15,14 +15,14 @@ std::string valid_utf8(const std::string& text) {
 
 std::string program_name(const analyzer::rows::Process& process) {
   const auto file_name = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
-  const std::vector<std::string>& command = process.command;
-  const std::string program =
-      command.empty() ? process.executable.value_or("an unknown command") : command.front();
+  const analyzer::rows::CommandLine& command = process.command;
+  std::string program = process.executable.value_or("an unknown command");
+  if (!command.empty()) program = command.front();
   if (!process.python) return file_name(program);
   for (std::size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
     if (word == "-c") break;  // the program has no name
-    if (word == "-m") return i + 1 < command.size() ? command[i + 1] : file_name(program);
+    if (word == "-m" && i + 1 < command.size()) return command[i + 1];
     const bool has_value = word == "-W" || word == "-X" || word == "--check-hash-based-pycs";
     if (has_value) ++i;
     if (!word.starts_with("-")) return file_name(word);

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <set>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "analyzer/rows/walk.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 
@@ -20,14 +20,6 @@ template <class Value>
 constexpr bool kIsList = false;
 template <class Row>
 constexpr bool kIsList<std::vector<Row>> = true;
-
-// True if the value is known and not among those that are kept.
-bool is_other(const std::string& value, const std::set<std::string>& kept) {
-  return !kept.contains(value);
-}
-bool is_other(const rows::OptionalText& value, const std::set<std::string>& kept) {
-  return value && !kept.contains(*value);
-}
 
 // Visits every list of the report and leaves out the rows of other processes and devices. Rows that
 // name none stay.
@@ -55,20 +47,10 @@ class Narrower {
 
   template <class Row>
   [[nodiscard]] bool is_left_out(const Row& row) const {
-    if constexpr (std::is_same_v<Row, rows::Process>) {
-      return is_other(row.id, processes_);
-    } else if constexpr (std::is_same_v<Row, rows::Device>) {
-      return is_other(row.id, devices_);
-    } else {
-      bool is_left_out = false;
-      if constexpr (requires { is_other(row.process, processes_); }) {
-        is_left_out = is_other(row.process, processes_);
-      }
-      if constexpr (requires { is_other(row.device, devices_); }) {
-        is_left_out = is_left_out || is_other(row.device, devices_);
-      }
-      return is_left_out;
-    }
+    const rows::ProcessId* const process = rows::process_of(row);
+    const rows::DeviceId* const device = rows::device_of(row);
+    return (process != nullptr && !processes_.contains(*process)) ||
+           (device != nullptr && !devices_.contains(*device));
   }
 
   std::set<std::string> processes_;

@@ -74,7 +74,7 @@ std::string copies_text(const rows::Copies& row) {
 }
 
 // "growth, churn, transfer (in part)": the families of the rules that the row names.
-std::string families_of(const std::vector<std::string>& rules) {
+std::string families_of(const std::vector<rows::PublicText>& rules) {
   // The second tells if all of its rules are named.
   std::vector<std::pair<std::string_view, bool>> families;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {

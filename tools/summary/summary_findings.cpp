@@ -42,7 +42,8 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
     if (!is_wanted(report, finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
     const std::string key =
-        finding.fingerprint + '|' + (report.processes.size() > 1 ? std::string() : finding.title);
+        finding.fingerprint + '|' +
+        (report.processes.size() > 1 ? std::string() : std::string(finding.title));
     const auto [found, added] = index_of.try_emplace(key, faults.size());
     if (added) faults.push_back({&finding, {}});
     if (finding.process) faults[found->second].processes.push_back(*finding.process);

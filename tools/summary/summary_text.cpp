@@ -83,7 +83,7 @@ std::string setting_of_opaque_pool(const Report& report) {
 std::string names_of_traces(const Report& report) {
   if (report.traces.size() > kMostTracesNamed) return "TRACES";
   std::vector<std::filesystem::path> files;
-  for (const rows::Trace& trace : report.traces) files.emplace_back(trace.file);
+  for (const rows::Trace& trace : report.traces) files.emplace_back(std::string(trace.file));
   return shell_words(files);
 }
 

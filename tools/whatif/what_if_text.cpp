@@ -158,9 +158,9 @@ std::string proof_text(const WhatIf& device) {
            "own, its segments are the requests.";
   }
   const auto& recorded = device.recorded;
-  std::string text =
-      "Recorded with: " +
-      (recorded.options.empty() ? framework + "'s default settings" : recorded.options);
+  std::string text = "Recorded with: ";
+  text +=
+      recorded.options.empty() ? framework + "'s default settings" : std::string(recorded.options);
   if (recorded.changes != 0) {
     text += ", which the program changed " + times_text(recorded.changes) + " while it ran";
   }
