@@ -256,9 +256,10 @@ class ProcessMerge final : public LookAhead {
 
 inline void ProcessMerge::fetch(const WindowRecord& element) {
   constexpr std::size_t kCacheLineBytes = 64;
-  const auto* const begin = reinterpret_cast<const std::byte*>(element.record);
-  __builtin_prefetch(begin);
-  __builtin_prefetch(begin + kCacheLineBytes);
+  // A number: the record may be gone, and its address null.
+  const auto begin = reinterpret_cast<std::uintptr_t>(element.record);
+  __builtin_prefetch(reinterpret_cast<const void*>(begin));
+  __builtin_prefetch(reinterpret_cast<const void*>(begin + kCacheLineBytes));
 }
 
 template <class Sink>
