@@ -447,13 +447,20 @@ class SnapshotWriter {
                               (event == events.end() || (*failure)->time_ns < event->time_ns);
       if (fails_next && !is_requested) return write(**failure++);
       if (event == events.end()) return write_end(events);
-      if (event->action != Action::kFree) return write(*event++, kNames[to_index(event->action)]);
-      is_requested = !is_requested;
-      return is_requested ? write(*event, "free_requested") : write(*event++, "free_completed");
+      const Event& present = *event;
+      if (present.action == Action::kFree) {
+        is_requested = !is_requested;
+        if (is_requested) return write(present, "free_requested");
+      }
+      ++event;
+      write(present,
+            present.action == Action::kFree ? "free_completed" : name_of_action(present.action));
     });
   }
 
-  static std::size_t to_index(Action action) { return static_cast<std::size_t>(action); }
+  static std::string_view name_of_action(Action action) {
+    return kNames[static_cast<std::size_t>(action)];
+  }
 
   void write(const Event& event, std::string_view action) {
     const Allocation& row = *event.span->row;
