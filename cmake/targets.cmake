@@ -17,9 +17,11 @@ target_compile_definitions(gpumemtrace_options INTERFACE
   GPUMEMTRACE_VERSION="${PROJECT_VERSION}" _FILE_OFFSET_BITS=64)
 target_compile_options(gpumemtrace_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow
-  # Clang warns of templates of the standard library, and of conversions that GCC does not count.
+  # Clang warns of templates of the standard library, of conversions and attributes that GCC does
+  # not count, and of two sources in one group that give the same short name to the same type.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations -Wno-sign-conversion>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unused-lambda-capture -Wno-ignored-attributes>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-shadow>
   $<$<BOOL:${GPUMEMTRACE_WERROR}>:-Werror>)
 
 # Sanitizers of programs.
