@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "analyzer/base/losses.hpp"
@@ -142,28 +143,32 @@ std::vector<rows::Loss> join_losses(const std::vector<rows::Partial>& partials,
 
 // frames[] and stacks[], of the stacks that the report names.
 void join_stacks(const std::vector<rows::Partial>& partials, rows::Report& report) {
-  std::set<std::string> named;
+  std::unordered_set<std::string> named;
   // The evidence of findings is visited in a report that is not to be changed.
   rows::walk(std::as_const(report), [&]<class Value>(std::string_view, const Value& value) {
     if constexpr (std::same_as<Value, rows::StackId>) named.insert(value);
   });
   struct Found {
-    const rows::Partial* partial;
+    FrameNumbers* numbers;
     const rows::Stack* stack;
   };
+  FrameTable frames;
+  std::vector<FrameNumbers> numbers;
+  numbers.reserve(partials.size());
   std::vector<Found> found;
   for (const rows::Partial& partial : partials) {
+    numbers.emplace_back(partial.report.frames, frames);
     for (const rows::Stack& stack : partial.report.stacks) {
-      if (named.contains(stack.id)) found.push_back({&partial, &stack});
+      if (named.contains(stack.id)) found.push_back({&numbers.back(), &stack});
     }
   }
   std::ranges::stable_sort(found, {}, [](const Found& one) {
     return number_of(rows::ProcessId(one.stack->id.substr(0, one.stack->id.find(':'))));
   });
-  FrameTable frames;
+  report.stacks.reserve(found.size());
   for (const Found& one : found) {
     report.stacks.push_back(*one.stack);
-    frames.add(one.partial->report.frames, report.stacks.back());
+    one.numbers->renumber(report.stacks.back());
   }
   report.frames_by = "index";
   report.frames = frames.take();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,10 +19,6 @@ class FrameTable {
     if (is_new) list_.push_back(&found->first);
     return found->second;
   }
-  // Adds a stack whose frames have numbers of another table.
-  void add(const std::vector<rows::Frame>& others, rows::Stack& stack) {
-    for (std::uint64_t& index : stack.frames.indexes) index = index_of(others[index]);
-  }
   [[nodiscard]] std::vector<rows::Frame> take() const {
     std::vector<rows::Frame> frames;
     for (const rows::Frame* frame : list_) frames.push_back(*frame);
@@ -31,6 +28,27 @@ class FrameTable {
  private:
   std::map<rows::Frame, std::uint64_t> indexes_;
   std::vector<const rows::Frame*> list_;
+};
+
+// The numbers that the frames of one table get in another, given when they are first asked for:
+// each frame is compared once, however many stacks have it.
+class FrameNumbers {
+ public:
+  FrameNumbers(const std::vector<rows::Frame>& frames, FrameTable& table)
+      : frames_(&frames), table_(&table), numbers_(frames.size()) {}
+
+  void renumber(rows::Stack& stack) {
+    for (std::uint64_t& index : stack.frames.indexes) {
+      std::optional<std::uint64_t>& number = numbers_[index];
+      if (!number) number = table_->index_of((*frames_)[index]);
+      index = *number;
+    }
+  }
+
+ private:
+  const std::vector<rows::Frame>* frames_;
+  FrameTable* table_;
+  std::vector<std::optional<std::uint64_t>> numbers_;  // by the index in the first table
 };
 
 }  // namespace gpumemtrace::analyzer

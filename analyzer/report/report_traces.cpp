@@ -380,7 +380,8 @@ StackSections report_stacks(const ReportContext& context, const std::set<std::st
   FrameTable frames;
   for (StacksOfProcess& own : context.gather<StacksOfProcess>(add_stacks)) {
     const std::vector<rows::Frame> own_frames = own.frames.take();
-    for (rows::Stack& stack : own.stacks) frames.add(own_frames, stack);
+    FrameNumbers numbers(own_frames, frames);
+    for (rows::Stack& stack : own.stacks) numbers.renumber(stack);
     append(std::move(own.stacks), all.stacks);
   }
   all.frames = frames.take();
