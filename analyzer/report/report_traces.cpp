@@ -265,7 +265,9 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.world_size = number(trace::TextKey::kWorldSize);
     row.executable = text(trace::TextKey::kExecutable);
     row.command = words_of(dictionary.text(trace::TextKey::kCommandLine));
-    row.start_unix_ns = rows::number_or_none(header.start_realtime_ns);
+    // At the first tick, from which times are counted; the header is some milliseconds older.
+    const ClockStart start = start_of({}, clock, header.start_realtime_ns);
+    row.start_unix_ns = rows::number_or_none(static_cast<std::uint64_t>(start.realtime_ns));
     if (clock.calibrated()) row.clock_error_ns = clock.error_ns();
     row.time_of_day_error = time_of_day_error(process.process->preview().realtime);
     row.started_in = {text(trace::TextKey::kRun),     text(trace::TextKey::kJob),

@@ -113,6 +113,21 @@ class ProgramApi(support.EndToEnd):
                          ("push", "evaluate", "", 0), ("pop", "", "", 0), ("mark", "after", "", 0)]
         self.assertEqual(annotations(self.only_trace()), expected)
 
+    def test_a_range_stands_at_the_time_of_day_at_which_the_program_began_it(self):
+        program = ("import time, gpumemtrace, simcuda\n"
+                   "context = simcuda.Context()\n"
+                   "before = time.time_ns()\n"
+                   "with gpumemtrace.range('allocate'): context.alloc(1 << 20)\n"
+                   "print(before, time.time_ns())")
+        environment = dict(support.recorded_environment(), PYTHONPATH=f"{API}:{support.SIMCUDA}")
+        result = self.run_command([support.PYTHON, "-c", program], environment)
+        before, after = map(int, result.stdout.split())
+        report = self.report()
+        (process,), (allocate,) = report["processes"], report["ranges"]
+        error_ns = process["clock_error_ns"] + 1_000_000
+        self.assertGreater(process["start_unix_ns"] + allocate["start_ns"], before - error_ns)
+        self.assertLess(process["start_unix_ns"] + allocate["end_ns"], after + error_ns)
+
     def test_python_without_the_recorder_does_nothing(self):
         result = self.run_python(support.driver_environment())
         self.assertEqual((result.returncode, result.stdout), (0, b"False\n"), result.stderr)

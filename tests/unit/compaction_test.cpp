@@ -30,8 +30,6 @@ Json comparable(Json report) {
     trace.erase("file");
     trace.erase("bytes");
   }
-  // The two files were not begun at the same moment.
-  for (Json& process : report["processes"]) process.erase("start_unix_ns");
   const auto keep = [](Json& rows, const auto& is_kept) {
     Json kept = Json::array();
     for (const Json& row : rows) {
