@@ -103,8 +103,8 @@ void observe_churn(const ReportContext& context, const ReportProcess& process,
   }
 }
 
-// A site has several stacks: sums their collections, and takes the largest from the stack with
-// most.
+// A site may have several stacks: sums what Python's garbage collector freed of each, and shows the
+// stack of the largest allocation.
 void observe_collected(const ReportContext& context, const ReportProcess& process,
                        std::vector<rows::CollectedSite>& list) {
   std::map<SiteKey, rows::CollectedSite> sites;

@@ -104,7 +104,7 @@ struct HandleTally {
   Tally tally;
   bool knows_bytes = true;      // of each
   std::uint64_t opened = 0;     // the closed ones included; 0 = not known
-  std::uint64_t last_time = 0;  // of the last one that was opened
+  std::uint64_t last_time = 0;  // when the last of these handles was opened
   Releases closed;
 };
 

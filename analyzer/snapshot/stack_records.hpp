@@ -43,7 +43,7 @@ class StackRecords {
     friend auto operator<=>(const Line&, const Line&) = default;
   };
 
-  // Those of a frame, innermost first.
+  // The numbers of the code objects that a frame becomes, innermost first.
   [[nodiscard]] const std::vector<std::uint32_t>& codes_of(FrameId id, std::uint64_t time,
                                                            trace::StreamWriter& out);
   [[nodiscard]] std::vector<Line> lines_of(const Frame& frame) const;

@@ -122,7 +122,7 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   void on_unmap(const trace::Mapping& call) noexcept;
   void on_reservation_freed(const trace::Mapping& call, const SegmentTag& tag) noexcept;
   void on_import(const trace::Import& call) noexcept;
-  // One record of an allocation says the same as a million.
+  // Keeps the newest export of each live allocation: programs export the same one again and again.
   void on_export(const trace::Import& call) noexcept;
   [[nodiscard]] bool end_block(const trace::Block& block) noexcept;
   void on_unknown_block(const trace::Block& block) noexcept { records_.retain(block.record); }

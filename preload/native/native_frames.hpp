@@ -58,9 +58,9 @@ struct RememberedWalk;
 [[nodiscard]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
                                             UnwindCache& memory) noexcept;
 
-// Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. An
-// interrupted instruction appears as its address + 1, so that address - 1 always lies in the right
-// instruction.
+// Walks any stack from its caller on. `out` has room for `capacity` addresses; `memory` is the
+// thread's own, or nullptr. An interrupted instruction appears as its address + 1, so that
+// address - 1 always lies in the right instruction.
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
                  UnwindCache* memory = nullptr) noexcept;
 

@@ -107,9 +107,9 @@ class CardPoint {
 
 // The bytes of a member, or of several, as the last samples tell them. Modulo 2^64.
 struct TakenByDriver {
-  std::uint64_t low_bytes = 0;     // beyond the calls
-  std::uint64_t high_bytes = 0;    // beyond the calls
-  std::uint64_t member_bytes = 0;  // with the calls
+  std::uint64_t low_bytes = 0;     // beyond what its calls hold
+  std::uint64_t high_bytes = 0;    // beyond what its calls hold
+  std::uint64_t member_bytes = 0;  // what its calls hold included
   std::uint64_t not_told = 0;      // members that hold memory and have no sample
 
   void add(const TakenByDriver& taken) {

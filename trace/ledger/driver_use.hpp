@@ -58,7 +58,7 @@ class DriverUse {
   // `threads`: that the device can run at once; each has a stack in each context.
   void set_limits(const trace::ContextLimits& limits, std::uint64_t threads);
   void end_context(trace::ContextId context);
-  // The driver's number for the process, without what its calls hold.
+  // The bytes that the driver says the process has, less those that its calls hold.
   void sample(std::int32_t device, std::uint64_t bytes);
   // The sample before had counted what the calls' sum has only from now on.
   void count_in_last_sample(std::int32_t device, std::uint64_t more_bytes);

@@ -71,7 +71,7 @@ class StackRoles {
     if (const KnownStack* const known = known_.find(number_of(stack))) return roles_[known->role];
     return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
-  // By the roles known now: later stacks may add some.
+  // Decides by the roles of the stacks read so far: a stack that is read later may change it.
   [[nodiscard]] SiteRole placed_by(const StackRole& role) const;
 
  private:

@@ -101,7 +101,7 @@ class Marks {
   std::uint64_t left_out_ = 0;
 };
 
-// Best first.
+// The sources that tell where steps begin, the most reliable first.
 enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
 constexpr auto names(StepSource) {
   return std::to_array<std::string_view>({"api", "nvtx", "optimizer", "period"});
