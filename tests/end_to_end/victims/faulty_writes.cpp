@@ -49,16 +49,19 @@ bool fails() {
 
 }  // namespace
 
-extern "C" ssize_t write(int file, const void* data, std::size_t bytes) {
+extern "C" [[gnu::visibility("default")]] ssize_t write(int file, const void* data,
+                                                        std::size_t bytes) {
   struct stat status;
   const bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   if (is_file && fails()) return -1;
   return next<decltype(write)>("write")(file, data, bytes);
 }
 
-extern "C" int fsync(int file) { return fails() ? -1 : next<decltype(fsync)>("fsync")(file); }
+extern "C" [[gnu::visibility("default")]] int fsync(int file) {
+  return fails() ? -1 : next<decltype(fsync)>("fsync")(file);
+}
 
-extern "C" int rename(const char* from, const char* to) noexcept {
+extern "C" [[gnu::visibility("default")]] int rename(const char* from, const char* to) noexcept {
   if (fails()) return -1;
   const int result = next<decltype(rename)>("rename")(from, to);
   struct stat status;
@@ -69,6 +72,6 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   return result;
 }
 
-extern "C" int remove(const char* path) noexcept {
+extern "C" [[gnu::visibility("default")]] int remove(const char* path) noexcept {
   return fails() ? -1 : next<decltype(remove)>("remove")(path);
 }
