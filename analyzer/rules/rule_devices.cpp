@@ -272,9 +272,15 @@ rows::OptionalLocation place_of_context(const RuleInput& input, const rows::Driv
 void find_idle_contexts(const RuleInput& input, Findings& findings) {
   const std::map<std::string, Taken> taken = taken_by_process(input.report);
   const double share = input.thresholds[Threshold::kIdleContextsShare];
+  // Work on memory that another process allocated needs a context, too.
+  const auto opens_memory = [&](const std::string& process) {
+    return std::ranges::any_of(input.report.shared_memory, [&](const rows::SharedMemory& row) {
+      return row.process == process;
+    });
+  };
   const auto is_idle = [&](const std::string& process) {
     const Taken& own = taken.at(process);
-    return own.driver_bytes != 0 &&
+    return own.driver_bytes != 0 && !opens_memory(process) &&
            static_cast<double>(own.allocated_bytes) <= share * static_cast<double>(own.bytes());
   };
   const auto has_worker = [&](const std::string& device) {

@@ -45,7 +45,7 @@ TraceBuilder graphs_trace(std::uint64_t graphs, std::uint64_t launches_of_each, 
 
 // A trainer and workers on one device, each with a context of its own.
 Json report_of_workers(std::uint64_t workers, std::uint64_t bytes_of_each,
-                       bool contexts_are_seen = true) {
+                       bool contexts_are_seen = true, bool they_open_memory = false) {
   const TemporaryFolder folder;
   for (std::uint32_t i = 0; i <= workers; ++i) {
     TraceBuilder trace = program_trace(10 + i);
@@ -55,6 +55,13 @@ Json report_of_workers(std::uint64_t workers, std::uint64_t bytes_of_each,
     const Call made_at = call_at(is_trainer ? 0x20 : 0x60);
     if (contexts_are_seen) {
       trace.context_call(ContextOperation::kRetainPrimary, 1, 0, made_at);
+    }
+    if (they_open_memory && !is_trainer) {
+      trace::Import opened;
+      opened.operation = trace::ImportOperation::kIpcOpen;
+      opened.address = 2 * kAddress;
+      opened.bytes = kMiB;
+      trace.add_call(opened, call_at(0x70));
     }
     trace.allocate(kAddress, bytes, MemoryKind::kDevice, call_at(0x30));
     trace.wait_until(TraceBuilder::kFirstTick + 10'000 + 10 * i);
@@ -119,6 +126,7 @@ TEST_CASE("a context whose call was not seen is told by the line that used it", 
 TEST_CASE("workers that use their contexts, and one process alone, are no fault", "[unit]") {
   CHECK(findings_named(report_of_workers(4, 200 * kMiB), "idle_contexts").empty());
   CHECK(findings_named(report_of_workers(0, 0), "idle_contexts").empty());
+  CHECK(findings_named(report_of_workers(4, 2 * kMiB, true, true), "idle_contexts").empty());
 }
 
 TEST_CASE("a rank on another rank's device takes its context there, too", "[unit]") {
