@@ -280,7 +280,7 @@ void find_idle_contexts(const RuleInput& input, Findings& findings) {
   };
   const auto is_idle = [&](const std::string& process) {
     const Taken& own = taken.at(process);
-    return own.driver_bytes != 0 && !opens_memory(process) &&
+    return own.driver_bytes != 0 &&
            static_cast<double>(own.allocated_bytes) <= share * static_cast<double>(own.bytes());
   };
   const auto has_worker = [&](const std::string& device) {
@@ -291,7 +291,8 @@ void find_idle_contexts(const RuleInput& input, Findings& findings) {
   std::map<std::tuple<std::string, std::string>, IdleContexts> groups;
   for (const rows::DriverMemory& row : input.report.driver_memory) {
     if (!row.device || row.peak_bytes.value_or(0) == 0) continue;
-    if (!is_idle(row.process) || !has_worker(*row.device)) continue;
+    if (!is_idle(row.process) || opens_memory(row.process)) continue;
+    if (!has_worker(*row.device)) continue;
     const rows::OptionalLocation opened_at = place_of_context(input, row);
     IdleContexts& group = groups[{*row.device, location_text(opened_at)}];
     group.device = *row.device;
