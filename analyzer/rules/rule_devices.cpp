@@ -166,7 +166,15 @@ rows::Finding context_finding(const rows::Report& report, const Stray& stray,
   return finding;
 }
 
-// Contexts on another rank's device in which nothing was allocated.
+// Work on memory that another process allocated needs a context, too.
+bool opens_memory(const rows::Report& report, const std::string& process,
+                  const std::string& device) {
+  return std::ranges::any_of(report.shared_memory, [&](const rows::SharedMemory& row) {
+    return row.process == process && row.device.value_or(device) == device;
+  });
+}
+
+// Contexts on another rank's device in which nothing was allocated or opened.
 void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Findings& findings) {
   for (const auto& [rank, process] : ranks.by_rank) {
     const BytesByDevice& devices = ranks.bytes.at(process->id);
@@ -175,6 +183,7 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
       if (context.process != process->id || !context.device) continue;
       if (devices.contains(*context.device)) continue;
       if (ranks.other_owner(*context.device, *process) == nullptr) continue;
+      if (opens_memory(input.report, process->id, *context.device)) continue;
       bare.try_emplace(*context.device, context.opened_at);
     }
     for (const auto& [device, opened_at] : bare) {
@@ -272,12 +281,6 @@ rows::OptionalLocation place_of_context(const RuleInput& input, const rows::Driv
 void find_idle_contexts(const RuleInput& input, Findings& findings) {
   const std::map<std::string, Taken> taken = taken_by_process(input.report);
   const double share = input.thresholds[Threshold::kIdleContextsShare];
-  // Work on memory that another process allocated needs a context, too.
-  const auto opens_memory = [&](const std::string& process) {
-    return std::ranges::any_of(input.report.shared_memory, [&](const rows::SharedMemory& row) {
-      return row.process == process;
-    });
-  };
   const auto is_idle = [&](const std::string& process) {
     const Taken& own = taken.at(process);
     return own.driver_bytes != 0 &&
@@ -291,7 +294,7 @@ void find_idle_contexts(const RuleInput& input, Findings& findings) {
   std::map<std::tuple<std::string, std::string>, IdleContexts> groups;
   for (const rows::DriverMemory& row : input.report.driver_memory) {
     if (!row.device || row.peak_bytes.value_or(0) == 0) continue;
-    if (!is_idle(row.process) || opens_memory(row.process)) continue;
+    if (!is_idle(row.process) || opens_memory(input.report, row.process, *row.device)) continue;
     if (!has_worker(*row.device)) continue;
     const rows::OptionalLocation opened_at = place_of_context(input, row);
     IdleContexts& group = groups[{*row.device, location_text(opened_at)}];

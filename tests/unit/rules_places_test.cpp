@@ -219,6 +219,33 @@ Json growth_with_pauses_of(std::uint64_t pause_ns) {
   return finding_of(trace, "growth");
 }
 
+// Rank 1 makes a context on the device of rank 0.
+Json report_of_context_elsewhere(bool opens_memory) {
+  const TemporaryFolder folder;
+  for (const std::uint32_t rank : {0u, 1u}) {
+    TraceBuilder trace = program_trace(10 + rank);
+    trace.text(TextKey::kLocalRank, std::to_string(rank));
+    trace.device(0, 0x1234, 1024 * kMiB);
+    trace.device(1, 0x5678, 1024 * kMiB);
+    if (rank == 1) {
+      trace.context(2, 1);
+      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(0x60));
+      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(0x70));
+    }
+    if (rank == 1 && opens_memory) {
+      trace::Import opened;
+      opened.operation = trace::ImportOperation::kIpcOpen;
+      opened.address = 2 * kAddress;
+      opened.bytes = kMiB;
+      trace.add_call(opened, {.context = 1});
+    }
+    trace.allocate(kAddress, 100 * kMiB, MemoryKind::kDevice, {.context = 1 + rank});
+    trace.free(kAddress);
+    trace.write(folder.path());
+  }
+  return analyze_json({folder.path()}, {});
+}
+
 }  // namespace
 
 TEST_CASE("growth tells from when to when, how many blocks and how fast", "[unit]") {
@@ -234,28 +261,17 @@ TEST_CASE("a rate a second is not told of milliseconds", "[unit]") {
 }
 
 TEST_CASE("a context on another rank's device names the call that opened it", "[unit]") {
-  const TemporaryFolder folder;
-  for (const std::uint32_t rank : {0u, 1u}) {
-    TraceBuilder trace = program_trace(10 + rank);
-    trace.text(TextKey::kLocalRank, std::to_string(rank));
-    trace.device(0, 0x1234, 1024 * kMiB);
-    trace.device(1, 0x5678, 1024 * kMiB);
-    if (rank == 1) {
-      trace.context(2, 1);
-      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(0x60));
-      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(0x70));
-    }
-    trace.allocate(kAddress, 100 * kMiB, MemoryKind::kDevice, {.context = 1 + rank});
-    trace.free(kAddress);
-    trace.write(folder.path());
-  }
-  const Json report = analyze_json({folder.path()}, {});
+  const Json report = report_of_context_elsewhere(false);
   REQUIRE(report.at("findings").size() == 1);
   const Json found = report.at("findings")[0];
   CHECK(found.at("site").is_null());
   CHECK(offset_of(found.at("evidence").at("opened_at")) == 0x60);
   CHECK(has(found, "cudaSetDevice"));
   CHECK_FALSE(has(found, "torch"));
+}
+
+TEST_CASE("a context in which another rank's memory is open is no fault", "[unit]") {
+  CHECK(report_of_context_elsewhere(true).at("findings").empty());
 }
 
 TEST_CASE("what a failed request misses counts what else is in use on the device", "[unit]") {
