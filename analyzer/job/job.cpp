@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <thread>
 
+#include "analyzer/base/machine.hpp"
 #include "analyzer/base/parallel.hpp"
 #include "analyzer/job/job_clock.hpp"
 #include "analyzer/model/activity/activity.hpp"
@@ -107,13 +107,6 @@ namespace {
 
 // Time between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
-
-std::string boot_id_of_this_machine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 // Gives each process the monotonic time at which the job began.
 void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <utility>
 
+#include "analyzer/base/machine.hpp"
 #include "analyzer/base/parallel.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "tools/base/failure.hpp"
@@ -42,20 +42,14 @@ trace::OwnDescriptor lock_trace(const fs::path& path) {
   return is_there ? std::move(file) : trace::OwnDescriptor();
 }
 
-std::string boot_id_of_this_machine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 // Throws Failure for a trace whose process may still write it. A ring without an end is that of a
 // killed process, or of one that another machine knows of.
 void require_ended(const fs::path& path) {
   const trace::TraceFile file(path);
   if (file.still_running()) throw Failure("its process still runs");
   const bool is_known = !file.has_ring() || file.exit_seen() || file.ended_by_signal() != 0;
-  if (!is_known && recorded_text(path, trace::TextKey::kBootId) != boot_id_of_this_machine()) {
+  if (!is_known &&
+      recorded_text(path, trace::TextKey::kBootId) != analyzer::boot_id_of_this_machine()) {
     throw Failure("its process may still run on the machine that recorded it");
   }
 }
