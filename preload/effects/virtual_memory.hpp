@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "preload/base/key_table.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/effects/effect.hpp"
 #include "trace/records.hpp"
@@ -71,8 +72,7 @@ inline std::uint64_t hash_of(const CUipcMemHandle& handle) noexcept {
   for (std::size_t i = 0; i < sizeof handle; i += sizeof hash) {
     std::uint64_t word = 0;
     std::memcpy(&word, handle.reserved + i, sizeof word);
-    hash = (hash ^ word) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
-    hash ^= hash >> 32;
+    hash = mix(hash, word);
   }
   return hash;
 }
