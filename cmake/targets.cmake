@@ -39,7 +39,7 @@ if(GPUMEMTRACE_SANITIZE)
     -fsanitize=${GPUMEMTRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
     # A fifth of the time to build, for what ends the program anyway or what ASan finds as well.
     -fno-sanitize=null,vptr,object-size
-    # It reads in front of each function, also of those that a test writes into a page of its own.
+    # The check of function types reads in front of each function, also of those that a test writes into a page of its own.
     $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)
   target_link_options(gpumemtrace_sanitizers INTERFACE -fsanitize=${GPUMEMTRACE_SANITIZE})
 endif()

@@ -22,9 +22,8 @@ class OutputRules {
  public:
   explicit OutputRules(bool force) : force_(force) {}
 
-  // Adds an input: a file, a trace with its ring, or a folder with all of its traces and
-  // partial reports. Missing files
-  // are reported by the code that opens them.
+  // Adds an input: a file, a trace with its ring, or a folder with all of its traces and partial
+  // reports. Missing files are reported by the code that opens them.
   void reads(const std::filesystem::path& input);
   void reads(const std::vector<std::filesystem::path>& inputs);
 
