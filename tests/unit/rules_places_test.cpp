@@ -3,6 +3,7 @@
 #include "analyzer/rules/finding_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
+#include "tests/support/report_query.hpp"
 #include "tests/support/stack_records.hpp"
 
 namespace gpumemtrace::rules_places_test {
@@ -264,6 +265,7 @@ TEST_CASE("a context on another rank's device names the call that opened it", "[
   const Json report = report_of_context_elsewhere(false);
   REQUIRE(report.at("findings").size() == 1);
   const Json found = report.at("findings")[0];
+  CHECK(found.at("rule") == "wrong_device");
   CHECK(found.at("site").is_null());
   CHECK(offset_of(found.at("evidence").at("opened_at")) == 0x60);
   CHECK(has(found, "cudaSetDevice"));
@@ -271,7 +273,8 @@ TEST_CASE("a context on another rank's device names the call that opened it", "[
 }
 
 TEST_CASE("a context in which another rank's memory is open is no fault", "[unit]") {
-  CHECK(report_of_context_elsewhere(true).at("findings").empty());
+  CHECK(row_where(report_of_context_elsewhere(true).at("findings"), {{"rule", "wrong_device"}})
+            .is_null());
 }
 
 TEST_CASE("what a failed request misses counts what else is in use on the device", "[unit]") {
