@@ -29,8 +29,8 @@ std::string shared_text(const Report& report, const rows::SharedMemory& row) {
   const std::string exporter =
       row.exporter ? process_name(report, *row.exporter) : std::string("another process");
   const std::uint64_t freed_bytes = row.freed_while_open_bytes;
-  std::string end = freed_bytes == 0 ? "ended" : "freed it";
-  end += at_text(analyzer::location_text(row.freed_at));
+  std::string end = "ended";
+  if (freed_bytes != 0) end = "freed it" + at_text(analyzer::location_text(row.freed_at));
   // The row of all smaller ones may have both.
   if (freed_bytes != 0 && freed_bytes != bytes_to_tell(row)) end += " or ended";
   return format_text("{} had {} open for {} after {} {}; opened at {}",
