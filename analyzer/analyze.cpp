@@ -2,6 +2,7 @@
 #include "analyzer/analyze.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -19,11 +20,20 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
+// Facts about the whole job, for partial reports of its single processes: they leave out rows that
+// the report of the job will not have.
+struct WholeJob {
+  std::size_t traces = 0;
+  std::size_t processes = 0;
+  std::atomic<std::size_t> accounts = 0;  // of the processes that are done
+};
+
 std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& context,
-                                                      const Options& options, std::size_t traces,
-                                                      bool is_whole_job) {
+                                                      const Options& options,
+                                                      const WholeJob* whole) {
   std::vector<rows::TimelinesOfPoints> list;
-  if (is_whole_job || options.timeline_points) {
+  if (whole != nullptr || options.timeline_points) {
+    const std::size_t traces = whole == nullptr ? 1 : whole->traces;
     const std::size_t points = options.timeline_points.value_or(default_timeline_points(traces));
     list.push_back({points, report_timeline(context)});
     return list;
@@ -32,6 +42,14 @@ std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& conte
     list.push_back({points, report_timeline(context, points)});
   }
   return list;
+}
+
+// The more accounts a job has the fewer rows it shows of each, so no more are needed than for those
+// that are counted by now.
+std::vector<rows::LargestOfAccount> report_largest(const ReportContext& context, WholeJob* whole) {
+  std::size_t accounts = 1;
+  if (whole != nullptr) accounts = whole->accounts += count_accounts(context);
+  return report_largest_blocks(context, most_largest_blocks(accounts));
 }
 
 std::vector<rows::UnnamedModule> report_unnamed_modules(const Symbolizer& symbolizer) {
@@ -89,34 +107,31 @@ std::set<std::string> named_stacks(const rows::Partial& partial) {
   return ids;
 }
 
+// `whole`: set if the job's report is made of this and of the partial reports of its other
+// processes.
 rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                           const Options& options, bool is_whole_job) {
+                           const Options& options, WholeJob* whole) {
   const ReportContext context(job, symbolizer, owners);
   rows::Partial partial;
   partial.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
   partial.options =
       options_row(options.thresholds, options.timeline_points, options.owner_files, options.groups);
   partial.processes = report_partial_processes(context);
-  partial.unreadable_traces = report_unreadable(job);
   partial.report = report_processes_alone(context, options);
   partial.report.devices = report_devices(context);
   partial.card_histories = report_card_histories(context);
   partial.segments = report_segments(context);
   partial.exported_memory = report_exported_memory(context);
   partial.opened_memory = report_opened_memory(context);
-  const std::size_t traces = job.processes.size() + job.unreadable.size();
-  partial.timelines = report_timelines(context, options, traces, is_whole_job);
-  // The number of accounts is known in a whole job alone.
-  const std::size_t accounts = is_whole_job ? count_accounts(context) : 1;
-  partial.largest_blocks = report_largest_blocks(context, most_largest_blocks(accounts));
-  const bool may_be_distributed = !is_whole_job || job.processes.size() > 1;
+  partial.timelines = report_timelines(context, options, whole);
+  partial.largest_blocks = report_largest(context, whole);
+  const bool may_be_distributed = whole == nullptr || whole->processes > 1;
   partial.observations = observe(context, options.thresholds, may_be_distributed);
   partial.observations.replayed =
       report_replays(context, allocators_to_replay(partial.report, options.thresholds));
   StackSections stacks = report_stacks(context, named_stacks(partial));
   partial.report.frames = std::move(stacks.frames);
   partial.report.stacks = std::move(stacks.stacks);
-  partial.unnamed_modules = report_unnamed_modules(symbolizer);
   return partial;
 }
 
@@ -132,15 +147,13 @@ JobView view_of(const Options& options, std::size_t traces) {
 }
 
 // Single allocations before a checkpoint are not known.
-void require_detail_at(std::uint64_t at_ns, const Job& job) {
-  for (const auto& process : job.processes) {
-    const std::uint64_t cut = process->model().statistics().checkpoint_time;
-    if (cut == 0 || process->time_ns(cut) <= at_ns) continue;
-    throw InputError("What was live at " + duration_text(at_ns) +
-                     " is not known: of the time before " + duration_text(process->time_ns(cut)) +
-                     " " + process->file().path().string() +
-                     " has sums alone, because its length was bounded.");
-  }
+void require_detail_at(std::uint64_t at_ns, const Process& process) {
+  const std::uint64_t cut = process.model().statistics().checkpoint_time;
+  if (cut == 0 || process.time_ns(cut) <= at_ns) return;
+  throw InputError("What was live at " + duration_text(at_ns) +
+                   " is not known: of the time before " + duration_text(process.time_ns(cut)) +
+                   " " + process.file().path().string() +
+                   " has sums alone, because its length was bounded.");
 }
 
 JoinOptions join_options(const Options& options) {
@@ -151,51 +164,96 @@ JoinOptions join_options(const Options& options) {
   return join;
 }
 
-// A part of a job may have unreadable traces alone: it lists them.
-void open_traces(const std::vector<std::filesystem::path>& traces, const Options& options,
-                 bool is_whole_job, Job& job) {
-  try {
-    open_job(traces, view_of(options, is_whole_job ? traces.size() : 1), job);
-  } catch (const trace::TraceError&) {
-    if (is_whole_job) throw;
+// Opens the traces of a job, and makes its partial reports.
+class Analysis {
+ public:
+  // Throws InputError for files of the user that are wrong: better now than after the traces were
+  // read.
+  explicit Analysis(const Options& options) : options_(options), symbolizer_(options.symbols) {
+    for (const std::filesystem::path& file : options.owner_files) owners_.read(file);
   }
-}
 
-rows::Partial analyze(const std::vector<std::filesystem::path>& inputs, const Options& options,
-                      bool is_whole_job) {
-  // Bad files of the user are better named now than after the traces were read.
-  Symbolizer symbolizer(options.symbols);
-  CodeOwners owners;
-  for (const std::filesystem::path& file : options.owner_files) owners.read(file);
-  Job job;
-  if (inputs.empty()) throw InputError("No trace was given.");
-  try {
-    const std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
-    open_traces(traces, options, is_whole_job, job);
-    run_job(job, options.progress);
-    if (options.blocks_at_ns) require_detail_at(*options.blocks_at_ns, job);
-  } catch (const trace::TraceError& error) {
-    throw InputError(error.what());
+  // One of each process, which is gone when its own is made: several at once.
+  [[nodiscard]] std::vector<rows::Partial> analyze_each(
+      const std::vector<std::filesystem::path>& inputs) {
+    const std::vector<std::filesystem::path> traces = find(inputs);
+    rethrow_as_input_error([&] { open_job(traces, view_of(options_, traces.size()), job_); });
+    WholeJob whole{traces.size(), job_.processes.size()};
+    std::vector<rows::Partial> partials(job_.processes.size());
+    JobProgress progress(job_, options_.progress);
+    in_parallel(partials.size(), [&](std::size_t i) {
+      Job alone;
+      alone.processes.push_back(std::move(job_.processes[i]));
+      model(*alone.processes.front(), progress);
+      partials[i] = make_partial(alone, symbolizer_, owners_, options_, &whole);
+    });
+    progress.end();
+    add_facts_of_all(partials.front());
+    return partials;
   }
-  // Rows have the times of their machine's clock, until the processes are joined.
-  for (const auto& process : job.processes) process->set_origin(0);
-  rows::Partial partial = make_partial(job, symbolizer, owners, options, is_whole_job);
-  // To free the models takes a twentieth of the time.
-  in_parallel(job.processes.size(), [&](std::size_t i) { job.processes[i].reset(); });
-  return partial;
-}
+
+  // One of all processes together. All traces may be unreadable: it lists them.
+  [[nodiscard]] rows::Partial analyze_together(const std::vector<std::filesystem::path>& inputs) {
+    const std::vector<std::filesystem::path> traces = find(inputs);
+    try {
+      open_job(traces, view_of(options_, 1), job_);
+    } catch (const trace::TraceError&) {
+    }
+    JobProgress progress(job_, options_.progress);
+    in_parallel(job_.processes.size(), [&](std::size_t i) { model(*job_.processes[i], progress); });
+    progress.end();
+    rows::Partial partial = make_partial(job_, symbolizer_, owners_, options_, nullptr);
+    add_facts_of_all(partial);
+    // To free the models takes a twentieth of the time.
+    in_parallel(job_.processes.size(), [&](std::size_t i) { job_.processes[i].reset(); });
+    return partial;
+  }
+
+ private:
+  static void rethrow_as_input_error(const auto& work) {
+    try {
+      work();
+    } catch (const trace::TraceError& error) {
+      throw InputError(error.what());
+    }
+  }
+
+  [[nodiscard]] static std::vector<std::filesystem::path> find(
+      const std::vector<std::filesystem::path>& inputs) {
+    if (inputs.empty()) throw InputError("No trace was given.");
+    std::vector<std::filesystem::path> traces;
+    rethrow_as_input_error([&] { traces = trace::find_traces(inputs); });
+    return traces;
+  }
+
+  void model(Process& process, JobProgress& progress) const {
+    rethrow_as_input_error([&] { take_records(process, progress); });
+    process.finish();
+    if (options_.blocks_at_ns) require_detail_at(*options_.blocks_at_ns, process);
+    // Rows have the times of their machine's clock, until the processes are joined.
+    process.set_origin(0);
+  }
+
+  void add_facts_of_all(rows::Partial& partial) const {
+    partial.unreadable_traces = report_unreadable(job_);
+    partial.unnamed_modules = report_unnamed_modules(symbolizer_);
+  }
+
+  const Options& options_;
+  Symbolizer symbolizer_;
+  CodeOwners owners_;
+  Job job_;
+};
 
 }  // namespace
 
 rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
-  std::vector<rows::Partial> partials;
-  partials.push_back(analyze(inputs, options, true));
-  return join(std::move(partials), join_options(options));
+  return join(Analysis(options).analyze_each(inputs), join_options(options));
 }
 
 rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
                                 const Options& options) {
-  return analyze(inputs, options, false);
+  return Analysis(options).analyze_together(inputs);
 }
 
 Options options_of(const rows::Partial& partial) {
@@ -213,6 +271,7 @@ rows::Report merge(std::vector<rows::Partial> partials, bool redact) {
   std::ranges::for_each(partials, require_sound);
   JoinOptions options = join_options(partials.front().options);
   options.redact = redact;
+  options.repeated_traces_count_once = partials.size() > 1;
   try {
     return join(std::move(partials), options);
   } catch (const std::out_of_range&) {

@@ -43,7 +43,7 @@ def measure(program, traces, rounds, folder):
     for processors in ({min(all_processors)}, all_processors):
         results = [measured([program, "analyze", *traces, "-o", report], processors) for _ in range(rounds)]
         show(f"analyze of {len(traces)} traces, {len(processors)} processors", results, [report])
-    partials = [folder / f"{part}.partial.json" for part in range(PARTS)]
+    partials = [folder / f"{part}.part.json.zst" for part in range(PARTS)]
     results = [measured([program, "analyze", "--partial", *traces[part::PARTS], "-o", partials[part]], all_processors)
                for part in range(PARTS)]
     show(f"one of {PARTS} partial reports, all of which are written", results, partials)

@@ -2,8 +2,6 @@
 #include "analyzer/job/job.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "analyzer/base/machine.hpp"
 #include "analyzer/base/parallel.hpp"
@@ -225,58 +223,32 @@ void open_job(const std::vector<std::filesystem::path>& traces, const JobView& v
   for (const auto& process : job.processes) process->set_view(view);
 }
 
-namespace {
-
-// Reports from the thread that made it; the others only count.
-class Progress {
- public:
-  Progress(const Job& job, const std::function<void(double)>& report) : report_(report) {
-    for (const auto& process : job.processes) {
-      for (const trace::WriterStream& stream : process->file().writers()) {
-        total_ += record_count(stream);
-      }
+JobProgress::JobProgress(const Job& job, const std::function<void(double)>& report)
+    : report_(report) {
+  for (const auto& process : job.processes) {
+    for (const trace::WriterStream& stream : process->file().writers()) {
+      total_ += record_count(stream);
     }
   }
-
-  void add(std::uint64_t records) {
-    const std::uint64_t done = done_ += records;
-    if (!report_ || std::this_thread::get_id() != thread_ || done - reported_ < kSliceRecords) {
-      return;
-    }
-    reported_ = done;
-    report_(std::min(1.0, static_cast<double>(done) / static_cast<double>(total_)));
-  }
-  void end() const {
-    if (report_) report_(1.0);
-  }
-
- private:
-  const std::function<void(double)>& report_;
-  const std::thread::id thread_ = std::this_thread::get_id();
-  std::uint64_t total_ = 1;
-  std::atomic<std::uint64_t> done_ = 0;
-  std::uint64_t reported_ = 0;
-};
-
-// `finish` then ends or pauses a process.
-void take_records(Job& job, const std::function<void(double)>& report, void (Process::*finish)()) {
-  Progress progress(job, report);
-  in_parallel(job.processes.size(), [&](std::size_t i) {
-    Process& process = *job.processes[i];
-    while (!process.done()) {
-      const std::uint64_t before = process.records_done();
-      process.run(kSliceRecords);
-      progress.add(process.records_done() - before);
-    }
-    (process.*finish)();
-  });
-  progress.end();
 }
 
-}  // namespace
+void JobProgress::add(std::uint64_t records) {
+  const std::uint64_t done = done_ += records;
+  if (!report_ || std::this_thread::get_id() != thread_ || done - reported_ < kSliceRecords) return;
+  reported_ = done;
+  report_(std::min(1.0, static_cast<double>(done) / static_cast<double>(total_)));
+}
 
-void run_job(Job& job, const std::function<void(double)>& progress) {
-  take_records(job, progress, &Process::finish);
+void JobProgress::end() const {
+  if (report_) report_(1.0);
+}
+
+void take_records(Process& process, JobProgress& progress) {
+  while (!process.done()) {
+    const std::uint64_t before = process.records_done();
+    process.run(kSliceRecords);
+    progress.add(process.records_done() - before);
+  }
 }
 
 const Job& FollowedJob::look(const Until& until) {
@@ -289,7 +261,12 @@ const Job& FollowedJob::look(const Until& until) {
     view.until = until;
     open_job(traces, view, *job_);
   }
-  take_records(*job_, {}, &Process::pause);
+  const std::function<void(double)> no_report;
+  JobProgress progress(*job_, no_report);
+  in_parallel(job_->processes.size(), [&](std::size_t i) {
+    take_records(*job_->processes[i], progress);
+    job_->processes[i]->pause();
+  });
   return *job_;
 }
 

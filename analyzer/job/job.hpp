@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -183,8 +185,26 @@ struct Job {
 // Opens the traces, several at once, and puts their times on one clock. One that cannot be read is
 // listed, so that it does not hide the others. Throws trace::TraceError if none can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
-// Takes all records of all processes, each by itself, several at once.
-void run_job(Job& job, const std::function<void(double)>& progress);
+
+// The progress of a job, for its reader. Reports from the thread that made it; others only count.
+class JobProgress {
+ public:
+  // `report` is borrowed, and called with the done part, 0 to 1; it may be empty.
+  JobProgress(const Job& job, const std::function<void(double)>& report);
+
+  void add(std::uint64_t records);
+  void end() const;
+
+ private:
+  const std::function<void(double)>& report_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::uint64_t total_ = 1;
+  std::atomic<std::uint64_t> done_ = 0;
+  std::uint64_t reported_ = 0;
+};
+
+// Takes all records of the process that are there. Several threads may, for a process each.
+void take_records(Process& process, JobProgress& progress);
 
 // A job that may be running, refreshed again and again.
 //

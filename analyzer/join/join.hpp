@@ -22,10 +22,11 @@ struct JoinOptions {
   // The same for all processes, in nanoseconds of the job.
   std::optional<rows::Window> window{};
   std::optional<std::uint64_t> blocks_at_ns{};
+  bool repeated_traces_count_once = false;
 };
 
 // The report is the same for any order of the partial reports, and however the processes of the job
-// are spread over them. A trace that several of them have counts once.
+// are spread over them.
 [[nodiscard]] rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& options);
 
 // The numbers of points that timeline[] can have in a job; the most in small jobs.

@@ -22,7 +22,8 @@ std::string trace_key(const TakenProcess& taken) {
   return taken.process->trace + ' ' + (is_recorded ? path.filename() : path).string();
 }
 
-std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& partials) {
+std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& partials,
+                                         bool repeated_traces_count_once) {
   std::vector<TakenProcess> all;
   for (std::size_t i = 0; i < partials.size(); ++i) {
     for (std::size_t k = 0; k < partials[i].processes.size(); ++k) {
@@ -35,7 +36,7 @@ std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& parti
   std::ranges::stable_sort(all, {}, place_of);
   std::set<std::string> known;
   std::erase_if(all, [&](const TakenProcess& taken) {
-    return partials.size() > 1 && !known.insert(trace_key(taken)).second;
+    return repeated_traces_count_once && !known.insert(trace_key(taken)).second;
   });
   return all;
 }
@@ -144,10 +145,10 @@ class Placer {
 
 }  // namespace
 
-JobPlaces find_places(const std::vector<rows::Partial>& partials) {
+JobPlaces find_places(const std::vector<rows::Partial>& partials, bool repeated_traces_count_once) {
   JobPlaces job;
   job.of_partial.resize(partials.size());
-  job.processes = take_processes(partials);
+  job.processes = take_processes(partials, repeated_traces_count_once);
   place_processes(job);
   place_devices(partials, job);
   return job;

@@ -35,7 +35,10 @@ struct JobPlaces {
   std::vector<Places> of_partial;
 };
 
-[[nodiscard]] JobPlaces find_places(const std::vector<rows::Partial>& partials);
+// `repeated_traces_count_once`: a process is left out if another partial report, or another place
+// of this one, has a copy of its trace.
+[[nodiscard]] JobPlaces find_places(const std::vector<rows::Partial>& partials,
+                                    bool repeated_traces_count_once);
 
 // Gives all rows the ids and the clock of the job.
 void put_in_place(const Places& places, rows::Partial& partial);

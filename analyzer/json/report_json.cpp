@@ -44,7 +44,8 @@ class ReportText {
         std::accumulate(texts.begin(), texts.end(), std::size_t{1},
                         [](std::size_t sum, const auto& text) { return sum + text.size(); }));
     for (std::string& text : texts) whole += std::exchange(text, {});
-    return whole + '\n';
+    whole += '\n';
+    return whole;
   }
 
  private:

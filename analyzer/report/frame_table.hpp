@@ -2,15 +2,29 @@
 // frames[]: frames with numbers, each once, in the order in which they came.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "analyzer/rows/job_rows.hpp"
 
 namespace gpumemtrace::analyzer {
+
+struct FrameHash {
+  [[nodiscard]] std::size_t operator()(const rows::Frame& frame) const {
+    const std::hash<std::string_view> hash_of;
+    std::size_t hash = std::hash<std::uint64_t>()(frame.line.value_or(frame.offset.value_or(0)));
+    for (const rows::OptionalCode* const text : {&frame.function, &frame.file}) {
+      hash = hash * 31 + (*text ? hash_of(**text) : 0);
+    }
+    return hash;
+  }
+};
 
 class FrameTable {
  public:
@@ -26,7 +40,7 @@ class FrameTable {
   }
 
  private:
-  std::map<rows::Frame, std::uint64_t> indexes_;
+  std::unordered_map<rows::Frame, std::uint64_t, FrameHash> indexes_;
   std::vector<const rows::Frame*> list_;
 };
 

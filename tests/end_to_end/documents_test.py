@@ -207,7 +207,7 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
             with self.subTest(page=page, command=line):
                 self.assertEqual(exit_code, 0, printed)
                 written = re.search(r"^gpumemtrace: wrote (\S+) ", printed, re.MULTILINE)[1]
-                left = written + ".part.json" if "--drop-traces" in line else written
+                left = written + ".part.json.zst" if "--drop-traces" in line else written
                 self.assertTrue((self.folder / left).exists())
                 named = re.search(r" -o (\S+)", line)
                 self.assertTrue(named is None or written.startswith(named[1].removesuffix(".gmt")), printed)

@@ -57,7 +57,7 @@ class Reduce(Ranks, support.EndToEnd):
         whole = self.report_bytes()
         self.assertEqual(len(json.loads(whole)["processes"]), 3)
         self.assertIn("reduced 3 traces", self.call("reduce", "traces", "--drop-traces"))
-        names = [f"rank{rank}.gmt.part.json" for rank in range(3)]
+        names = [f"rank{rank}.gmt.part.json.zst" for rank in range(3)]
         self.assertEqual(self.files(), names)
         self.assertEqual(self.report_bytes(), whole)
         self.assertEqual(self.report_bytes(command="merge"), whole)
@@ -80,7 +80,7 @@ class Reduce(Ranks, support.EndToEnd):
         self.call("analyze", "traces/rank0.gmt", "--at", "1ms")
         # A damaged trace is named and hides nothing.
         (self.traces_folder / "rank2.gmt").write_bytes(b"no trace")
-        (self.traces_folder / "rank2.gmt.part.json").unlink()
+        (self.traces_folder / "rank2.gmt.part.json.zst").unlink()
         report = json.loads(self.report_bytes())
         self.assertEqual(len(report["processes"]), 2)
         self.assertEqual([row["file"] for row in report["coverage"]["unreadable_traces"]],
@@ -105,15 +105,15 @@ class Reduce(Ranks, support.EndToEnd):
         ring.with_name(ring.name).write_bytes((self.folder / "ring").read_bytes())
         (self.traces_folder / "other.gmt").unlink()
         self.call("reduce", "traces", "--drop-traces")
-        self.assertEqual(self.files(), ["lives.gmt.part.json", "rank0.gmt.part.json"])
+        self.assertEqual(self.files(), ["lives.gmt.part.json.zst", "rank0.gmt.part.json.zst"])
 
     def test_a_file_of_the_name_stays(self):
         self.record_ranks(1)
         whole = self.report_bytes()
-        (self.traces_folder / "rank0.gmt.part.json").write_text("{}")
+        (self.traces_folder / "rank0.gmt.part.json.zst").write_text("{}")
         self.call("reduce", "traces/rank0.gmt", "--drop-traces")
-        self.assertEqual((self.traces_folder / "rank0.gmt.part.json").read_text(), "{}")
-        (self.traces_folder / "rank0.gmt.part.json").unlink()
+        self.assertEqual((self.traces_folder / "rank0.gmt.part.json.zst").read_text(), "{}")
+        (self.traces_folder / "rank0.gmt.part.json.zst").unlink()
         self.assertEqual(self.report_bytes(), whole)
 
     def test_of_a_command_that_was_recorded_again_the_newest_counts(self):
@@ -121,7 +121,7 @@ class Reduce(Ranks, support.EndToEnd):
             self.call("run", "--simulate", "--drop-traces", "-o", "traces/job.gmt", "--", support.PYTHON,
                       "-c", ALLOCATE,
                       environment=support.driver_environment())
-        self.assertEqual(self.files(), ["job.gmt.2.part.json", "job.gmt.part.json"])
+        self.assertEqual(self.files(), ["job.gmt.2.part.json.zst", "job.gmt.part.json.zst"])
         self.assertIn("left out traces/job.gmt: an earlier run", self.call("summary", "traces"))
         report = json.loads(self.report_bytes())
         self.assertEqual(len(report["processes"]), 1)
@@ -133,11 +133,11 @@ class Reduce(Ranks, support.EndToEnd):
         text = self.call("run", "--simulate", "--reduce", "-o", "traces/", "--", support.PYTHON, "-c", code,
                          code=7, environment=support.driver_environment())
         self.assertIn("reduced 1 trace", text)
-        self.assertEqual(len([name for name in self.files() if name.endswith(".part.json")]), 1)
+        self.assertEqual(len([name for name in self.files() if name.endswith(".part.json.zst")]), 1)
         self.assertEqual(len(self.traces()), 2)
         text = self.call("run", "--simulate", "--drop-traces", "--max-leak", "0", "-o", "traces/job.gmt", "--",
                          support.PYTHON, "-c", ALLOCATE, code=23, environment=support.driver_environment())
-        self.assertIn("next: gpumemtrace summary traces/job.gmt.part.json", text)
+        self.assertIn("next: gpumemtrace summary traces/job.gmt.part.json.zst", text)
         self.assertEqual(len(self.traces()), 2)
 
 

@@ -191,12 +191,12 @@ class SnapshotInput(unittest.TestCase):
         for rank in range(3):
             self.write(f"rank{rank}.pickle", training().snapshot())
         self.run_program("analyze", ".", "-o", "whole.json")
-        self.run_program("analyze", "--partial", "./rank2.pickle", "-o", "b.part.json")
-        self.run_program("analyze", "--partial", "./rank0.pickle", "./rank1.pickle", "-o", "a.part.json")
-        self.run_program("merge", "b.part.json", "a.part.json", "b.part.json", "-o", "merged.json")
+        self.run_program("analyze", "--partial", "./rank2.pickle", "-o", "b.part.json.zst")
+        self.run_program("analyze", "--partial", "./rank0.pickle", "./rank1.pickle", "-o", "a.part.json.zst")
+        self.run_program("merge", "b.part.json.zst", "a.part.json.zst", "b.part.json.zst", "-o", "merged.json")
         self.assertEqual((self.folder / "merged.json").read_bytes(),
                          (self.folder / "whole.json").read_bytes())
-        self.assertIn("rank 1", self.run_program("summary", "a.part.json"))
+        self.assertIn("rank 1", self.run_program("summary", "a.part.json.zst"))
         self.assertIn("whole.json is no partial report", self.run_program("merge", "whole.json", code=1))
         self.assertIn("--partial goes with", self.run_program(
             "analyze", "--partial", "--redact", "rank0.pickle", code=2))

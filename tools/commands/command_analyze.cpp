@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <memory>
 
 #include "analyzer/json/report_json.hpp"
@@ -6,7 +8,7 @@
 #include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
-#include "tools/report_view/input_files.hpp"
+#include "tools/report_view/partial_file.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -19,13 +21,13 @@ that is there; anything else only with --force.
 leaks.gated_bytes is what was lost. Rows of leaks.exit with `inside` lie in memory of another row.
 
 --partial writes what `gpumemtrace merge` needs of these traces: each node of a cluster analyzes
-its own, and one merge makes the report of the job.
+its own, and one merge makes the report of the job. It is JSON packed by zstd; `zstdcat` shows it.
 
 Examples:
   gpumemtrace analyze job.gmt -o report.json
   gpumemtrace analyze traces/ | jq .leaks.gated_bytes
   gpumemtrace analyze job.gmt --redact -o for_others.json
-  gpumemtrace analyze traces/ --partial -o node3.part.json
+  gpumemtrace analyze traces/ --partial -o node3.part.json.zst
   gpumemtrace analyze job.gmt --at 12.4s | jq '.blocks[] | {bytes, site}'
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
@@ -67,8 +69,11 @@ int analyze(AnalyzeOptions& options) {
   load.what_if = options.replay.question_if_asked();
   if (options.is_partial) {
     refuse_options_of_whole_job(options, load);
+    if (is_stdout(options.output.output) && isatty(STDOUT_FILENO) != 0) {
+      throw Failure("a partial report is packed; name a file for it with -o", ExitCode::kUsage);
+    }
     write_output(options.output.output,
-                 analyzer::to_text(load_traces_partially(options.input.inputs, load)));
+                 partial_file_bytes(load_traces_partially(options.input.inputs, load)));
     return to_int(ExitCode::kSuccess);
   }
   analyzer::rows::Report report = load_report(options.input.inputs, load);

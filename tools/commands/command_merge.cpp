@@ -18,9 +18,9 @@ once. A trace that is there itself counts before its partial report.
 Partial reports of another version of gpumemtrace or of other options are refused.
 
 Examples:
-  gpumemtrace merge node*.part.json -o report.json
+  gpumemtrace merge node*.part.json.zst -o report.json
   gpumemtrace merge traces/ -o report.json
-  gpumemtrace merge node*.part.json --redact -o for_others.json
+  gpumemtrace merge node*.part.json.zst --redact -o for_others.json
 
 Exit codes: 0 done, 1 a partial report cannot be read or merged, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";

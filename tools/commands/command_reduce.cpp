@@ -10,10 +10,9 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr const char* kReduceFooter =
-    R"TEXT(Writes the partial report of each trace beside it, NAME.gmt.part.json. Commands that show a
+    R"TEXT(Writes the partial report of each trace beside it, NAME.gmt.part.json.zst. Commands that show a
 report take partial reports, and folders of them, in place of traces that are gone; thresholds,
-groups and names are then those of `reduce`. The partial report of a short trace may be the larger
-one.
+groups and names are then those of `reduce`.
 
 --drop-traces deletes a trace and its ring after its partial report was written, synced, read back
 and found to be the same. A trace that a process may still write, or that misses events, is kept

@@ -21,6 +21,7 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/input_files.hpp"
+#include "tools/report_view/partial_file.hpp"
 #include "trace/own_descriptor.hpp"
 #include "trace/reader.hpp"
 #include "trace/source_files.hpp"
@@ -54,23 +55,26 @@ void require_ended(const fs::path& path) {
   }
 }
 
-bool holds(const fs::path& path, const std::string& text) {
+// True if the file has the bytes, and the partial report that is read from them gives them again.
+bool holds(const fs::path& path, const std::string& bytes) {
   try {
-    const std::string found = text_of_file(path);
-    return found == text && analyzer::to_text(analyzer::partial_of_text(found)) == text;
+    std::string found = text_of_file(path);
+    if (found != bytes) return false;
+    const std::string text = unpacked_partial(std::move(found));
+    return partial_file_bytes(analyzer::partial_of_text(text)) == bytes;
   } catch (const std::exception&) {
     return false;
   }
 }
 
 // The name for the trace's partial report: the first one that is free, or holds it already.
-fs::path partial_name(const fs::path& trace, const std::string& text) {
+fs::path partial_name(const fs::path& trace, const std::string& bytes) {
   for (std::size_t number = 1;; ++number) {
     fs::path name = trace;
     if (number > 1) name += format_text(".{}", number);
     name += kPartialSuffix;
     std::error_code ignored;
-    if (!fs::exists(fs::symlink_status(name, ignored)) || holds(name, text)) return name;
+    if (!fs::exists(fs::symlink_status(name, ignored)) || holds(name, bytes)) return name;
   }
 }
 
@@ -101,12 +105,12 @@ ReducedTrace reduce(const fs::path& trace, const LoadOptions& load, bool deletes
     throw Failure("it misses events: " + missing_in_short(partial.report));
   }
   partial.processes.front().path = trace.filename().string();
-  const std::string text = analyzer::to_text(partial);
-  ReducedTrace reduced{partial_name(trace, text), bytes_in(trace), text.size()};
+  const std::string bytes = partial_file_bytes(partial);
+  ReducedTrace reduced{partial_name(trace, bytes), bytes_in(trace), bytes.size()};
   const std::vector<fs::path> rings = trace::ring_names(trace);
   for (const fs::path& ring : rings) reduced.trace_bytes += bytes_in(ring);
-  write_private_durably(reduced.partial, text);
-  if (!holds(reduced.partial, text)) {
+  write_private_durably(reduced.partial, bytes);
+  if (!holds(reduced.partial, bytes)) {
     delete_file(reduced.partial);
     throw Failure(reduced.partial.string() + " does not hold what was written to it");
   }
@@ -175,8 +179,12 @@ void warn_of_kept(const Reduction& reduction) {
   for (const KeptTrace& trace : reduction.kept) {
     by_reason[trace.reason].push_back(trace.path.string());
   }
-  for (const auto& [reason, paths] : by_reason) {
-    warn(format_text("kept {}: {}", joined(paths), reason));
+  constexpr std::size_t kMostNamed = 4;
+  for (auto& [reason, paths] : by_reason) {
+    const std::size_t others = paths.size() - std::min(paths.size(), kMostNamed);
+    paths.resize(paths.size() - others);
+    warn(format_text("kept {}{}: {}", joined(paths),
+                     others == 0 ? "" : format_text(" and {} more", others), reason));
   }
 }
 

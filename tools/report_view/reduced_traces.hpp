@@ -27,8 +27,8 @@ struct Reduction {
   std::vector<KeptTrace> kept;
 };
 
-// Writes the partial report of each trace beside it: NAME.gmt.part.json. Other files of that name
-// stay, NAME.gmt.2.part.json is written then.
+// Writes the partial report of each trace beside it: NAME.gmt.part.json.zst. Other files of that
+// name stay, NAME.gmt.2.part.json.zst is written then.
 //
 // - Traces that a process may still write, or that miss events, are kept.
 // - A trace and its ring are deleted only if `deletes` says so, and only after its partial report
