@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "preload/base/file_thread.hpp"
@@ -30,11 +31,14 @@ constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
 // together, and for the bytes that one thread writes between two rounds of the background thread.
 constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
-// The number and length of a thread's waits while the ring does not grow. A busy machine may leave
-// the file thread without a processor for tens of milliseconds, and a slow disk takes as long.
+// The number and length of a thread's waits while the ring does not grow, 250 ms together. A
+// busy machine may leave the file thread without a processor for tens of milliseconds, and a slow
+// disk takes as long. The first waits are short, because others give chunks back; the later ones
+// are long, because a thousand threads that look each millisecond take the file thread's processor.
 // Threads wait only once for a disk that stands still.
-constexpr int kGrowthTries = 250;
-constexpr long kGrowthWaitNs = 1'000'000;
+constexpr int kGrowthTries = 19;
+constexpr long kFirstWaitNs = 1'000'000;
+constexpr long kLastWaitNs = 16'000'000;
 
 }  // namespace
 
@@ -137,7 +141,8 @@ std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
     // Relaxed, both: a hint, nothing to order.
     if (tries == kGrowthTries) given_up_.store(growths, std::memory_order_relaxed);
     if (given_up_.load(std::memory_order_relaxed) == growths) return kNoIndex;
-    wait_for_change(growths_, growths, kGrowthWaitNs, kGrowthWaitNs / 10);
+    const long wait_ns = std::min(kLastWaitNs, kFirstWaitNs << std::min(tries, 8));
+    wait_for_change(growths_, growths, wait_ns, wait_ns / 10);
   }
 }
 
