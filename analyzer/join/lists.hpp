@@ -2,7 +2,6 @@
 // The lists of rows that name a process, of a report or of observations.
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/row_order.hpp"
 #include "analyzer/rows/walk.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -87,8 +87,7 @@ void append_lists(Sections&& more, Sections& sections) {
 template <class Row>
 void order_list(std::vector<Row>& list) {
   std::erase_if(list, [](const Row& row) { return process_of(row)->empty(); });
-  const auto place = [](const Row& row) { return number_of(*process_of(row)); };
-  if (!std::ranges::is_sorted(list, {}, place)) std::ranges::stable_sort(list, {}, place);
+  order_rows(list, [](const Row& row) { return number_of(*process_of(row)); });
 }
 template <class Row>
 void order_list(std::optional<std::vector<Row>>& list) {

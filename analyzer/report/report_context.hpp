@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analyzer/base/parallel.hpp"
+#include "analyzer/base/row_order.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/process_losses.hpp"
 #include "analyzer/report/stack_names.hpp"
@@ -191,11 +192,11 @@ void set_site(Identity& identity, const StackFrame& frame);
 // Sorts by the number, largest first, none as 0; equal rows keep their order.
 template <class Row, class Number>
 void sort_rows(std::vector<Row>& list, Number Row::*number) {
-  std::ranges::stable_sort(list, std::greater(), [number](const Row& row) -> std::uint64_t {
+  order_rows(list, [number](const Row& row) -> std::uint64_t {
     if constexpr (std::is_same_v<Number, std::uint64_t>) {
-      return row.*number;
+      return ~(row.*number);
     } else {
-      return (row.*number).value_or(0);
+      return ~(row.*number).value_or(0);
     }
   });
 }

@@ -2,10 +2,9 @@
 #include "tools/page/page_data.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <type_traits>
 
+#include "analyzer/base/row_order.hpp"
 #include "analyzer/json/row_values.hpp"
 #include "tools/base/deflate.hpp"
 #include "tools/page/page_blocks.hpp"
@@ -81,20 +80,23 @@ std::uint64_t weight_of(const Row& row) {
   return weight.value_or(0);
 }
 
+// The indexes of the `most` smallest numbers, the first of equal ones, in the order of indexes.
+std::vector<std::size_t> smallest(const std::vector<std::uint64_t>& numbers, std::size_t most) {
+  std::vector<std::size_t> indexes = analyzer::order_of(numbers);
+  indexes.resize(most);
+  std::ranges::sort(indexes);
+  return indexes;
+}
+
 // Keeps the `most` rows with the largest weight, or the first ones, in their order.
 template <class Row>
 void limit(const std::string& key, std::vector<Row>& list, std::size_t most) {
   if (list.size() <= most) return;
-  std::vector<std::size_t> kept(list.size());
-  std::iota(kept.begin(), kept.end(), 0);
-  if (!is_among(kOrdered, key)) {
-    std::ranges::stable_sort(kept, std::ranges::greater(),
-                             [&](std::size_t i) { return weight_of(list[i]); });
-  }
-  kept.resize(most);
-  std::ranges::sort(kept);
+  const bool keeps_first = is_among(kOrdered, key);
+  std::vector<std::uint64_t> numbers;
+  for (const Row& row : list) numbers.push_back(keeps_first ? 0 : ~weight_of(row));
   std::vector<Row> limited;
-  for (const std::size_t index : kept) limited.push_back(std::move(list[index]));
+  for (const std::size_t index : smallest(numbers, most)) limited.push_back(std::move(list[index]));
   list = std::move(limited);
 }
 
