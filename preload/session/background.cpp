@@ -152,11 +152,11 @@ void prepare_allocation() noexcept {
   free(memory);
 }
 
-constinit MakeSession* make_session = nullptr;  // set before the thread starts
+constinit MakeSession* session_maker = nullptr;  // set before the thread starts
 
 void* thread_main(void*) noexcept {
   prctl(PR_SET_NAME, "gpumemtrace", 0, 0, 0);
-  const bool has_session = make_session();
+  const bool has_session = session_maker();
   start_ends(has_session);
   if (!has_session) return nullptr;
   prepare_allocation();
@@ -168,7 +168,7 @@ void* thread_main(void*) noexcept {
 }  // namespace
 
 bool start_background_thread(MakeSession* make) noexcept {
-  make_session = make;
+  session_maker = make;
   the_session().pool.is_emptied.store(true);
   return start_own_thread(thread_main);
 }

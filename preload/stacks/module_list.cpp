@@ -15,7 +15,7 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kMaxModules = 4096;
-constexpr std::size_t kMaxPath = 1024;
+constexpr std::size_t kLongestPath = 1024;
 constexpr std::size_t kSerialSlots = std::size_t{1} << 14;
 
 struct KnownModule {
@@ -58,7 +58,7 @@ bool write_module(const KnownModule& module, const char* path, const BuildId& id
   record.build_id_2 = words[2];
   record.build_id_bytes = id.bytes;
   std::size_t length = strlen(path);
-  if (length > kMaxPath) length = kMaxPath;
+  if (length > kLongestPath) length = kLongestPath;
   return write_record(record, {path, length});
 }
 

@@ -10,10 +10,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/replay/packing.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/stack_records.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -243,6 +245,16 @@ TEST_CASE("what one card takes is proportional to the processes on it", "[unit]"
         return place;
       },
       [](const fs::path& input) { (void)summary_text(load_printable_report({input}, {})); });
+}
+
+TEST_CASE("packing takes time in proportion to the blocks, or is given up", "[unit]") {
+  using analyzer::replay::Lifetime;
+  using analyzer::replay::packed_height;
+  CHECK(packed_height(std::vector<Lifetime>(5'000, {1, 0, 10})) == 5'000);
+  CHECK(packed_height(std::vector<Lifetime>(20'000, {1, 0, 10})) == std::nullopt);
+  std::vector<Lifetime> in_turn;
+  for (std::uint64_t i = 0; i < 50'000; ++i) in_turn.push_back({1, i, i + 10});
+  CHECK(packed_height(std::move(in_turn)) == 10);
 }
 
 }  // namespace gpumemtrace::tools::proportion_test

@@ -149,7 +149,7 @@ namespace {
 // GPUMEMTRACE_RANDOM_JOBS: more of them than the suite has time for.
 std::uint64_t random_jobs() {
   const char* wanted = std::getenv("GPUMEMTRACE_RANDOM_JOBS");
-  return wanted == nullptr ? 6 : std::strtoull(wanted, nullptr, 10);
+  return wanted == nullptr ? 3 : std::strtoull(wanted, nullptr, 10);
 }
 
 // Packs now and then, and compacts the trace every few times. Returns how often it was compacted.

@@ -476,12 +476,4 @@ TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {
   CHECK(packed_height({}) == 0);
 }
 
-TEST_CASE("packing takes time in proportion to the blocks, or is given up", "[unit]") {
-  CHECK(packed_height(std::vector<Lifetime>(5'000, {1, 0, 10})) == 5'000);
-  CHECK(packed_height(std::vector<Lifetime>(20'000, {1, 0, 10})) == std::nullopt);
-  std::vector<Lifetime> in_turn;
-  for (std::uint64_t i = 0; i < 50'000; ++i) in_turn.push_back({1, i, i + 10});
-  CHECK(packed_height(std::move(in_turn)) == 10);
-}
-
 }  // namespace gpumemtrace::replay_test
