@@ -20,13 +20,14 @@ struct Text : std::string {
   Text(std::string text) : std::string(std::move(text)) {}
 };
 
-using ProcessId = Text<struct Process>;
-using DeviceId = Text<struct Device>;
+// The meanings have names of their own: a class of the analyzer that has such a name would be taken.
+using ProcessId = Text<struct IdOfProcess>;
+using DeviceId = Text<struct IdOfDevice>;
 // The id of a row of stacks[]: that of its process, a colon and a number.
-using StackId = Text<struct Stack>;
+using StackId = Text<struct IdOfStack>;
 // The id of something that a process has: that of the process, a colon, perhaps that of a device
 // and another colon, and a name.
-using PartId = Text<struct Part>;
+using PartId = Text<struct IdOfPart>;
 
 // A point of time on the job's clock. A number for every use but that of a visitor.
 class JobTime {

@@ -13,7 +13,7 @@
 namespace gpumemtrace::analyzer::rows {
 
 // Words and sentences of our own, or text that everyone may read. It stays.
-using PublicText = Text<struct Public>;
+using PublicText = Text<struct PublicWords>;
 
 // The kinds of private names. A name that replaces another begins with its kind.
 enum class Secret : std::uint8_t {
@@ -47,10 +47,10 @@ using Name = Text<NameOf<kind>>;
 // Classes of a model's layers, the outermost first: "GPT2Model > GPT2Block". Each is a name.
 using Layers = Name<Secret::kLayer>;
 // A sentence in which paths of files are private.
-using Remark = Text<struct Sentence>;
+using Remark = Text<struct RemarkWords>;
 // A part of a line of code. It is replaced with its Site or Frame, because the others tell if the
 // code is public.
-using CodeText = Text<struct Code>;
+using CodeText = Text<struct CodeWords>;
 
 using OptionalPublicText = std::optional<PublicText>;
 template <Secret kind>
