@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// A text for every use but that of a visitor.
+// A std::string that visitors of rows tell from other texts by its type.
 template <class Meaning>
 struct Text : std::string {
   using Plain = std::string;  // in JSON
@@ -20,7 +20,7 @@ struct Text : std::string {
   Text(std::string text) : std::string(std::move(text)) {}
 };
 
-// The meanings have names of their own: a class of the analyzer that has such a name would be taken.
+// No class has the name of a meaning: `struct Process` would be one of the analyzer's classes.
 using ProcessId = Text<struct IdOfProcess>;
 using DeviceId = Text<struct IdOfDevice>;
 // The id of a row of stacks[]: that of its process, a colon and a number.
@@ -29,7 +29,7 @@ using StackId = Text<struct IdOfStack>;
 // and another colon, and a name.
 using PartId = Text<struct IdOfPart>;
 
-// A point of time on the job's clock. A number for every use but that of a visitor.
+// A point of time on the job's clock: a number that visitors of rows tell from others by its type.
 class JobTime {
  public:
   using Plain = std::uint64_t;  // in JSON
