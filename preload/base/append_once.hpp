@@ -8,9 +8,10 @@
 
 namespace gpumemtrace::preload {
 
-// - Any thread, no lock, no allocation. An entry that does not fit is left out: add() says so.
+// - Any thread, no lock, no allocation. An entry for which there is no room is left out, and add()
+//   returns kMaxEntries.
 // - Entries are claimed in order and each becomes complete on its own; readers stop at the first
-//   that is not.
+//   incomplete entry.
 template <class Entry, std::size_t kMaxEntries>
 struct AppendOnce {
   Entry entries[kMaxEntries] = {};
@@ -22,8 +23,8 @@ struct AppendOnce {
     while (i < kMaxEntries && complete[i].load()) ++i;
     return i;
   }
-  // The entry's index, or kMaxEntries if the table is full. An entry that is there is not added
-  // again.
+  // Adds an entry unless the table has an equal one. Returns the entry's index, or kMaxEntries if
+  // the table is full.
   template <class Equals, class Fill>
   std::size_t add(Equals&& equals, Fill&& fill) noexcept {
     const std::size_t present = count();

@@ -53,7 +53,7 @@ class ByteReader {
     if (negative) value |= ~std::uint64_t{0} << shift;
     return static_cast<std::int64_t>(value);
   }
-  // A pointer in encoding `encoding`; `data_base` is the address that "relative to data" refers to.
+  // Reads a pointer in `encoding`; `data_base` is the address to which data-relative ones refer.
   std::uint64_t pointer(std::uint8_t encoding, std::uint64_t data_base) noexcept;
 
  private:
@@ -80,12 +80,12 @@ class ByteReader {
 
 inline constexpr std::uint8_t kPointerOmitted = 0xff;
 
-// Sign-extends values of signed formats, so that relative values may be negative.
+// Sign-extends values of signed formats, so that relative pointers may be negative.
 inline std::uint64_t ByteReader::pointer(std::uint8_t encoding, std::uint64_t data_base) noexcept {
   const std::uint64_t here = reinterpret_cast<std::uintptr_t>(next_);
   std::uint64_t value = 0;
   switch (encoding & 0x0f) {
-    case 0x00:  // absolute, as wide as an address
+    case 0x00:  // an absolute pointer, as wide as an address
     case 0x04:
     case 0x0c:
       value = fixed<std::uint64_t>();
@@ -118,7 +118,7 @@ inline std::uint64_t ByteReader::pointer(std::uint8_t encoding, std::uint64_t da
       return value + here;
     case 0x30:
       return value + data_base;
-    default:  // relative to text or function, or indirect: not used for frames on Linux
+    default:  // indirect, or relative to text or function: not used for frames on Linux
       ok_ = false;
       return 0;
   }

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kTextBlockBytes = 256;  // divides every page size
 
-// Sandboxes that filter system calls often forbid process_vm_readv and process_vm_writev. Uses
-// system calls directly, because libc's functions are cancellation points.
+// Reads from /proc/self/mem: sandboxes that filter system calls often forbid process_vm_readv and
+// process_vm_writev. Uses system calls directly, because libc's functions are cancellation points.
 bool read_from_own_file(const iovec* ranges, std::size_t count, void* out) noexcept {
   const long descriptor =
       syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
@@ -34,7 +34,8 @@ bool read_from_own_file(const iovec* ranges, std::size_t count, void* out) noexc
   return read;
 }
 
-// `got`: what the system call returned.
+// True if everything was read. `got` is the result of the system call; if the call was refused,
+// reads from /proc/self/mem instead.
 bool is_complete(ssize_t got, const iovec* ranges, std::size_t count, std::size_t bytes,
                  void* out) noexcept {
   if (got < 0 && errno != EFAULT) return read_from_own_file(ranges, count, out);
@@ -51,10 +52,10 @@ bool read_through_kernel(const void* address, void* out, std::size_t bytes) noex
 }
 
 // Copies the ranges to `out` with process_vm_writev on the own process. The kernel looks up and
-// pins the pages of the remote side, 0.4 us a range, so that is `out` alone. It copies the local
-// side like any argument, 0.05 us a range, and notices there as well if memory is missing. Makes
-// the system call itself: the ranges may be freed memory, for which a sanitizer's wrapper of libc's
-// function would end the program.
+// pins the pages of the remote side, 0.4 us a range, so the remote side is `out` alone. The kernel
+// copies the local side like any argument, 0.05 us a range, and notices there as well if memory is
+// missing. Does not call libc's function: the ranges may be freed memory, for which a sanitizer's
+// wrapper of that function would end the program.
 bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept {
   const ErrnoKeeper errno_keeper;
   std::size_t bytes = 0;
@@ -67,7 +68,7 @@ bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noex
 bool read_text_through_kernel(const char* address, char* out, std::size_t capacity) noexcept {
   std::size_t size = 0;
   while (size < capacity) {
-    // Never across a page: what follows the text may not be mapped.
+    // No read crosses a page boundary: the page behind the text may not be mapped.
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(address + size) % kTextBlockBytes;
     std::size_t block = kTextBlockBytes - offset;
     if (block > capacity - size) block = capacity - size;

@@ -8,12 +8,12 @@
 
 namespace gpumemtrace::preload {
 
-// All functions: true if everything could be read. One system call; any thread, no lock. They keep
-// errno.
+// All functions of this file return true if everything could be read. They usually make one system
+// call, take no lock and keep errno. Any thread.
 [[nodiscard]] bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
 
-// Reads several ranges, one after the other, into `out`; at most 1024 (IOV_MAX). For ordinary
-// memory only: memory that a driver fetches on access is fetched.
+// Reads several ranges, one after the other, into `out`; at most 1024 ranges (IOV_MAX). For
+// ordinary memory only: a driver would fetch memory that it fetches on access (managed memory).
 [[nodiscard]] bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept;
 
 template <class Value>
@@ -21,7 +21,7 @@ template <class Value>
   return read_through_kernel(address, &out, sizeof out);
 }
 
-// Reads a text of less than `capacity` bytes with the zero at its end; takes some system calls.
+// Reads a text of less than `capacity` bytes and the zero at its end; makes some system calls.
 [[nodiscard]] bool read_text_through_kernel(const char* address, char* out,
                                             std::size_t capacity) noexcept;
 

@@ -13,9 +13,10 @@
 namespace gpumemtrace::preload {
 
 [[GPUMEMTRACE_HOT_DATA]] constinit bool counter_is_invariant = false;
-// The first of the hot data in the order of linking: it begins a line.
+// This variable is the first of the hot data in link order: its alignment makes the hot data begin
+// at a cache line.
 [[GPUMEMTRACE_HOT_DATA]] alignas(64) constinit std::uint64_t ticks_per_us =
-    1000;  // CLOCK_MONOTONIC
+    1000;  // CLOCK_MONOTONIC is in ns
 
 #if defined(__x86_64__)
 namespace {
@@ -29,8 +30,9 @@ bool processor_says_invariant() noexcept {
   return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
 }
 
-// The kernel watches the counter and takes it off this list if it drifts or differs between
-// processors, whatever the processor says. If the list is hidden, the processor's word counts.
+// The kernel watches the time stamp counter and takes it off its list of clock sources if the
+// counter drifts or differs between processors, even if the processor calls it invariant. If the
+// list is hidden, the processor is trusted: the result is true.
 bool kernel_trusts_counter() noexcept {
   char list[256];
   const std::size_t size = read_small_file(
@@ -49,7 +51,7 @@ bool kernel_trusts_counter() noexcept {
 
 void choose_clock() noexcept {
   counter_is_invariant = processor_says_invariant() && kernel_trusts_counter();
-  // The counter's rate is not measured: processors of our time count at 1.7 to 5 GHz.
+  // The rate of the time stamp counter is not measured: today's processors count at 1.7 to 5 GHz.
   ticks_per_us = counter_is_invariant ? 1700 : 1000;
 }
 #else

@@ -21,9 +21,11 @@ inline std::uint64_t clock_ns(clockid_t clock) noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Set once before the first record; a process with a non-invariant counter falls back.
+// True if ticks() reads the processor's counter, false if it reads CLOCK_MONOTONIC. Set once before
+// the first record.
 extern constinit bool counter_is_invariant [[gnu::visibility("hidden")]];
-// Roughly, and never more than the clock makes: for times that need not be exact.
+// An estimate of the ticks in a microsecond, never above the real rate; for times that need not be
+// exact.
 extern constinit std::uint64_t ticks_per_us [[gnu::visibility("hidden")]];
 void choose_clock() noexcept;
 

@@ -28,7 +28,8 @@ constexpr Unit kUnits[] = {
     {"TB", 1'000'000'000'000},
 };
 
-// In any capitals; `lower` is ASCII. Without libc, whose comparison asks for the locale.
+// True if `value` is the word `lower` (ASCII) in upper or lower case. Does not use libc, whose
+// comparison asks for the locale.
 bool is_word(std::string_view value, std::string_view lower) noexcept {
   return std::ranges::equal(value, lower, {},
                             [](char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; });
@@ -39,7 +40,7 @@ bool is_true(std::string_view value) noexcept {
          !is_word(value, "off");
 }
 
-// Not inlined: its callers would have the line on their stacks without ever printing it.
+// Not inlined: callers that print nothing would have the message's buffer on their stacks.
 [[gnu::noinline]] void complain(std::string_view name, std::string_view value,
                                 std::string_view remedy) noexcept {
   message(Line() << name << "=" << value << remedy);
@@ -110,7 +111,7 @@ Config read_config() noexcept {
   read_stack_settings(config);
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);
-  // Below this the dictionary alone would need a checkpoint.
+  // In a smaller trace the dictionary alone would need a checkpoint.
   constexpr std::uint64_t kSmallestTrace = 256 << 10;
   if (config.max_trace_bytes < kSmallestTrace) config.max_trace_bytes = kSmallestTrace;
   constexpr std::uint64_t kSmallestRing = 8 * trace::kMaxChunkBytes;

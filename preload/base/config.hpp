@@ -19,7 +19,7 @@ struct Config {
   bool force = false;
   bool start_paused = false;
   bool hash_copies = false;
-  bool torch_names = false;  // a sitecustomize was asked for that names tensors
+  bool torch_names = false;  // the user asked for a sitecustomize that names tensors
   bool python_stacks = true;
   NativeStacks native_stacks = NativeStacks::kAuto;
   std::uint64_t stack_depth = 64;
@@ -29,11 +29,11 @@ struct Config {
 // environment does.
 std::string_view environment(std::string_view name) noexcept;
 
-// Reads all variables. Prints a message for a value that it cannot understand and keeps the
-// default.
+// Reads all GPUMEMTRACE_* variables. Prints a message for a value that is not understood and keeps
+// the default.
 Config read_config() noexcept;
 
-// "512KiB", "64MB", "1GiB" or bytes; false if the text is no size.
+// Reads a size such as "512KiB", "64MB", "1GiB" or a number of bytes; false if the text is no size.
 [[nodiscard]] bool parse_size(std::string_view text, std::uint64_t& bytes) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -16,7 +16,7 @@ namespace gpumemtrace::preload::file_thread {
 namespace {
 
 // <linux/close_range.h> is younger than the oldest headers that we build with.
-constexpr long kCloseRange = 436;  // on all machines
+constexpr long kCloseRange = 436;  // its number on all machines
 constexpr unsigned int kUnshare = 1u << 1;
 
 constexpr std::uint32_t kNone = 0;
@@ -26,29 +26,30 @@ constexpr std::uint32_t kEnds = 3;
 
 constexpr int kStartTries = 10'000;
 constexpr long kMillisecondNs = 1'000'000;
-constexpr long kPollNs = 50'000;  // of waiting threads, if futexes are forbidden
+constexpr long kPollNs = 50'000;  // pause of waiting threads if futexes are forbidden
 
 struct State {
   std::atomic<std::uint32_t> life = kNone;
-  std::atomic<std::uint32_t> wakes = 0;  // raised to end the thread's sleep
-  // One piece of work at a time: the client writes it, then raises `asked`; the thread does it,
-  // then sets `done` to the same number.
+  std::atomic<std::uint32_t> wakes = 0;  // incremented to end the file thread's sleep
+  // One piece of work at a time: the client of run() writes `work` and `argument`, then increments
+  // `asked`; the file thread does the work, then sets `done` to the same number.
   std::atomic<std::uint32_t> asked = 0;
   std::atomic<std::uint32_t> done = 0;
   Work work = nullptr;
   void* argument = nullptr;
   std::atomic<bool> requested = false;
-  // Plain: written before the first request.
+  // The work of request(). Not atomic: it is written before the first request.
   Work served = nullptr;
   void* served_argument = nullptr;
-  bool has_own_descriptors = false;  // written before kRuns
-  pid_t thread_id = 0;               // written before kRuns
+  bool has_own_descriptors = false;  // written before `life` is kRuns
+  pid_t thread_id = 0;               // written before `life` is kRuns
 };
 constinit State state;
 constinit thread_local bool is_file_thread [[gnu::tls_model("initial-exec")]] = false;
 
-// Closes all inherited descriptors, standard error included: a program that waits for the end of a
-// pipe must not wait for this thread. It is one system call that copies none of the descriptors.
+// Gives the file thread an empty table of descriptors, without standard error, too: a program that
+// waits for the end of a pipe must not wait for this thread. One system call does it, and copies
+// none of the descriptors.
 bool leave_descriptors() noexcept { return syscall(kCloseRange, 0, ~0u, kUnshare) == 0; }
 
 void wake() noexcept {
@@ -89,7 +90,7 @@ void* main(void*) noexcept {
   state.thread_id = static_cast<pid_t>(syscall(SYS_gettid));
   state.has_own_descriptors = leave_descriptors();
   std::uint32_t starts = kStarts;
-  // Fails if the starting thread has stopped waiting.
+  // The exchange fails if the thread in wait_until_ready() has stopped waiting.
   if (!state.life.compare_exchange_strong(starts, kRuns)) return nullptr;
   wake_all(state.life);
   work_until_stopped();
@@ -116,7 +117,8 @@ bool has_own_descriptors() noexcept {
 
 std::uint64_t processor_ns() noexcept {
   if (state.life.load() != kRuns) return 0;
-  // The clock of the thread, whichever thread asks, as clock_getcpuclockid(3) numbers them.
+  // The id of the file thread's CPU clock, which any thread may read, as clock_getcpuclockid(3)
+  // makes such ids.
   const auto clock = static_cast<clockid_t>(~static_cast<unsigned>(state.thread_id) << 3 | 6u);
   timespec time = {};
   clock_gettime(clock, &time);

@@ -14,8 +14,8 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// The system call by its number: fstat's symbol version is newer than the oldest glibc that we run
-// on, and older sandboxes forbid statx.
+// Makes the stat system call by its number: the symbol version of fstat() is newer than the oldest
+// glibc that we run on, and older sandboxes forbid statx.
 [[GPUMEMTRACE_START_CODE]] bool describe(int folder, const char* path, int flags,
                                          struct stat& status) noexcept {
   return syscall(SYS_newfstatat, folder, path, &status, flags) == 0;
@@ -35,8 +35,8 @@ namespace {
 int open_regular(const char* path, int flags) noexcept {
   struct stat status;
   const int follow = (flags & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
-  // Asked before opening, because opening a device may do something, and after it, because the file
-  // may have been replaced.
+  // The file's type is asked before opening, because opening a device may do something, and after
+  // opening, because the file may have been replaced.
   if (!describe(AT_FDCWD, path, follow, status) || !S_ISREG(status.st_mode)) return -1;
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
   if (descriptor < 0) return -1;
@@ -94,7 +94,7 @@ bool identify(const char* path, FileIdentity& identity) noexcept {
 
 FileState state_of(int descriptor, std::uint64_t bytes) noexcept {
   struct stat status;
-  if (!describe(descriptor, "", AT_EMPTY_PATH, status)) return FileState::kWhole;  // not known
+  if (!describe(descriptor, "", AT_EMPTY_PATH, status)) return FileState::kWhole;  // state unknown
   if (status.st_nlink == 0) return FileState::kRemoved;
   return static_cast<std::uint64_t>(status.st_size) < bytes ? FileState::kCut : FileState::kWhole;
 }

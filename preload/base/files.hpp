@@ -8,23 +8,23 @@
 
 namespace gpumemtrace::preload {
 
-// Opens a regular file to read it; -1 for any other, which could block or do something when it is
-// opened: a pipe, a device, a socket. `flags` are added to open()'s.
+// Opens a regular file to read it; -1 for any other kind of file, which could block or do something
+// when it is opened: a pipe, a device, a socket. `flags` are added to those of open().
 [[nodiscard]] int open_regular(const char* path, int flags = 0) noexcept;
 
-// True if a process other than this one holds that lock. Not for a file that this process has
-// locked: closing any descriptor of it would give the lock up.
+// True if another process holds a lock on the file (OwnFile::lock()). Not for a file that this
+// process has locked: closing any descriptor of that file would give the lock up.
 [[nodiscard]] bool is_locked_by_another(const char* path) noexcept;
 
 // Reads exactly `bytes` at `offset`; 0 or an errno value, EIO if the file ends before.
 [[nodiscard]] int read_at(int descriptor, std::uint64_t offset, void* data,
                           std::size_t bytes) noexcept;
 
-// Makes every folder on the way to `path`'s last part that is not there, for the user alone.
+// Makes all missing folders of `path`, but not its last part, accessible to the user alone.
 void make_folders(const char* path) noexcept;
 
-// Identity of an open file, to notice that the program closed our descriptor and the number now
-// belongs to something else.
+// Identity of an open file, to notice that the program closed our descriptor and that its number
+// now belongs to another file.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -33,7 +33,7 @@ struct FileIdentity {
 [[nodiscard]] bool identify(int descriptor, FileIdentity& identity) noexcept;
 [[nodiscard]] bool identify(const char* path, FileIdentity& identity) noexcept;
 
-// Changes that others have made to an open file that had so many bytes.
+// The changes that other programs have made to an open file that had `bytes` bytes.
 enum class FileState { kWhole, kRemoved, kCut };
 [[nodiscard]] FileState state_of(int descriptor, std::uint64_t bytes) noexcept;
 

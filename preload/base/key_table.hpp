@@ -11,14 +11,14 @@
 
 namespace gpumemtrace::preload {
 
-// Step of a hash over numbers.
+// Adds a number to a hash over several numbers.
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
   hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
   return hash ^ (hash >> 32);
 }
 
-// Keys by open addressing, in memory of fixed size; a slot is claimed once. Any thread interns,
-// signal handlers too; no lock.
+// A hash table of keys with open addressing, in memory of fixed size; a slot is claimed once and
+// keeps its key. Any thread may intern a key, signal handlers too; no lock.
 //
 // The meaning of a number must be emitted into the trace. Until it has been, every thread that
 // meets the key is asked to emit it: the thread that was asked first may be slow, find no room, or
@@ -28,12 +28,12 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
 //   thread 2        intern -> the same number, not emitted       writes it once more
 //   thread 3                                               intern -> the same number, emitted
 //
-// In front of the table stands a small one of buckets: the few hundred stacks of a training step
-// then lie in a few pages, which stay in the processor's caches between two events.
+// A small table of buckets stands in front of the large table: the few hundred stacks of a training
+// step then lie in a few pages, which stay in the processor's caches between two events.
 class KeyTable {
  public:
-  // Makes the table empty, with room for `slots` keys, a power of two and always the same. False if
-  // there is no memory. Nobody else may use the table meanwhile.
+  // Makes the table empty, with room for `slots` keys: a power of two, the same in every call.
+  // False if there is no memory. No other thread may use the table meanwhile.
   [[nodiscard]] bool map(std::size_t slots) noexcept {
     slots_ = slots;
     keys_ = static_cast<std::atomic<std::uint64_t>*>(
@@ -41,11 +41,11 @@ class KeyTable {
     return keys_ != nullptr;
   }
 
-  // 1 + slot of the key; 0 if the neighbourhood is full or there is no table. `emitted`: the
-  // meaning of the number was emitted before.
+  // The number of the key, which is 1 + its slot; 0 if all slots near its hash are taken or there
+  // is no table. `emitted` tells if the meaning of the number was emitted before.
   std::uint32_t intern(std::uint64_t key, bool& emitted) noexcept {
     if (keys_ == nullptr) return 0;
-    key |= 3;  // with or without kEmitted, it is no empty slot
+    key |= 3;  // not 0, an empty slot, with or without kEmitted
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = bucket_of(spread);
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
@@ -58,7 +58,7 @@ class KeyTable {
     return find_or_claim(key, spread, emitted);
   }
 
-  // States that the trace has the meaning of the number.
+  // Notes that the meaning of the number is in the trace.
   void mark_emitted(std::uint32_t number) noexcept {
     // Release: pairs with intern(): records that use the number enter the trace after this.
     // mutant: emitted_without_release
@@ -67,9 +67,9 @@ class KeyTable {
 
  private:
   static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
-  static constexpr std::size_t kBucketSlots = 8;  // a cache line
+  static constexpr std::size_t kBucketSlots = 8;  // as many as a cache line has
   static constexpr std::size_t kMaxProbes = 64;
-  static constexpr std::uint64_t kEmitted = 1;  // of a slot's key
+  static constexpr std::uint64_t kEmitted = 1;  // a bit of the key in a slot
 
   static std::size_t bucket_of(std::uint64_t spread) noexcept {
     return (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;

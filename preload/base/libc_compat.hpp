@@ -2,10 +2,10 @@
 // Binds the libc functions whose default version is newer than glibc 2.28 to their oldest version,
 // so that one build runs on every glibc from 2.28 on. Include it before use, in every file of
 // preload/ that calls one of them. tests/end_to_end/binary_test.py checks the result. Functions
-// that were in another file than libc.so.6 then are in preload/loader/lazy_symbols.hpp.
+// that glibc 2.28 has in another file than libc.so.6 are in preload/loader/lazy_symbols.hpp.
 //
 // musl ends a program in which a preloaded library asks for a function that musl does not have.
-// fcntl is here because headers of glibc 2.28 and later make fcntl64 of it, which is such a one.
+// fcntl is here because headers of glibc 2.28 and later turn fcntl into fcntl64, which musl lacks.
 #pragma once
 
 #if defined(__x86_64__)

@@ -29,7 +29,7 @@ class IndexStack {
     count_.fetch_add(1, std::memory_order_relaxed);  // an estimate; nothing is ordered by it
   }
 
-  // kNoIndex if the stack is empty.
+  // Removes and returns the index pushed last; kNoIndex if the stack is empty.
   std::uint32_t pop(const std::atomic<std::uint32_t>* links) noexcept {
     std::uint64_t head = head_.load(std::memory_order_acquire);  // pairs with push()
     while (static_cast<std::uint32_t>(head) != 0) {
@@ -46,7 +46,7 @@ class IndexStack {
     return kNoIndex;
   }
 
-  // Approximate while others push and pop.
+  // The number of indexes in the stack; approximate while other threads push or pop.
   std::int32_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
 
  private:
@@ -54,7 +54,7 @@ class IndexStack {
   std::atomic<std::int32_t> count_ = 0;
 };
 
-// Any thread pushes; one thread takes everything at once.
+// A list of indexes: any thread pushes one; one thread takes all of them at once.
 class IndexInbox {
  public:
   void push(std::uint32_t index, std::atomic<std::uint32_t>* links) noexcept {
@@ -69,7 +69,7 @@ class IndexInbox {
 
   [[nodiscard]] bool has_any() const noexcept { return head_.load() != 0; }
 
-  // The newest index, or kNoIndex; follow with next().
+  // Takes all indexes and returns the newest, or kNoIndex; next() leads to the older ones.
   std::uint32_t take_all() noexcept {
     // mutant: sealed_without_acquire
     return head_.exchange(0, std::memory_order_acquire) - 1;  // pairs with push()

@@ -8,7 +8,8 @@
 
 namespace gpumemtrace::preload {
 
-// Memory of zeros that takes pages as it is touched; nullptr if the system has no room.
+// Memory of zeros, whose pages the system allocates when they are touched; nullptr if the system
+// has no room.
 inline void* map_zeros(std::size_t bytes) noexcept {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -21,9 +21,10 @@ namespace {
 
 constinit bool silent = false;
 [[GPUMEMTRACE_START_DATA]] constinit bool had_standard_error = true;
-[[GPUMEMTRACE_START_DATA]] constinit FileIdentity standard_error;  // none: the kernel did not tell
+[[GPUMEMTRACE_START_DATA]] constinit FileIdentity standard_error;  // zeros: the kernel did not tell
 
-// A program that has closed its standard error may have a file of data under the number.
+// False if messages could damage a file: a program that has closed its standard error may have a
+// file of data under descriptor 2.
 bool has_place_for_messages() noexcept {
   FileIdentity now;
   if (had_standard_error &&
@@ -34,8 +35,8 @@ bool has_place_for_messages() noexcept {
   return flags >= 0 && (flags & O_APPEND) != 0;
 }
 
-// The kernel sends these to a thread that writes if nobody reads, or if the file is as large as it
-// may be. They would end the program.
+// The signals that the kernel sends to a writing thread if nobody reads the pipe, or if the file
+// would exceed its size limit. They would end the program.
 constexpr std::uint64_t kSignalsOfWriting = signal_set(SIGPIPE, SIGXFSZ);
 
 std::uint64_t pending_signals() noexcept {
@@ -43,15 +44,15 @@ std::uint64_t pending_signals() noexcept {
   return syscall(SYS_rt_sigpending, &pending, sizeof pending) == 0 ? pending : ~std::uint64_t{0};
 }
 
-// True if a pipe has room for a whole message, or will have within a tenth of a second.
+// True if standard error has room for a whole message, or will have within a tenth of a second.
 bool can_be_written() noexcept {
   pollfd file = {2, POLLOUT, 0};
-  timespec rest = {0, 100'000'000};  // the kernel leaves here what is left when a signal came
+  timespec rest = {0, 100'000'000};  // after a signal, the kernel leaves the remaining time here
   long ready = 0;
   do {
     ready = syscall(SYS_ppoll, &file, 1, &rest, nullptr, sizeof(std::uint64_t));
   } while (ready < 0 && errno == EINTR);
-  return ready != 0;  // also if a sandbox forbids the question
+  return ready != 0;  // true also if a sandbox forbids ppoll
 }
 
 // Uses system calls directly, because libc's functions are cancellation points.
@@ -66,7 +67,7 @@ void write_message(const Line& line) noexcept {
   const SignalsBlocked signals_blocked(kSignalsOfWriting);
   const std::uint64_t pending_before = pending_signals();
   if (!can_be_written() || syscall(SYS_writev, 2, whole, std::size(whole)) >= 0) return;
-  // This write raised the signal, unless it was pending before.
+  // Takes back the signal that this write has raised; a signal that was pending before stays.
   const std::uint64_t raised = kSignalsOfWriting & ~pending_before;
   const timespec now = {};
   while (syscall(SYS_rt_sigtimedwait, &raised, nullptr, &now, sizeof raised) > 0) {

@@ -17,7 +17,7 @@ constexpr std::string_view slice(std::string_view text, std::size_t begin,
   return {text.data() + begin, count < left ? count : left};
 }
 
-// Writes a code point as UTF-8. Returns the number of bytes, 0 if there is no room or no such
+// Writes a code point as UTF-8. Returns the number of bytes, 0 if there is no room or no such code
 // point.
 inline std::size_t put_utf8(std::uint32_t point, char* out, std::size_t room) noexcept {
   const std::size_t bytes = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
@@ -53,15 +53,16 @@ class Line {
 
 void silence_messages() noexcept;
 
-// Messages go to the file that is the standard error now. A program that later has another file
-// under that number gets none, unless it is a log: a file opened for appending.
+// Remembers the file that is standard error (descriptor 2) now: messages go to this file. If the
+// program later has another file under descriptor 2, messages are written to that only if it is a
+// log: a file opened for appending.
 void remember_standard_error() noexcept;
 
-// Writes "gpumemtrace: TEXT" and a line end; system calls, so not in the steady state. It neither
-// ends the program nor waits longer than a tenth of a second: if nobody reads, the message is lost.
+// Writes "gpumemtrace: TEXT" and a line end. Makes system calls, so it is not for the steady state.
+// Neither ends the program nor waits longer than 0.1 s: if nobody reads, the message is lost.
 void message(const Line& line) noexcept;
 
-// Text of an errno value for the few that matter, else its number.
+// The text of an errno value for the few that matter, else "system error".
 std::string_view errno_text(int error) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kFirstDescriptor = 500;
 
-// Growing a file beyond the limit would raise SIGXFSZ, which ends the program.
+// Growing a file beyond the process's limit (RLIMIT_FSIZE) would raise SIGXFSZ, which ends the
+// program.
 bool is_beyond_size_limit(std::uint64_t end) noexcept {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&

@@ -14,8 +14,9 @@ namespace {
 
 using trace::RealtimeState;
 
-// A filter of system calls can end a process that makes a call which few programs make. Without
-// /proc it is not known whether there is one.
+// kSynchronized if the kernel may be asked. It is not asked under a filter of system calls
+// (seccomp), which can end a process for a call that few programs make, nor without /proc, which
+// would tell if there is a filter.
 RealtimeState state_before_asking() noexcept {
   char status[4096];
   const std::size_t size = read_small_file("/proc/thread-self/status", status, sizeof status - 1);
@@ -28,7 +29,8 @@ RealtimeState state_before_asking() noexcept {
 
 }  // namespace
 
-// Filters differ by thread, so one thread looks for them and asks.
+// Filters of system calls differ by thread, so the thread that looks for a filter also asks the
+// kernel: the file thread.
 void ask_realtime_error(trace::Clock& clock) noexcept {
   file_thread::run([&]() noexcept {
     clock.realtime_state = state_before_asking();
@@ -40,7 +42,7 @@ void ask_realtime_error(trace::Clock& clock) noexcept {
     } else if (answer == TIME_ERROR || (values.status & STA_UNSYNC) != 0) {
       clock.realtime_state = RealtimeState::kUnsynchronized;
     }
-    constexpr std::uint64_t kNsPerUs = 1000;  // the unit of both, whatever the others have
+    constexpr std::uint64_t kNsPerUs = 1000;  // both fields below are always in microseconds
     clock.realtime_error_ns = static_cast<std::uint64_t>(values.esterror) * kNsPerUs;
     clock.realtime_max_error_ns = static_cast<std::uint64_t>(values.maxerror) * kNsPerUs;
   });

@@ -7,7 +7,8 @@
 
 namespace gpumemtrace::preload {
 
-// Fills in the `realtime_` fields. Changes nothing of the clock, and needs no privilege.
+// Fills in the `realtime_` fields of the record. Does not change the machine's clock, and needs no
+// privilege.
 void ask_realtime_error(trace::Clock& clock) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections of the library that code and data are put into by when they are used.
+// Sections of the library for code and data that are used at the same time.
 #pragma once
 
 // For data that every event reads. Between two events a program fills the caches with its own data,

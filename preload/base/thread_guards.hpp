@@ -23,20 +23,20 @@ class ErrnoKeeper {
   int saved_;
 };
 
-// Sets of signals as the system calls have them.
+// A set of signals as a bit mask, in the form that system calls take.
 template <class... Numbers>
 constexpr std::uint64_t signal_set(Numbers... numbers) noexcept {
   return (std::uint64_t{0} | ... | (std::uint64_t{1} << (numbers - 1)));
 }
-// glibc sends these between the threads of a process: the first cancels a thread, by the second
-// every thread changes its user and groups, and the caller of setuid() and the like waits for all.
+// The signals that glibc sends between the threads of a process: 32 cancels a thread; 33 makes each
+// thread change its user and groups, and the caller of setuid() and the like waits for all threads.
 inline constexpr std::uint64_t kSignalsOfLibc = signal_set(32, 33);
-// An instruction or a filter of system calls raises these in the thread itself. If they are blocked
-// the kernel ends the process instead of calling the program's handler.
+// The signals that an instruction or a filter of system calls raises in the thread itself. If they
+// are blocked, the kernel ends the process instead of calling the program's handler.
 inline constexpr std::uint64_t kSignalsOfFaults =
     signal_set(SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS);
 
-// The signals of the set are not handled on the calling thread while this lives.
+// Blocks the signals of the set on the calling thread while the object lives.
 class SignalsBlocked {
  public:
   explicit SignalsBlocked(std::uint64_t set = ~kSignalsOfLibc) noexcept {
@@ -53,8 +53,8 @@ class SignalsBlocked {
   bool is_set_ = false;
 };
 
-// The calling thread is not cancelled while this lives. A thread that may be cancelled at any
-// instruction is cancelled at the end of this instead.
+// Keeps the calling thread from being cancelled while the object lives. A thread that may be
+// cancelled at any instruction is cancelled at the end of the object's life instead.
 class CancellationOff {
  public:
   CancellationOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -17,12 +17,13 @@ namespace gpumemtrace::preload {
 inline void sleep_microseconds(long microseconds) noexcept {
   const timespec pause{0, microseconds * 1000};
   if (syscall(SYS_nanosleep, &pause, nullptr) == 0 || errno == EINTR) return;
-  // A sandbox forbids nanosleep. A futex that nobody wakes waits as long.
+  // A sandbox forbids nanosleep. A wait for a futex that nobody wakes takes as long.
   const std::uint32_t word = 0;
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, nullptr, 0);
 }
 
-// Checks the condition at most `looks` times with pauses between them: no wait is for ever.
+// Waits until the condition holds: checks it at most `looks` times with pauses between the checks,
+// so that no wait is for ever.
 template <class Condition>
 void wait_until(Condition&& holds, int looks, long pause_microseconds) noexcept {
   for (int i = 0; i < looks && !holds(); ++i) sleep_microseconds(pause_microseconds);
@@ -30,8 +31,8 @@ void wait_until(Condition&& holds, int looks, long pause_microseconds) noexcept 
 
 inline constexpr long kLongestWaitNs = 999'999'999;
 
-// Sleeps while the word is `seen`, at most `timeout_ns`; may come back before. Where futexes are
-// forbidden: sleeps for `poll_ns`.
+// Sleeps while the word has the value `seen`, at most `timeout_ns`; may return earlier. If futexes
+// are forbidden, sleeps for `poll_ns` instead.
 inline void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                             long timeout_ns, long poll_ns) noexcept {
   const timespec timeout{0, timeout_ns};
@@ -41,7 +42,7 @@ inline void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_
   syscall(SYS_nanosleep, &poll, nullptr);
 }
 
-// Ends such waits.
+// Ends the waits of all threads in wait_for_change() for this word.
 inline void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
 }

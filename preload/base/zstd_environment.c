@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The static zstd library has a multi-threaded mode, which we never use but which asks for thread
-// functions whose symbol versions are newer than the oldest glibc that we run on. These stand in
-// for them inside this library only: they fail, so zstd could never start a thread.
+// functions whose symbol versions are newer than the oldest glibc that we run on. The functions
+// below replace them inside this library only: they fail, so zstd could never start a thread.
 #include <pthread.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))

@@ -20,7 +20,7 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kKeepUpEveryNs = 1'000'000;
-constexpr std::uint64_t kCopyBytes = 1 << 20;  // in one step
+constexpr std::uint64_t kCopyBytes = 1 << 20;  // the most that one step copies
 constexpr std::size_t kImageBytes = trace::kMaxChunkBytes / 2;
 
 // Runs the steps of the work, until an error or service_requests ends it.
@@ -38,7 +38,8 @@ class Steps {
   [[nodiscard]] bool has_ended() const noexcept { return error != 0 || is_abandoned; }
 
   // Makes the file thread repeat `step` until it returns false; service_requests is called in
-  // between, on this thread. One request for each step would cost more than the step.
+  // between, on this thread. A request to the file thread for each step would cost more than the
+  // step.
   template <class Step>
   void repeat(Step step) noexcept {
     bool has_more = true;
@@ -65,7 +66,8 @@ class OldestPart {
  public:
   explicit OldestPart(Steps& steps) noexcept : steps_(steps) {}
 
-  // Chooses the newest blocks to keep, as many as fit. False if nothing is older than they are.
+  // Chooses the newest blocks to keep, as many as fit in keep_bytes. False if no record before
+  // these blocks is left to compact.
   [[nodiscard]] bool choose_cut(const CheckpointRequest& request) noexcept {
     std::uint64_t compactable_bytes = 0;
     for (const PackedBlock& block : index.blocks()) {
@@ -104,7 +106,7 @@ class OldestPart {
   PackedIndex index;
   PackedStreams streams;
   Compaction compaction;
-  std::uint64_t compacted_ticks = 0;  // of the last compacted record
+  std::uint64_t compacted_ticks = 0;  // time of the last compacted record
 
  private:
   // Compacts up to the end of one of the merged blocks. False after the last record.
@@ -113,7 +115,8 @@ class OldestPart {
       const trace::RecordHeader* record = streams.head();
       if (record == nullptr) return false;
       const std::uint64_t ticks = trace::ticks_of_key(streams.head_key());
-      // The free that is missing here may come after the cut: so the cut is here.
+      // The record allocates a live address, and the missing free may come after the cut: so the
+      // cut is before the record.
       if (ticks + trace::kReorderWindowTicks > cut_ticks_ && compaction.is_conflict(*record)) {
         return false;
       }
@@ -184,8 +187,8 @@ class Replacement {
     return steps_.may_go_on();
   }
 
-  // Chunks of the ring that were packed, and are compacted now, may still stand in it: one mark for
-  // each writer tells the reader how far the checkpoint goes.
+  // Chunks whose packed records are compacted now may still lie in the ring: one mark for each
+  // writer tells the reader how far the checkpoint goes.
   void write_compacted_marks() noexcept {
     const PackedStreams& streams = compacted_.streams;
     for (const PackedStream& stream : streams.streams()) {
@@ -218,7 +221,8 @@ class Replacement {
     return stream.next > stream.first || is_split(stream);
   }
 
-  // The cut goes through these blocks: their later records become blocks of their own.
+  // Writes the rest of the blocks that the cut goes through: their records after the cut become
+  // blocks of their own.
   void write_split_blocks() noexcept {
     PackedStreams& streams = compacted_.streams;
     for (const PackedStream& stream : streams.streams()) {

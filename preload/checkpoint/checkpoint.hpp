@@ -6,7 +6,7 @@
 //   NAME.gmt.tmp:   header | schema | checkpoint | marks | newest blocks   -> NAME.gmt
 //
 // A rename puts the new file in the old one's place, so a process that is killed at any time
-// leaves the one or the other, whole. docs/internals/format.md describes what a checkpoint is.
+// leaves the old or the new file, whole. docs/internals/format.md describes what a checkpoint is.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace gpumemtrace::preload {
 
 enum class CheckpointResult {
   kDone,
-  kNothingToCompact,  // whatever could be compacted already is
-  kAbandoned,         // `service_requests` said so
-  kFailed,            // `error` says why; the trace is as it was
+  kNothingToCompact,  // all that can be compacted is compacted already
+  kAbandoned,         // `service_requests` returned false
+  kFailed,            // `error` says why; the trace is unchanged
 };
 
 struct CheckpointRequest {
-  const char* path = nullptr;    // of the trace
-  std::uint64_t keep_bytes = 0;  // of the newest blocks
-  // Records that are not in the file yet took effect later than this.
+  const char* path = nullptr;    // path of the trace file
+  std::uint64_t keep_bytes = 0;  // bytes of the newest blocks to keep
+  // Records that are not in the file yet took effect later than limit_ticks.
   std::uint64_t limit_ticks = 0;
-  // Called about every millisecond: may append to the trace; false ends the work.
+  // Called about every millisecond: may append to the trace; returns false to end the work.
   bool (*service_requests)(void* owner) = nullptr;
   void* owner = nullptr;
 };

@@ -5,9 +5,9 @@
 
 namespace gpumemtrace::preload {
 
-// As long as no graph has memory of its own, graphs change only their own number among the sums.
-// Once one has, every call about graphs stays; the sums here do not follow the allocations of
-// launches.
+// As long as no graph has memory of its own, graphs change only their own count among the sums.
+// Once a graph has memory, every call about graphs is retained, because the sums do not follow the
+// allocations of graph launches.
 void CompactedGraphs::apply(const trace::Graph& call) noexcept {
   using trace::GraphOperation;
   const trace::RecordHeader& record = call.call.record;
@@ -47,8 +47,8 @@ CompactedGraphs::Count* CompactedGraphs::count_of(std::int32_t device) noexcept 
   return &counts_[counts_.size() - 1];
 }
 
-// The call stays as long as its graph is alive: the report shows at its line the memory that the
-// driver took for it.
+// The instantiating call is retained as long as its graph is alive: the report shows, at the call's
+// line, the memory that the driver took for the graph.
 void CompactedGraphs::instantiate(const trace::Graph& call) noexcept {
   trace::Totals like = totals_like(call.call);
   like.location = memory_.contexts.device_of(call.call.context);
@@ -61,7 +61,7 @@ void CompactedGraphs::instantiate(const trace::Graph& call) noexcept {
     return records_.count_gone(record);
   }
   Executable graph;
-  if (executables_.erase(call.executable, graph)) end_graph(graph);  // its end was not seen
+  if (executables_.erase(call.executable, graph)) end_graph(graph);  // that graph's end was unseen
   graph = {call.executable, group, records_.retain(record)};
   if (executables_.insert(graph) == nullptr) records_.has_failed = true;
   count->most_live = std::max(count->most_live, ++count->live);

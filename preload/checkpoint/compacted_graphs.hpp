@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs, for a checkpoint: how many were instantiated and lived at once, and the records of those
-// that live.
+// Compacts the calls about CUDA graphs for a checkpoint: counts the graphs that were instantiated
+// and that lived at once, and retains the records of those that still live.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace gpumemtrace::preload {
 
 class CompactedGraphs {
  public:
-  // Both are borrowed.
+  // `records` and `memory` are borrowed: they must outlive this object.
   CompactedGraphs(CompactedRecords& records, CompactedMemory& memory) noexcept
       : records_(records), memory_(memory) {}
 
   void apply(const trace::Graph& call) noexcept;
-  // The most that were alive at once on the device.
+  // The most executable graphs that were alive at once on the device.
   [[nodiscard]] std::uint64_t most_live(std::int32_t device) noexcept {
     const Count* const count = count_of(device);
     return count == nullptr ? 0 : count->most_live;
   }
-  // The sums of graphs that ended before an earlier checkpoint.
+  // Restores the sums, of an earlier checkpoint, of graphs that had ended before it.
   void restore(const trace::Totals& totals) noexcept;
 
  private:
   struct Executable {
     std::uint64_t handle = 0;
     std::uint32_t group = 0;
-    RecordId record = 0;  // the record that instantiated it
+    RecordId record = 0;  // the record that instantiated the graph
   };
   struct Count {
     std::int32_t device = ledger::kUnknownDevice;

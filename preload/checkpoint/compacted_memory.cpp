@@ -37,7 +37,7 @@ std::uint32_t CompactedMemory::bind(std::uint32_t group, const ledger::Target& t
   return group;
 }
 
-// Another pool may have had the same handle, and its memory the same group.
+// The entry names the pool: two pools that had the same handle share a group.
 ledger::Target CompactedMemory::target_of(const Entry& entry) noexcept {
   const Row& row = sums.row_of(entry.group);
   ledger::Target target{row.kind, row.device, row.device, 0};
@@ -127,7 +127,8 @@ void CompactedMemory::count_pair(std::uint32_t index, const Pair& pair, bool is_
   if (freed_by != nullptr) group.freed.add_site(ledger::site_of(*freed_by), records_.now);
 }
 
-// Another thread may have recorded the free a little late.
+// Called when an allocation's address is allocated again: another thread may have recorded the free
+// a little late.
 void CompactedMemory::wait_for_free(const Entry& entry, const Pair& pair) noexcept {
   std::size_t open = 0;
   for (const Replaced& replaced : replaced_) {
@@ -144,7 +145,7 @@ void CompactedMemory::wait_for_free(const Entry& entry, const Pair& pair) noexce
   }
 }
 
-// No free came in time: the older allocation ended unseen.
+// Called when no free of a replaced allocation came in time: counts it as one without a free.
 void CompactedMemory::give_up(const Replaced& replaced) noexcept {
   count_pair(replaced.group, replaced.pair, false, nullptr);
   ++records_.counts.live_address_allocated;
@@ -156,7 +157,7 @@ void CompactedMemory::finish() noexcept {
 }
 
 // Ends memory whose address was allocated again, by another writer, before this free of it came.
-// False if the free is none of such memory.
+// False if the free does not belong to such memory.
 bool CompactedMemory::take_late_free(const trace::Free& call) noexcept {
   if (call.call.record.result != trace::kCudaSuccess) return false;
   for (std::size_t i = 0; i < replaced_.size(); ++i) {
@@ -225,7 +226,7 @@ std::uint32_t CompactedMemory::group_of(const trace::Block& block) noexcept {
   return last.group;
 }
 
-// A name stays as long as its block does.
+// The record of a tensor's name stays as long as the tensor's block is live.
 void CompactedMemory::apply(const trace::Tensor& tensor) noexcept {
   if (blocks_.find(tensor.address) == nullptr) return records_.count_gone(tensor.record);
   const RetainedTensors::Added added = tensors_.add(records_.retained, tensor);
@@ -246,7 +247,8 @@ std::uint32_t CompactedMemory::move_to_segments(std::uint32_t group,
   return segments;
 }
 
-// A block in driver memory where none was before: a new segment begins with its first block.
+// Called for a new block: the first block in an allocation of the driver shows that the allocation
+// is a segment of the framework.
 void CompactedMemory::mark_segment(std::uint64_t address) noexcept {
   if (Entry* around = live.find(Live::Space::kAddresses, address); around != nullptr) {
     if (sums.account_of(around->group).level != Level::kDriver || is_segment(around->group)) return;
@@ -284,14 +286,15 @@ void CompactedMemory::on_release(PhysicalMemory* physical, const trace::CallHead
   if (is_last && !physical->is_unused()) physical->entry.released = record;
 }
 
-// Memory of other processes: its records stay, and none of our sums counts it.
+// Memory of other processes: its records stay, and no sum of this process counts it.
 CompactedMemory::Mapped CompactedMemory::imported(const trace::Mapping& call) const noexcept {
   return {.address = call.handle,
           .device = contexts.device_of(Kind::kImportedVmm, call.location, call.call.context),
           .stays = true};
 }
 
-// If the call that unmaps memory goes, the mapping must go, too; if it stays, so must the mapping.
+// The records of an unmapping call and of the mappings that it ends are either all retained or all
+// dropped.
 void CompactedMemory::on_unmap(const trace::Mapping& call) noexcept {
   unmap_stays_ = false;
   virtual_memory.mappings().for_each_in(
@@ -372,8 +375,8 @@ void CompactedMemory::apply(const trace::PoolSample& sample) noexcept {
   physical_changed(device);
 }
 
-// The highest of NVML's numbers for processes is the one with most memory for this process; of the
-// others, the one with most of the card in use.
+// The highest of NVML's samples of processes is the one with most memory of this process; the
+// highest of the other samples is the one with most memory of the card in use.
 void CompactedMemory::apply(const trace::MemorySample& sample) noexcept {
   const std::uint64_t used = sample.total_bytes - sample.reserved_bytes - sample.free_bytes;
   const std::uint64_t height =

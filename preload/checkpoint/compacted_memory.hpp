@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observes the ledger for a checkpoint: keeps the records of memory that is live, and sums of the
-// rest.
+// Observes the memory ledger for a checkpoint: retains the records of live memory, and replaces the
+// other records by sums.
 #pragma once
 
 #include <array>
@@ -19,21 +19,21 @@ struct CompactedStorage {
   struct Entry {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t born_time = 0;  // model time
+    std::uint64_t born_time = 0;  // in model time (trace/order.hpp)
     std::uint32_t group = 0;
-    std::uint32_t pool = 0;  // index; for stream-ordered memory
+    std::uint32_t pool = 0;  // the pool's index, for stream-ordered memory
     RecordId record = 0;
-    RecordId exported = 0;  // the record that handed its IPC handle out
+    RecordId exported = 0;  // the record of the export of the memory's IPC handle
   };
   struct Mapped {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t born_time = 0;  // model time
+    std::uint64_t born_time = 0;  // in model time (trace/order.hpp)
     std::uint32_t group = kNoIndex32;
     std::int32_t device = ledger::kUnknownDevice;
-    RecordId record = 0;    // the record that created it, or mapped it
+    RecordId record = 0;    // the record that created or mapped the memory
     RecordId released = 0;  // the free that dropped the last reference, while mappings remain
-    bool stays = false;     // its records stay in the trace: imported, or retained
+    bool stays = false;     // true if the memory's records stay in the trace, as of imported memory
   };
   struct SegmentTag {
     RecordId record = 0;  // the record of the reservation
@@ -49,7 +49,7 @@ struct CompactedStorage {
 
 class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedStorage> {
  public:
-  // Borrowed.
+  // `records` is borrowed: it must outlive this object.
   explicit CompactedMemory(CompactedRecords& records) noexcept : records_(records) {}
 
   using ProcessLedger::apply;
@@ -60,18 +60,18 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   void apply(const trace::PoolSample& sample) noexcept;
   void apply(const trace::MemorySample& sample) noexcept;
   void apply(const trace::ContextLimits& limits) noexcept;
-  // True if the record hands out an address that is live.
+  // True if the record allocates an address that is still live.
   [[nodiscard]] bool is_conflict(const trace::RecordHeader& record) noexcept;
-  // No more records follow.
+  // Called after the last record: counts the allocations whose free is still awaited.
   void finish() noexcept;
-  // Binds a new group to the sum of the target.
+  // Binds the group, if it is new, to the sums of the target's kind of memory, device and pool.
   std::uint32_t bind(std::uint32_t group, const ledger::Target& target) noexcept;
   OwnCurves* curves(std::int32_t device) noexcept {
     return sums.curves(device, pools.sums_of(device), records_.now);
   }
   [[nodiscard]] bool failed() const noexcept { return ProcessLedger::failed() || sums.failed(); }
 
-  // ProcessLedger calls these.
+  // ProcessLedger calls the functions from here on.
   [[nodiscard]] std::uint64_t now() const noexcept { return records_.now; }
   [[nodiscard]] static ledger::CallSite site_of(const trace::CallHeader& call) noexcept {
     return ledger::site_of(call);
@@ -91,7 +91,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   }
   void on_end(const Entry& entry, ledger::End end, const trace::CallHeader* call) noexcept;
   static void on_ended_replaced(const Live::Ended&) noexcept {}
-  // Compaction has no records ahead: it ends memory that is replaced, and waits for the free.
+  // A compaction cannot look at later records: when a live address is allocated again, the older
+  // memory ends at once, and its free is awaited.
   [[nodiscard]] static bool ends_unfinished_free(std::uint64_t) noexcept { return false; }
   [[nodiscard]] static bool finds_late_free(std::uint64_t) noexcept { return false; }
   [[nodiscard]] bool take_late_free(const trace::Free& call) noexcept;
@@ -122,7 +123,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   void on_unmap(const trace::Mapping& call) noexcept;
   void on_reservation_freed(const trace::Mapping& call, const SegmentTag& tag) noexcept;
   void on_import(const trace::Import& call) noexcept;
-  // Keeps the newest export of each live allocation: programs export the same one again and again.
+  // Keeps the record of the newest export of each live allocation: programs export the same
+  // allocation again and again.
   void on_export(const trace::Import& call) noexcept;
   [[nodiscard]] bool end_block(const trace::Block& block) noexcept;
   void on_unknown_block(const trace::Block& block) noexcept { records_.retain(block.record); }
@@ -162,7 +164,7 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   void on_unreferenced(const Mapped& physical, const trace::CallHeader* call) noexcept;
 
   GroupSums sums;
-  // Graphs allocate memory; the sums do not follow the allocations of launches.
+  // True once a graph has memory of its own; the sums do not follow the allocations of launches.
   bool has_graph_memory = false;
 
  private:
@@ -180,7 +182,7 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
     std::uint32_t group = 0;
     Pair pair;
   };
-  // The group of the stack's last block.
+  // The group of the last block that was allocated with this stack.
   struct BlockGroup {
     trace::StackId stack = trace::StackId::kNone;
     std::int32_t device = ledger::kUnknownDevice;
@@ -192,7 +194,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   }
   std::uint32_t group_of(const trace::Block& block) noexcept;
   void begin_block(const trace::Block& block) noexcept;
-  // `is_freed`: false if the free was not seen. `freed_by`: the call, if it is known.
+  // `is_freed`: false if the free was not seen. `freed_by`: the call that freed the memory, nullptr
+  // if it is not known.
   void count_pair(std::uint32_t group, const Pair& pair, bool is_freed,
                   const trace::CallHeader* freed_by) noexcept;
   template <class Allocated>
@@ -200,10 +203,10 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   void wait_for_free(const Entry& entry, const Pair& pair) noexcept;
   void give_up(const Replaced& replaced) noexcept;
   void mark_segment(std::uint64_t address) noexcept;
-  // The group's memory turns out to be a segment of the framework. Returns the group to count it
-  // in.
+  // Called when memory of the group turns out to be a segment of the framework. Returns the group
+  // in which the segment is counted from now on.
   std::uint32_t move_to_segments(std::uint32_t group, const LiveBytes& moved) noexcept;
-  // The framework's segments on the device became larger or smaller.
+  // Called when the framework's segments on the device have become larger (grow) or smaller.
   void grow_segments(std::int32_t device, const LiveBytes& more) noexcept {
     if (Physical* const state = sums.physical(device)) {
       state->framework.grow(more.bytes, more.born_time);
@@ -220,8 +223,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   ledger::FlatMap<Entry, &Entry::address, MappedArray> blocks_;
   RetainedTensors tensors_;
   MappedArray<Replaced> replaced_;
-  std::array<BlockGroup, 256> block_groups_;  // by stack, modulo the size
-  bool unmap_stays_ = false;                  // the record of the call that unmaps
+  std::array<BlockGroup, 256> block_groups_;  // by the stack's number, modulo the size
+  bool unmap_stays_ = false;                  // true: the present unmapping call is retained
 };
 
 }  // namespace gpumemtrace::preload

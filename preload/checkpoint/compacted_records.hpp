@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a compaction: the present one, those that stay, and the number of the others.
+// The records of a compaction: the record at hand, the records that stay in the trace, and the
+// number of the records that do not.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace gpumemtrace::preload {
          kind == trace::RecordKind::kFrameworkOom;
 }
 
-// has_failed if the system had no memory; the result is worthless then.
+// has_failed is true if the system had no memory; the compaction's result is worthless then.
 struct CompactedRecords {
   // Returns 0 if there is no memory.
   RecordId retain(const trace::RecordHeader& record) noexcept {
@@ -25,7 +26,7 @@ struct CompactedRecords {
     has_failed = has_failed || id == 0;
     return id;
   }
-  // Counts the record as gone. 0: there is none.
+  // Drops a retained record and counts it as compacted. `id` 0 means that there is no record.
   void drop(RecordId id) noexcept {
     if (id == 0) return;
     count_gone(retained.record(id));
@@ -35,7 +36,7 @@ struct CompactedRecords {
     ++counts.records;
     if (is_event(record.kind)) ++counts.events;
   }
-  // Retains the first, the last and the highest of each source.
+  // Retains the first, the last and the highest sample of each source.
   void retain_sample(const trace::RecordHeader& record, std::uint64_t source,
                      std::uint64_t height = 0) noexcept {
     if (!samples.add(retained, record, source, height)) has_failed = true;
@@ -46,8 +47,8 @@ struct CompactedRecords {
   RetainedSamples samples;
   trace::Checkpoint counts;
   bool has_failed = false;
-  // The present record:
-  std::uint64_t now = 0;  // model time (trace/order.hpp)
+  // Time and writer of the record that is being compacted:
+  std::uint64_t now = 0;  // in model time (trace/order.hpp)
   std::uint64_t ticks = 0;
   std::uint32_t writer = 0;
 };

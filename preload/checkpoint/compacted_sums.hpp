@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restores the sums of an earlier checkpoint, and writes those of the new one.
+// Restores the sums of an earlier checkpoint, and writes the sums of the new checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace gpumemtrace::preload {
 
-// Takes the records of a checkpoint, one after the other; false ends the writing.
+// `take` is called with the records of a checkpoint, one after the other; it returns false to end
+// the writing.
 struct RecordSink {
   void* owner = nullptr;
   bool (*take)(void* owner, const trace::RecordHeader& record) = nullptr;
@@ -45,7 +46,7 @@ class CheckpointOutput {
 
 class CompactedSums {
  public:
-  // Both are borrowed.
+  // `memory` and `graphs` are borrowed: they must outlive this object.
   CompactedSums(CompactedMemory& memory, CompactedGraphs& graphs) noexcept
       : memory_(memory), graphs_(graphs) {}
 
@@ -64,14 +65,15 @@ class CompactedSums {
   void write_row_peaks(CheckpointOutput& out) noexcept;
   void write_physical_peaks(CheckpointOutput& out) noexcept;
   void write_curves(CheckpointOutput& out) noexcept;
-  // `moment`: the number of its share.
+  // `moment`: the index of the peak's share in Group::shares, such as kAtPeak.
   void write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t moment,
                      CheckpointOutput& out) noexcept;
 
   CompactedMemory& memory_;
   CompactedGraphs& graphs_;
-  std::uint32_t last_totals_ = kNoIndex32;  // the group of the totals that came last
-  // The last peak record that won, for the holders that follow it; epoch 0: none.
+  std::uint32_t last_totals_ = kNoIndex32;  // the group of the last Totals record
+  // The last Peak record that was taken over, for the PeakHolder records that follow it; epoch 0:
+  // no such record.
   Level restored_level_ = Level::kDriver;
   std::size_t restored_moment_ = kAtPeak;
   std::int32_t restored_device_ = ledger::kHostDevice;

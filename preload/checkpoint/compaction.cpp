@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxThreads = 4096;
 
-// The tail, without the zeros that fill its last word.
+// The text at the end of the record, without the zeros that fill its last word.
 template <class Record>
 std::string_view text_of(const Record& record) noexcept {
   const std::size_t bytes = record.record.words * trace::kWordBytes - sizeof record;
@@ -34,12 +34,13 @@ void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
   records_.now = trace::next_model_time(records_.now, record.kind, ticks);
   if (records_.counts.first_time == 0) records_.counts.first_time = records_.now;
   if (!waits_.empty() && is_event(record.kind)) end_wait();
-  // The process died in the call, and the report says so.
+  // A call without an end time is retained: the process died in that call, and the report says so.
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     records_.retain(record);
     return;
   }
-  // The calls that they would be joined to are compacted, too; the report has their number.
+  // CUPTI's activity records are dropped, because the calls that they would be joined to are
+  // compacted, too; the report has the number of dropped records.
   if (record.kind >= RecordKind::kActivityCall && record.kind <= RecordKind::kActivityKernel) {
     ++records_.counts.activity_records;
     return records_.count_gone(record);
@@ -99,7 +100,7 @@ void Compaction::apply(const trace::Thread& thread) noexcept {
   }
 }
 
-// Only waits that go on behind the cut matter there; write() writes them again.
+// Only waits that go on after the cut are needed in the checkpoint; write() writes them again.
 void Compaction::apply(const trace::WaitingStack& wait) noexcept {
   records_.count_gone(wait.record);
   for (Wait& known : waits_) {
@@ -149,8 +150,8 @@ void Compaction::apply(const trace::Gap& gap) noexcept {
   records_.count_gone(gap.record);
 }
 
-// Steps and ranges go with the detail. The mark from which leaks count must stay: without it all
-// that was allocated before would be a leak.
+// Annotations of steps and ranges are dropped. The mark from which leaks count must stay: without
+// the mark, all memory that was allocated before it would be a leak.
 void Compaction::apply(const trace::Annotation& annotation) noexcept {
   const bool is_leaks_mark = annotation.operation == trace::AnnotationOperation::kMark &&
                              annotation.name != 0 && annotation.name == leaks_mark_name_;
@@ -194,7 +195,7 @@ void Compaction::apply(const trace::Copy& call) noexcept {
   trace::Totals like = transfer_like(call.call);
   const ledger::Location source = locate(call.source, call.source_type, call.call);
   const ledger::Location destination = locate(call.destination, call.destination_type, call.call);
-  // The call's own type matters if the address is not known.
+  // The memory type that the call states matters only if the address is not known.
   if (source.memory == ledger::MemoryClass::kUnknown) like.source_type = call.source_type;
   if (destination.memory == ledger::MemoryClass::kUnknown) {
     like.destination_type = call.destination_type;
@@ -203,7 +204,7 @@ void Compaction::apply(const trace::Copy& call) noexcept {
   like.source_device = source.device;
   like.destination = ledger::place_of(destination.memory);
   like.destination_device = destination.device;
-  // The parts of a batch share one call and so one time.
+  // The copies of a batch are parts of one call, whose time is counted once.
   add_transfer(call.call, like, call.bytes, call.part == 0);
 }
 
@@ -215,7 +216,7 @@ void Compaction::apply(const trace::Set& call) noexcept {
   add_transfer(call.call, like, call.bytes, true);
 }
 
-// Processes beyond kMostProcesses are kept as one.
+// Samples of processes beyond kMostProcesses are kept as those of one process.
 void Compaction::apply(const trace::ProcessSample& sample) noexcept {
   constexpr std::size_t kMostProcesses = 64;
   const std::uint64_t height = sample.bytes == trace::kBytesNotTold ? 0 : sample.bytes;

@@ -22,26 +22,26 @@
 namespace gpumemtrace::preload {
 
 // - One thread. Memory grows with live allocations and with the number of call sites.
-// - failed() if the system has no memory: the result is worthless then.
+// - failed() is true if the system has no memory: the result is worthless then.
 class Compaction {
  public:
   // The record took effect at `ticks`; records come in the order of trace/order.hpp. Its words may
   // not change while add() runs.
   void add(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks) noexcept;
-  // True if the record hands out an address that is live. Before it is compacted, the caller must
-  // see whether the missing free comes within the reorder window.
+  // True if the record allocates an address that is still live. Before such a record is compacted,
+  // the caller must see whether the missing free comes within the reorder window.
   [[nodiscard]] bool is_conflict(const trace::RecordHeader& record) noexcept {
     return memory_.is_conflict(record);
   }
-  // The checkpoint's records. All records that follow it in the trace took effect after
-  // `cut_ticks`.
+  // Writes the checkpoint's records to `sink`. All records that follow the checkpoint in the trace
+  // took effect after `cut_ticks`.
   [[nodiscard]] bool write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept;
 
   [[nodiscard]] bool failed() const noexcept { return records_.has_failed || memory_.failed(); }
 
  private:
   struct SeenThread {
-    std::uint64_t key = 0;  // its writer and its number plus 1
+    std::uint64_t key = 0;  // the thread's writer, and its thread id plus 1
     std::uint32_t writer = 0;
     std::uint64_t thread_id = 0;
   };
@@ -70,7 +70,7 @@ class Compaction {
   void apply(const trace::Range& call) noexcept { records_.count_gone(call.call.record); }
   void apply(const trace::OtherCall& call) noexcept;
   void apply(const trace::ApiName& name) noexcept;
-  // Replay ends at a checkpoint, so it needs none of these.
+  // A replay of the allocator ends at a checkpoint, so it needs no AllocatorSetting or BlockWait.
   void apply(const trace::AllocatorSetting& setting) noexcept {
     records_.count_gone(setting.record);
   }
@@ -87,7 +87,7 @@ class Compaction {
   void apply(const trace::Context& context) noexcept;
   void apply(const trace::Annotation& annotation) noexcept;
   void apply(const trace::WaitingStack& wait) noexcept;
-  // The thread of the present record no longer waits.
+  // Called for an event: the thread that recorded the event no longer waits.
   void end_wait() noexcept;
   void apply(const trace::Copy& call) noexcept;
   void apply(const trace::Set& call) noexcept;
@@ -105,14 +105,14 @@ class Compaction {
   CompactedMemory memory_{records_};
   CompactedGraphs graphs_{records_, memory_};
   CompactedSums sums_{memory_, graphs_};
-  MappedArray<std::uint16_t> loading_apis_;  // of functions that load code
+  MappedArray<std::uint16_t> loading_apis_;  // ids of the driver functions that load code
   ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
-  MappedArray<Wait> waits_;  // of threads that still wait
+  MappedArray<Wait> waits_;  // one for each thread that still waits
   RecordId gap_ = 0;
   RecordId dropped_ = 0;
   RecordId leaks_mark_ = 0;               // the last mark from which leaks count
-  std::uint32_t leaks_mark_name_ = 0;     // the number of its name; 0 = not known yet
-  bool allocations_are_missing_ = false;  // then an unknown address may be anything
+  std::uint32_t leaks_mark_name_ = 0;     // the id of that mark's name; 0 = not known yet
+  bool allocations_are_missing_ = false;  // if true, an unknown address may be any memory
 };
 
 }  // namespace gpumemtrace::preload

@@ -28,8 +28,8 @@ bool are_alike(const trace::Totals& a, const trace::Totals& b) noexcept {
          a.record.flags == b.record.flags && memcmp(&a.stack, &b.stack, kAlikeBytes) == 0;
 }
 
-// An allocation that was live at the peak of this epoch changes its group. Shares that were not
-// saved follow the live bytes.
+// Moves an allocation that was live at the peak of this epoch from one group to another. Shares
+// that were not saved need no change: they follow the live bytes.
 void move_share(Share& lost, Share& won, std::uint32_t epoch, const LiveBytes& live) noexcept {
   if (lost.epoch == epoch) {
     lost.bytes -= live.bytes;
@@ -210,7 +210,7 @@ void GroupSums::move_at(std::uint32_t from, std::uint32_t to, std::size_t share,
   }
 }
 
-// The peak of an earlier checkpoint has groups of its own.
+// The holders of an earlier checkpoint's peak are groups of their own.
 void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, std::size_t share,
                                     std::uint32_t epoch, const LiveBytes& live) noexcept {
   const std::int32_t device = rows_[groups_[from].row].device;

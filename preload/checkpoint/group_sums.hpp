@@ -34,47 +34,47 @@ inline constexpr std::uint32_t kNoIndex32 = ~std::uint32_t{0};
   return like;
 }
 
-// The highest point so far of some sum.
+// The highest value that a sum has had so far.
 struct PeakSnapshot {
-  std::uint64_t time = 0;  // model time
+  std::uint64_t time = 0;  // in model time (trace/order.hpp)
   std::uint64_t bytes = 0;
-  std::uint32_t epoch = 0;  // counts the highest points
+  std::uint32_t epoch = 0;  // raised with each new highest point
   // The holders are only known from the groups' saved shares: the peak came from an earlier
   // checkpoint.
   bool is_restored = false;
 };
 
-// The bytes of a group at a peak; valid while the epochs agree.
+// The bytes that a group held at a peak; valid while the share's epoch is that of the peak.
 struct Share {
   std::uint32_t epoch = 0;
   std::uint32_t count = 0;
   std::uint64_t bytes = 0;
 };
 
-// Each group has a share of these moments: the peak of its account, and for driver memory the
-// physical peak of the device and the points of its card's curves.
+// Each group has a share at each of these moments: the peak of the group's account, and for driver
+// memory the physical peak of the device and the points of the card's curves.
 inline constexpr std::size_t kCardPoints = 4;
 inline constexpr std::size_t kAtPeak = 0;
 inline constexpr std::size_t kAtPhysicalPeak = 1;
-inline constexpr std::size_t kAtCardPoint = 2;  // the first of them
+inline constexpr std::size_t kAtCardPoint = 2;  // the first of kCardPoints
 inline constexpr std::size_t kMoments = kAtCardPoint + kCardPoints;
 
 // Calls that a report does not distinguish.
 struct Group {
-  std::uint32_t row = kNoIndex32;  // kNoIndex32: holds no memory
+  std::uint32_t row = kNoIndex32;  // index of the row; kNoIndex32: the group holds no memory
   std::uint32_t live_count = 0;
   std::uint64_t live_bytes = 0;
   std::array<Share, kMoments> shares;
   ledger::Releases freed;
-  bool is_restored = false;  // holders of a peak from an earlier checkpoint
-  trace::Totals totals;      // the common fields of the calls, and the sums of those that are over
+  bool is_restored = false;  // true for holders of a peak from an earlier checkpoint
+  trace::Totals totals;      // the calls' common fields, and the sums of the calls that have ended
 };
 
 // Memory of one kind on one device; for pools, of one pool.
 struct Row {
   Kind kind = Kind::kDevice;
   std::int32_t device = ledger::kHostDevice;
-  std::uint32_t pool = 0;  // index
+  std::uint32_t pool = 0;  // the pool's index
   std::uint32_t account = 0;
   std::uint64_t bytes = 0;
   PeakSnapshot peak;
@@ -90,8 +90,8 @@ struct Account {
 
 class GroupSums;
 
-// This process among those on a card. Who held a point's memory is known by the number of a moment;
-// points that are copies have the same one.
+// This process as one of those on a card. The number of a moment (its epoch) tells which groups
+// held a point's memory; points that are copies of each other have the same number.
 struct OwnMember : ledger::CardMember {
   GroupSums* sums = nullptr;
 
@@ -99,7 +99,7 @@ struct OwnMember : ledger::CardMember {
   [[nodiscard]] ledger::Parts hold(std::uint32_t& moment) const noexcept;
 };
 
-// A list of one at most, in place.
+// A list of at most one element, which is stored in place.
 template <class Element>
 class AtMostOne {
  public:
@@ -116,7 +116,7 @@ class AtMostOne {
   const Element* end() const noexcept { return &element_ + size_; }
 
  private:
-  Element element_{};  // all of it: Held has members without a value of their own
+  Element element_{};  // {} sets all members: some of Held have no default value
   std::size_t size_ = 0;
 };
 
@@ -126,51 +126,54 @@ using OwnCurves = ledger::CardCurves<OwnMember, std::uint32_t, AtMostOne>;
 // its pools hold.
 struct Physical : ledger::DeviceSamples {
   std::int32_t device = ledger::kHostDevice;
-  std::uint32_t account = 0;  // the account of the driver's memory
+  std::uint32_t account = 0;  // index of the account of the driver's memory
   ledger::ReservedBytes framework;
   PeakSnapshot peak;
   ledger::Parts at_peak;
-  std::uint64_t threads = 0;  // that the device can run at once; 0 = not known
+  std::uint64_t threads = 0;  // threads that the device can run at once; 0 = not known
   OwnCurves curves;
-  // The holders at the curves' points, whose number is the epoch. As many as there are points, so
-  // one is free whenever a point is taken.
+  // Snapshots at the curves' points, each of which names its snapshot by the epoch. There are as
+  // many snapshots as points, so one is free whenever a point is taken.
   std::array<PeakSnapshot, kCardPoints> card_points;
   std::uint32_t card_epochs = 0;
 };
 
 struct LiveBytes {
   std::uint64_t bytes = 0;
-  std::uint64_t born_time = 0;  // model time
+  std::uint64_t born_time = 0;  // in model time (trace/order.hpp)
 };
 
 // - A sum costs a few stores for each event. A peak does not copy its holders: a group saves its
 //   share before it changes for the first time after the peak.
-// - failed() if the system had no memory; the sums are worthless then.
+// - failed() is true if the system had no memory; the sums are worthless then.
 class GroupSums {
  public:
-  // Index of the group of calls like this, without regard to its sums; kNoIndex32 if there is no
-  // memory.
+  // Index of the group of calls that agree with `like` in all fields but the sums; kNoIndex32 if
+  // the system has no memory.
   std::uint32_t group_of(const trace::Totals& like, bool is_restored = false) noexcept;
-  // The group's memory belongs to this account; the pool counts only if there are several.
+  // Binds the group's memory to the account of this kind and device; the pool counts only for kinds
+  // of memory that have several pools.
   void bind(std::uint32_t group, Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
 
   void add(std::uint32_t group, const LiveBytes& live, std::uint64_t now) noexcept;
   void remove(std::uint32_t group, std::uint64_t bytes) noexcept;
-  // Live bytes turn out to belong to another group of the same row, and always did.
+  // Moves live bytes that turn out to have belonged to another group of the same row all along.
   void move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept;
-  // The group that holds an earlier checkpoint's numbers of groups like this one.
+  // The group that holds the numbers that an earlier checkpoint has for calls like `like`.
   std::uint32_t restored_group_of(const trace::Totals& like, std::int32_t device) noexcept;
 
   // The bytes of pools or of driver memory have changed: checks for a new physical peak.
-  // `rounding_bytes`: the part that the driver added.
+  // `rounding_bytes`: the part that the driver added when it rounded sizes up.
   void physical_changed(std::int32_t device, std::uint64_t rounding_bytes,
                         const ledger::PoolSums& pools, std::uint64_t now) noexcept;
-  // The device's curves, which may ask how the bytes divide at present; nullptr without memory.
+  // The device's curves, which may ask how the device's bytes divide at `now`; nullptr if the
+  // system has no memory.
   [[nodiscard]] OwnCurves* curves(std::int32_t device, const ledger::PoolSums& pools,
                                   std::uint64_t now) noexcept;
-  // The process allocates managed memory, which can be on any device.
+  // Called when the process allocates managed memory, which can be on any device.
   void add_managed(const ledger::Pools& pools, std::uint64_t now) noexcept;
-  // A point that an earlier checkpoint tells: the number of its moment. Its holders follow.
+  // Restores a point of an earlier checkpoint, whose holders follow, and returns the index of the
+  // point's moment in card_points.
   [[nodiscard]] std::size_t restore_point(Physical& device, const trace::CardPoint& point) noexcept;
   std::uint64_t driver_bytes(const Physical& device) const noexcept {
     return accounts_[device.account].bytes;
@@ -183,9 +186,10 @@ class GroupSums {
   Row* row(Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
   Physical* physical(std::int32_t device) noexcept;
 
-  // The group's bytes at the peak.
+  // The group's share at the peak: the saved share, or the live bytes if none was saved since.
   Share share_of(const Group& group, const Share& saved, const PeakSnapshot& moment) const noexcept;
-  // A peak of an earlier checkpoint: it replaces ours unless it is lower.
+  // Compares the peak of an earlier checkpoint with `moment`, and replaces `moment` unless that
+  // peak is lower. True if it replaced it.
   [[nodiscard]] bool compete(PeakSnapshot& moment, std::uint64_t bytes,
                              std::uint64_t time) noexcept;
 
@@ -200,9 +204,10 @@ class GroupSums {
 
   // The present time and how the device's bytes divide, for the curves.
   [[nodiscard]] ledger::Parts present_parts(const Physical& device) noexcept;
-  // A new moment for the point with these holders, and its number.
+  // Begins a new moment for the point with these holders: sets `holders` to the moment's epoch, and
+  // returns the moment's index in card_points.
   std::size_t begin_moment(Physical& device, std::uint32_t& holders) noexcept;
-  // `share`: the number of the moment among the shares.
+  // `share`: the index of the moment's share in Group::shares.
   void move_at(std::uint32_t from, std::uint32_t to, std::size_t share, const PeakSnapshot& moment,
                const LiveBytes& live) noexcept;
   void move_restored_share(std::uint32_t from, std::uint32_t to, std::size_t share,
@@ -219,8 +224,8 @@ class GroupSums {
   MappedArray<Account> accounts_;
   MappedArray<Physical> physicals_;
   bool has_managed_ = false;
-  std::uint64_t now_ = 0;             // of the last call that told it
-  ledger::PoolSums pools_of_device_;  // at that call, of its device
+  std::uint64_t now_ = 0;             // model time, as the last call gave it
+  ledger::PoolSums pools_of_device_;  // sums of pools of that call's device
   bool failed_ = false;
 };
 

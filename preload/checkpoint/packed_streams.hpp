@@ -16,7 +16,7 @@ namespace gpumemtrace::preload {
 using ledger::MappedArray;
 
 struct PackedBlock {
-  std::uint64_t offset = 0;  // the header's, in the file
+  std::uint64_t offset = 0;  // the header's offset in the file
   trace::BlockHeader header;
   bool is_compacted = false;
 
@@ -39,17 +39,18 @@ class PackedIndex {
 
 // One writer's blocks.
 struct PackedStream {
-  std::uint32_t first = 0;  // index into PackedStreams::order()
-  std::uint32_t next = 0;   // number of the loaded block; of the one to load next if none is
+  std::uint32_t first = 0;  // index into PackedStreams::order_
+  std::uint32_t next = 0;   // index of the loaded block, or of the block to load if none is loaded
   std::uint32_t end = 0;
   bool is_loaded = false;
-  std::uint32_t position = 0;  // the head's, in the image: records before it were taken
+  std::uint32_t position = 0;  // the head's offset in the image: records before it were taken
   std::uint32_t image_bytes = 0;
-  std::uint64_t key = 0;       // the head's, never less than that of a record before it
+  std::uint64_t key = 0;       // the head's order key, never less than an earlier record's key
   std::byte* image = nullptr;  // room for the largest chunk
 };
 
-// - start(), then head() and advance() until head() is nullptr: at the cut, or at the end.
+// - Call start(), then head() and advance() until head() is nullptr, at the cut or at the end.
+// - The head of a stream is its first record that was not yet taken.
 // - All functions with an int return 0 or an errno value.
 class PackedStreams {
  public:
@@ -58,7 +59,7 @@ class PackedStreams {
   PackedStreams(const PackedStreams&) = delete;
   PackedStreams& operator=(const PackedStreams&) = delete;
 
-  // The index and the file must stay as they are.
+  // `index` and `file` are borrowed, and the indexed blocks must stay in the file as they are.
   [[nodiscard]] int start(PackedIndex& index, const OwnFile& file,
                           std::uint64_t cut_ticks) noexcept;
   const trace::RecordHeader* head() const noexcept {
@@ -79,7 +80,7 @@ class PackedStreams {
   const PackedBlock& block(std::uint32_t place) const noexcept {
     return index_->blocks()[order_[place]];
   }
-  // The rest of the stream's loaded block is written elsewhere.
+  // Marks the stream's loaded block as compacted: its rest was written to the new file.
   void mark_compacted(const PackedStream& stream) noexcept {
     index_->blocks()[order_[stream.next]].is_compacted = true;
   }
@@ -91,7 +92,7 @@ class PackedStreams {
   struct Workspace;
   [[nodiscard]] int sort_blocks() noexcept;
   [[nodiscard]] int make_streams() noexcept;
-  // Sets the stream's head; a stream without a head is over.
+  // Sets the stream's head; `is_over` if no record before the cut is left.
   [[nodiscard]] int find_head(PackedStream& stream, bool& is_over) noexcept;
   [[nodiscard]] int load(PackedStream& stream) noexcept;
   static void unload(PackedStream& stream) noexcept;
@@ -100,12 +101,12 @@ class PackedStreams {
 
   PackedIndex* index_ = nullptr;
   const OwnFile* file_ = nullptr;
-  std::uint64_t last_key_ = 0;  // of the record at the cut
+  std::uint64_t last_key_ = 0;  // the greatest order key up to the cut
   std::uint64_t cut_ticks_ = 0;
   Workspace* workspace_ = nullptr;
-  MappedArray<std::uint32_t> order_;  // indexes of blocks: by writer, sequence, offset
+  MappedArray<std::uint32_t> order_;  // indexes of blocks, sorted by writer, sequence, offset
   MappedArray<PackedStream> streams_;
-  MappedArray<std::uint32_t> heap_;  // streams with a head, the first one in front
+  MappedArray<std::uint32_t> heap_;  // indexes of streams that have a head, the first head in front
 };
 
 }  // namespace gpumemtrace::preload

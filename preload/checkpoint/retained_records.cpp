@@ -6,7 +6,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-constexpr std::size_t kFewWords = 1 << 16;  // holes below this are not worth closing
+constexpr std::size_t kFewWords = 1 << 16;  // holes with fewer words in all are not worth closing
 
 }  // namespace
 

@@ -24,7 +24,7 @@ class RetainedRecords {
   void drop(RecordId id) noexcept;
   trace::RecordHeader& record(RecordId id) noexcept;
 
-  // visit(const RecordHeader&), in order.
+  // Calls visit(const RecordHeader&) for each retained record, in the order in which they came.
   template <class Visit>
   void for_each(Visit&& visit) const noexcept {
     for (std::size_t i = 0; i < words_.size(); i += 1 + length_of(words_[i])) {
@@ -41,7 +41,7 @@ class RetainedRecords {
   void close_holes() noexcept;
 
   MappedArray<std::uint64_t> words_;
-  MappedArray<std::uint64_t> positions_;  // by id - 1: the index of its first word
+  MappedArray<std::uint64_t> positions_;  // by id - 1: the index of the record's first word
   MappedArray<RecordId> unused_;          // ids that can be given again
   std::size_t dropped_words_ = 0;
 };

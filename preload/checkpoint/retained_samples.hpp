@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the samples of a compacted time that stay: of every source the first, the last and the
-// highest.
+// Chooses which samples of a compacted time stay in the trace: the first, the last and the highest
+// of every source.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace gpumemtrace::preload {
 // A record can be the last and the highest at once; it stays until it is neither.
 class RetainedSamples {
  public:
-  // Retains the record in its roles, and drops the record that had them before. Calls without a
-  // height have no highest. False if there is no memory.
+  // Retains the record as its source's last and perhaps highest, and drops records that have no
+  // role any more. Records without a height have no highest. False if there is no memory.
   [[nodiscard]] bool add(RetainedRecords& records, const trace::RecordHeader& record,
                          std::uint64_t source, std::uint64_t height = 0) noexcept {
     Roles* roles = find(record.kind, source);
@@ -39,7 +39,7 @@ class RetainedSamples {
   [[nodiscard]] bool has(trace::RecordKind kind, std::uint64_t source) noexcept {
     return find(kind, source) != nullptr;
   }
-  // The number of sources of the kind.
+  // The number of sources that have records of the kind.
   [[nodiscard]] std::size_t count_of(trace::RecordKind kind) const noexcept {
     std::size_t count = 0;
     for (const Roles& roles : roles_) count += roles.kind == kind ? 1 : 0;

@@ -33,7 +33,7 @@ class RetainedTensors {
     return Added::kRetained;
   }
 
-  // The block is no longer live. Calls drop(RecordId) for each record about it.
+  // Called when the block is no longer live. Calls drop(RecordId) for each record about the block.
   template <class Drop>
   void end(std::uint64_t address, Drop&& drop) noexcept {
     Block block;
@@ -51,7 +51,7 @@ class RetainedTensors {
  private:
   struct Block {
     std::uint64_t address = 0;
-    std::uint32_t first = 0;  // link, by its index + 1; 0 = none
+    std::uint32_t first = 0;  // the first link's index + 1; 0 = none
   };
   struct Link {
     RecordId record = 0;
@@ -72,7 +72,7 @@ class RetainedTensors {
 
   ledger::FlatMap<Block, &Block::address, MappedArray> blocks_;
   MappedArray<Link> links_;
-  std::uint32_t unused_ = 0;  // link
+  std::uint32_t unused_ = 0;  // the first unused link's index + 1; 0 = none
 };
 
 }  // namespace gpumemtrace::preload

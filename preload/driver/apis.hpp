@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::preload {
 
-// The number that records carry in `api`; 0 is none. It means something only together with the
-// ApiName records of the same trace.
+// The number that records carry in `api`; 0 is no function. The number means something only
+// together with the ApiName records of the same trace.
 enum class ApiId : std::uint16_t {
   kNone = 0,
 #define GPUMEMTRACE_API(symbol, runtime, ...) symbol,
@@ -31,11 +31,11 @@ struct ApiInfo {
 
 inline constexpr std::size_t kGetProcAddressVersions = 2;
 
-// The two tables of wrappers: constant data, by which this room looks up a function's wrapper. A
-// higher room defines them (preload/hooks/entry_points.cpp, where the wrappers are), and nothing
-// else that this room declares; the linker joins the two.
+// The two tables of wrappers: constant data, by which this folder looks up a function's wrapper.
+// They are defined where the wrappers are, in preload/hooks/entry_points.cpp; no other declaration
+// of this folder is defined outside it.
 
-// Index by ApiId; entry 0 is empty.
+// The table of recorded functions, indexed by ApiId; entry 0 is empty.
 const std::array<ApiInfo, kApiCount>& apis() noexcept;
 // Versions 1 and 2 of cuGetProcAddress, which is wrapped and not recorded.
 const std::array<ApiInfo, kGetProcAddressVersions>& get_proc_address_versions() noexcept;

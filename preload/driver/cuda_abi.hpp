@@ -434,7 +434,7 @@ using cuLibraryLoadFromFile_t = CUresult(CUlibrary* library, const char* fileNam
                                          unsigned int numLibraryOptions);
 using cuLibraryUnload_t = CUresult(CUlibrary library);
 
-// The variants for the default stream of each thread are called like the functions themselves.
+// The variants for the default stream of each thread have the types of the functions themselves.
 #define GPUMEMTRACE_API(symbol, ...)
 #define GPUMEMTRACE_API_AND_PTSZ(symbol, ...) using symbol##_ptsz_t = symbol##_t;
 #define GPUMEMTRACE_API_AND_PTDS(symbol, ...) using symbol##_ptds_t = symbol##_t;

@@ -35,7 +35,7 @@ using CUlibrary = struct CUlib_st*;
 using CUgreenCtx = struct CUgreenCtx_st*;
 using CUdevResourceDesc = struct CUdevResourceDesc_st*;
 
-// Only passed through, so their layout is of no interest.
+// These types are only passed through, so their layout is of no interest.
 enum CUjit_option : int;
 enum CUlibraryOption : int;
 enum CUmem_advise : int;

@@ -66,7 +66,7 @@ constinit std::atomic<int> resolution = kUnresolved;
 constinit Resolved functions[kApiCount];
 constinit Resolved get_proc_address[kGetProcAddressVersions];
 constinit IdentityMap identities;
-constinit ElfLibrary library;  // complete once `resolution` says so; never unloaded: it is held
+constinit ElfLibrary library;  // complete once `resolution` is kReady; never unloaded: it is held
 
 void resolve_function(Resolved& function, void* handle, const char* symbol, void* exported_wrapper,
                       void* pointer_wrapper) noexcept {
@@ -89,7 +89,8 @@ bool resolve() noexcept {
   }
   int expected = kUnresolved;
   if (!resolution.compare_exchange_strong(expected, kResolving)) {
-    // Another thread resolves them; it needs well under a millisecond and takes none of our locks.
+    // Another thread resolves the functions, in well under a millisecond and without a lock of
+    // ours.
     for (int spin = 0; spin < 100'000'000 && resolution.load() != kReady; ++spin) {
     }
     return resolution.load() == kReady;
@@ -117,7 +118,7 @@ class Query {
   explicit constexpr Query(const char* name) noexcept : name_(name) {}
   Function* get() noexcept {
     void* known =
-        address_.load(std::memory_order_relaxed);  // nothing else is published with the pointer
+        address_.load(std::memory_order_relaxed);  // relaxed: only the pointer is published
     if (known == nullptr) {
       known = query(name_);
       address_.store(known, std::memory_order_relaxed);
@@ -137,8 +138,8 @@ constinit Query<cuStreamIsCapturing_t> is_capturing_per_thread("cuStreamIsCaptur
 constinit Query<cuStreamGetCtx_t> get_stream_context("cuStreamGetCtx");
 constinit Query<cuMemGetAddressRange_v2_t> get_address_range("cuMemGetAddressRange_v2");
 
-// True for names that allocate, free, map, copy or set memory, as far as a name shows it. Getters
-// and the functions of kHarmless do none of it.
+// True for names of functions that allocate, free, map, copy or set memory, as far as a name shows
+// it. Getters and the functions of kHarmless do not.
 bool looks_like_memory_function(const char* name) noexcept {
   static constexpr const char* kPrefixes[] = {"cuMem",
                                               "cuArray",
@@ -168,7 +169,8 @@ bool looks_like_memory_function(const char* name) noexcept {
          std::ranges::any_of(kPrefixes, begins_name);
 }
 
-// Wrapped only for PyTorch, because other programs call them often.
+// True for wrappers of event functions, which are wrapped only for PyTorch, because other programs
+// call these functions often.
 bool is_for_pytorch(const void* wrapper) noexcept {
   for (const ApiId api : {ApiId::cuEventCreate, ApiId::cuEventRecord, ApiId::cuEventRecord_ptsz,
                           ApiId::cuEventQuery}) {
@@ -203,8 +205,8 @@ void* stand_in(const ApiInfo& api, Entry entry) noexcept {
   if (entry != Entry::kExported) return nullptr;
   void* const next = real_dlsym(RTLD_NEXT, api.symbol);
   if (next != nullptr) return next;
-  if (libc_dlerror) libc_dlerror();                     // the error is of our look-up
-  return find_symbol_behind(api.exported, api.symbol);  // opened for itself alone (RTLD_LOCAL)
+  if (libc_dlerror) libc_dlerror();                     // clears the error of our look-up
+  return find_symbol_behind(api.exported, api.symbol);  // in a library opened with RTLD_LOCAL
 }
 
 void* wrap(void* address, const char* name) noexcept {
@@ -284,13 +286,13 @@ void record_unwrapped(const char* name, const void* address) noexcept {
     for (std::size_t i = 0; i < kMaxUnwrappedName && name[i] != '\0'; ++i) entry.name[i] = name[i];
     entry.address = address;
   };
-  unwrapped.add(is_same, fill);  // the first of them are enough for a warning
+  unwrapped.add(is_same, fill);  // the first names are enough for a warning
 }
 
 void record_runtime_caller(const void* caller) noexcept {
   const auto is_same = [&](const void* entry) { return entry == caller; };
   const auto fill = [&](const void*& entry) { entry = caller; };
-  runtime_callers.add(is_same, fill);  // the first of them are enough here, too
+  runtime_callers.add(is_same, fill);  // the first kMaxEntries callers are enough
 }
 
 std::size_t unwrapped_count() noexcept { return unwrapped.count(); }

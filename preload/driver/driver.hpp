@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real CUDA driver behind the wrappers: its functions, and the few questions that the recorder
-// asks it. Nothing here loads a driver: if none is loaded, there is none.
+// asks it. Nothing here loads a driver: if the program has loaded none, there is none.
 #pragma once
 
 #include <cstddef>
@@ -26,20 +26,22 @@ void* real(ApiId api, Entry entry) noexcept;
 void* real_get_proc_address(int version, Entry entry) noexcept;
 
 // For a process without a driver: another library's definition of a function whose symbol we
-// export. A library that stands in for CUDA in tests has one, and the caller would have reached it
-// without us. nullptr if there is none, and for Entry::kPointer. Looks it up each time. Any thread.
+// export. A library that stands in for CUDA in tests has one, and the caller would have reached
+// that library without us. nullptr if there is no definition, and for Entry::kPointer. Looks the
+// definition up each time. Any thread.
 void* stand_in(const ApiInfo& api, Entry entry) noexcept;
 
 // The wrapper for `address`, or `address` itself if we wrap no such function. `name` (may be
 // nullptr) is the name that the program asked for, for the coverage report.
 void* wrap(void* address, const char* name) noexcept;
 
-// Functions that are not wrapped, by exported name; nullptr if missing. Resolves each time.
+// A function of the driver that is not wrapped, by its exported name; nullptr if the driver lacks
+// the function. Looks it up each time.
 void* query(const char* name) noexcept;
 
 [[nodiscard]] bool is_loaded() noexcept;
 
-// --- Questions. Each returns its neutral value if the driver cannot answer.
+// --- Questions to the driver. Each returns 0, -1 or false if the driver cannot answer.
 
 std::uint64_t current_context() noexcept;
 std::uint64_t context_of_stream(std::uint64_t stream) noexcept;
@@ -52,7 +54,7 @@ std::uint64_t mapped_bytes(std::uint64_t address) noexcept;
 // holds a CUDA runtime of its own. Each is kept once, also before a recording starts; the recording
 // writes all that are kept.
 
-inline constexpr std::size_t kMaxUnwrappedName = 63;  // the rest is cut
+inline constexpr std::size_t kMaxUnwrappedName = 63;  // the rest of a longer name is cut
 
 // Any thread; no lock, no allocation.
 void record_unwrapped(const char* name, const void* address) noexcept;
@@ -62,7 +64,7 @@ struct Unwrapped {
   char name[kMaxUnwrappedName + 1] = {};
   const void* address = nullptr;
 };
-// Complete entries so far; they do not change.
+// The complete entries so far, which do not change.
 std::size_t unwrapped_count() noexcept;
 const Unwrapped& unwrapped_at(std::size_t index) noexcept;
 std::size_t runtime_caller_count() noexcept;

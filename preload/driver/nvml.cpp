@@ -39,8 +39,8 @@ struct ProcessInfo {
 constexpr unsigned long long kNotAvailable = ~0ull;
 constexpr int kSuccess = 0;
 
-constexpr long kPollNs = 1'000'000;                  // if futexes are forbidden
-constexpr std::uint64_t kLongestLookNs = 5'000'000;  // of a wait for the end of NVML's thread
+constexpr long kPollNs = 1'000'000;                  // between polls if futexes are forbidden
+constexpr std::uint64_t kLongestLookNs = 5'000'000;  // until NVML's thread is seen to have ended
 
 using Device = void*;
 using Init = int();
@@ -117,7 +117,8 @@ void add(Process& sum, const Process& process) noexcept {
   sum.bytes = is_told ? sum.bytes + process.bytes : trace::kBytesNotTold;
 }
 
-// One process may have several entries: one for each instance of the device.
+// Keeps the listed processes as the answer. This process's entries become one: a process may have
+// an entry for each instance of the device.
 void keep(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexcept {
   const auto own_id = static_cast<std::uint32_t>(getpid());
   answer.process_count = 0;
@@ -145,7 +146,7 @@ void keep(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexce
   answer.process_count = std::min<std::uint32_t>(answer.process_count, Answer::kMostProcesses + 1);
 }
 
-// The largest first; processes without a known size last.
+// Reads the device's processes, the largest first; processes without a known size last.
 void read_processes(Device device, Answer& answer) noexcept {
   constexpr std::uint32_t kMostListed = 256;
   static constinit ProcessInfo listed[kMostListed] = {};
@@ -203,7 +204,7 @@ void* thread_main(void*) noexcept {
   return nullptr;
 }
 
-// True if there is an answer.
+// Asks NVML's thread, and waits until the deadline. True if there is an answer.
 bool has_answered(const char* pci_bus_id, bool is_about_link, std::uint64_t deadline_ns) noexcept {
   const Life life = state.life.load();
   const std::uint32_t before = state.asked.load();

@@ -3,7 +3,7 @@
 // use it. A thread of ours asks NVML, so that no other thread waits longer than it wants to:
 //
 //   open_library()    NVML's thread opens the library, initialises NVML, ends if there is none
-//   ask()             hands it a question, waits for the answer until the deadline
+//   ask()             hands NVML's thread a question, waits for the answer until the deadline
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace gpumemtrace::preload::nvml {
 
 struct Process {
   std::uint64_t bytes = 0;  // trace::kBytesNotTold: NVML does not say
-  std::uint32_t id = 0;     // 0: processes that have no entry of their own, `processes` of them
+  std::uint32_t id = 0;     // 0: stands for `processes` processes without an entry of their own
   std::uint32_t processes = 1;
 };
 
@@ -38,17 +38,17 @@ struct Link {
   std::uint32_t width = 0;
 };
 
-// Opens the library. A forked child opens it again: its parent's does not work there.
+// Opens the library. A forked child opens it again: the parent's does not work in the child.
 //
-// The thread that starts the recording waits until the library is opened, so that it makes no child
+// The thread that starts the recording waits until the library is opened, so that it forks no child
 // meanwhile: loading takes the loader's lock and libc's memory, and a child would inherit them
 // held. A thread of our own opens it, because dlopen would change the program's dlerror(). If the
 // program holds the loader's lock, in a constructor, waiting ends after a tenth of a second.
 void open_library() noexcept;
 
-// Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. nullptr if there is no NVML, if
-// the deadline (CLOCK_MONOTONIC) passes first, and while a question is open whose deadline has
-// passed. The answer is valid until the next question.
+// Asks about a device, on the background thread. `pci_bus_id` is as cuDeviceGetPCIBusId gives it.
+// nullptr if there is no NVML, if the deadline (CLOCK_MONOTONIC) passes first, and while a question
+// is open whose deadline has passed. The answer is valid until the next question.
 [[nodiscard]] const Answer* ask(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;
 [[nodiscard]] Link ask_link(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;
 

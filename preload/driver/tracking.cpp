@@ -33,11 +33,11 @@ struct State {
   std::atomic<bool> sampling = false;
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
-  std::atomic<int> first_launches = 0;  // how many are still to come, at most
+  std::atomic<int> first_launches = 0;  // the most first launches that are still to come
 };
 constinit State state;
 
-// The id of a context; `is_new` if this call met it first.
+// The id of a context; `is_new` is true if this call was the first to meet the context.
 struct Found {
   ContextId id = ContextId::kNone;
   bool is_new = false;
@@ -76,7 +76,7 @@ Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool prima
   return {};
 }
 
-// The driver knows the device.
+// Finds the context's id. If the context is new, the driver is asked for its device.
 Found find_or_ask(std::uint64_t handle) noexcept {
   if (handle == 0) return {};
   const std::uint32_t count = context_count();
@@ -99,7 +99,7 @@ ContextId context_id(std::uint64_t handle) noexcept {
   return handle == 0 ? ContextId::kNone : find_among(context_count(), handle);
 }
 
-// Always a new one: the handle's former context may have ended unseen.
+// Always adds a new context: the handle's former context may have ended unseen.
 ContextId context_created(std::uint64_t handle, int device) noexcept {
   const Found found = add_from(context_count(), handle, device, false);
   ++thread_state.context_depth;
@@ -186,7 +186,7 @@ void pool_seen(std::uint64_t pool) noexcept {
   pools_in_use();
   if (pool == 0) return;
   for (std::atomic<std::uint64_t>& entry : state.pools) {
-    std::uint64_t present = entry.load(std::memory_order_relaxed);  // entries guard nothing else
+    std::uint64_t present = entry.load(std::memory_order_relaxed);  // entries guard no other data
     if (present == pool) return;
     if (present == 0 && entry.compare_exchange_strong(present, pool)) return;
     if (present == pool) return;
@@ -237,13 +237,13 @@ void capture_ended() noexcept {
 }
 
 bool captures_open() noexcept {
-  return state.captures.load(std::memory_order_relaxed) != 0;  // orders nothing
+  return state.captures.load(std::memory_order_relaxed) != 0;  // relaxed: orders no other data
 }
 
 void graph_instantiated() noexcept { state.first_launches.fetch_add(1); }
 
 bool graph_launched() noexcept {
-  // Relaxed: nothing is ordered by it. Below 0 if threads launch at once.
+  // Relaxed: the counter orders no other data. It falls below 0 if threads launch at once.
   return state.first_launches.load(std::memory_order_relaxed) > 0 &&
          state.first_launches.fetch_sub(1) > 0;
 }

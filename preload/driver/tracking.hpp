@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // State that the hooks keep besides the records: each thread's current context, the primary
 // contexts and pools that exist, and whether a stream capture is open. Updated by the effects
-// whether or not anything is recorded, so that a recording that starts late knows it too.
+// whether or not anything is recorded, so that a recording that starts late has this state, too.
 //
 // All functions: any thread, no lock, no allocation. Those that ask the driver say so.
 #pragma once
@@ -14,14 +14,15 @@ namespace gpumemtrace::preload::tracking {
 
 // --- Contexts. A ContextId is 1 + the index in a table that only grows; kNone = unknown.
 //
-// A function that may meet a context for the first time returns its id if it did, else kNone: the
-// caller has its record written (preload/session/context_records.hpp).
+// A function that may meet a context for the first time returns the context's id if it did, else
+// kNone: the caller has the context's record written (preload/session/context_records.hpp).
 
 trace::ContextId context_id(std::uint64_t handle) noexcept;
-// The new context is current.
+// Called when a context was created; the new context is current on this thread.
 [[nodiscard]] trace::ContextId context_created(std::uint64_t handle, int device) noexcept;
 void context_destroyed(std::uint64_t handle) noexcept;
-// For calls that do not say which device the context belongs to.
+// context_seen(), context_set() and context_pushed() are for calls that do not say which device the
+// context belongs to.
 [[nodiscard]] trace::ContextId context_seen(std::uint64_t handle) noexcept;
 [[nodiscard]] trace::ContextId context_set(std::uint64_t handle) noexcept;
 [[nodiscard]] trace::ContextId context_pushed(std::uint64_t handle) noexcept;
@@ -31,7 +32,7 @@ void primary_ended(int device) noexcept;
 trace::ContextId primary_context_id(int device) noexcept;
 
 // Asks the driver which context is current on this thread: for threads on which no wrapped call
-// made one current. thread_state.context has it afterwards.
+// made a context current. thread_state.context has the context's id afterwards.
 [[nodiscard]] trace::ContextId ask_current_context() noexcept;
 
 inline constexpr std::uint32_t kMaxContexts = 1024;
@@ -49,13 +50,13 @@ ContextInfo context_info(trace::ContextId id) noexcept;
 
 inline constexpr std::uint32_t kMaxPools = 256;
 void pool_seen(std::uint64_t pool) noexcept;
-void pools_in_use() noexcept;                 // some device's current pool
-void pool_ends(std::uint64_t pool) noexcept;  // waits while the background thread asks about it
+void pools_in_use() noexcept;                 // a device's current pool is used
+void pool_ends(std::uint64_t pool) noexcept;  // waits while the background thread takes a sample
 [[nodiscard]] bool any_pool_in_use() noexcept;
 std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
 
 // --- The gate between samples and teardown: the background thread asks the driver about a context
-// only between begin_sample() and end_sample(), and never while one is being torn down.
+// only between begin_sample() and end_sample(), and never while a context is being torn down.
 
 [[nodiscard]] bool begin_sample() noexcept;  // false: a teardown is going on; ask later
 void end_sample() noexcept;
@@ -71,12 +72,12 @@ void capture_ended() noexcept;
 // --- Executable graphs, for which an older driver takes memory at the first launch.
 
 void graph_instantiated() noexcept;
-// True for as many launches as graphs were instantiated: any of them may be a first one.
+// True for as many launches as graphs were instantiated: each of these may be a graph's first.
 [[nodiscard]] bool graph_launched() noexcept;
 
 // --- Fork.
 
-// Forgets the parent's state in a forked child: it means nothing there.
+// Forgets the parent's state in a forked child, where the parent's handles mean nothing.
 void reset_if_forked() noexcept;
 
 }  // namespace gpumemtrace::preload::tracking

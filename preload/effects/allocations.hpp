@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that hand memory out and take it back, and the stream-ordered pools behind them.
+// Effects of calls that allocate and free memory, and of calls about stream-ordered pools.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Allocates : Outputs<&trace::Allocation::address, kAddress> {
   }
 };
 
-// (address*, pitch*, width, height, element size)
+// Arguments: (address*, pitch*, width, height, element size).
 struct AllocatesPitched {
   using Record = trace::Allocation;
   template <class... A>
@@ -47,7 +47,7 @@ struct AllocatesPitched {
   }
 };
 
-// The caller's own memory becomes page-locked: (pointer, bytes, flags).
+// The caller's own memory becomes page-locked. Arguments: (pointer, bytes, flags).
 struct RegistersHost {
   using Record = trace::Allocation;
   template <class... A>
@@ -81,8 +81,8 @@ std::uint64_t array_bytes(const Descriptor& array) noexcept {
   return elements * element_bytes(array.Format, array.NumChannels);
 }
 
-// (array*, descriptor). The driver does not report the size, so width x height x depth x element
-// stands for it.
+// Arguments: (array*, descriptor). The driver does not report the size, so width x height x depth x
+// element stands for it.
 struct AllocatesArray : Outputs<&trace::Allocation::address> {
   template <class Array, class Descriptor>
   static void before(Record& record, Array, const Descriptor* descriptor) noexcept {
@@ -97,7 +97,7 @@ struct AllocatesMipmappedArray : Outputs<&trace::Allocation::address> {
                      unsigned int levels) noexcept;
 };
 
-// (handle*, bytes, properties, flags)
+// Arguments: (handle*, bytes, properties, flags).
 struct CreatesPhysical : Outputs<&trace::Allocation::address> {
   static void before(Record& record, CUmemGenericAllocationHandle*, std::size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long) noexcept;
@@ -138,7 +138,7 @@ struct UsesPool {
   }
 };
 
-// (pool*, device)
+// Arguments: (pool*, device).
 template <trace::PoolOperation kOperation>
 struct GetsPool : Outputs<&trace::Pool::pool> {
   static void before(Record& record, CUmemoryPool*, CUdevice device) noexcept {
@@ -150,14 +150,14 @@ struct GetsPool : Outputs<&trace::Pool::pool> {
   }
 };
 
-// (pool, attribute, value*)
+// Arguments: (pool, attribute, value*).
 struct SetsPoolAttribute {
   using Record = trace::Pool;
   static void before(Record& record, CUmemoryPool pool, CUmemPool_attribute attribute,
                      void* value) noexcept;
 };
 
-// (location*, type, pool)
+// Arguments: (location*, type, pool).
 struct SetsLocationPool {
   using Record = trace::Pool;
   static void before(Record& record, CUmemLocation* location, CUmemAllocationType,

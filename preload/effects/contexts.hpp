@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that make, end or select a context.
+// Effects of calls that make, end or select a CUDA context.
 #pragma once
 
 #include "preload/driver/driver.hpp"
@@ -11,19 +11,20 @@
 
 namespace gpumemtrace::preload::effects {
 
-// A call met a context, for the first time if it has an id: the driver may just have made it.
+// Called when a call met a context. `new_id` is the context's id if it was met for the first time:
+// then the driver may just have made the context.
 inline void announce_context(trace::ContextId new_id) noexcept {
   record_context(new_id);
   if (new_id != trace::ContextId::kNone) driver_memory_changed();
 }
-// A call handed out a context. It takes a tenth of a second on a GPU, and the context may be met
-// meanwhile: then it is new although it has an id.
+// Called when a call has made a context. That takes a tenth of a second on a GPU, and another
+// thread may meet the context meanwhile: so the context counts as new even if `new_id` is kNone.
 inline void announce_handed_out(trace::ContextId new_id) noexcept {
   record_context(new_id);
   driver_memory_changed();
 }
 
-// The driver hands out a context: argument 0.
+// Base of effects whose call stores a context through argument 0.
 struct OutputsContext {
   using Record = trace::ContextCall;
   template <class... A>
@@ -33,7 +34,7 @@ struct OutputsContext {
   }
 };
 
-// (context*, ..., device)
+// Arguments: (context*, ..., device).
 template <int kDevice>
 struct CreatesContext : OutputsContext {
   template <class... A>
@@ -93,7 +94,7 @@ struct RetainsPrimary : OutputsContext {
   }
 };
 
-// The memory of a primary context ends when it has become inactive, not with every release.
+// The memory of a primary context ends when the context becomes inactive, not with every release.
 template <trace::ContextOperation kOperation>
 struct EndsPrimary {
   using Record = trace::ContextCall;
@@ -139,7 +140,7 @@ struct CreatesGreenContext : Outputs<&trace::ContextCall::handle> {
   }
 };
 
-// (context*, green context): the context that stands for a green one.
+// Arguments: (context*, green context). The driver stores the context of the green one.
 struct GetsContextOfGreen : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext* context, CUgreenCtx) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;

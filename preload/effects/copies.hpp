@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and memory sets.
+// Effects of calls that copy or set memory.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ std::uint64_t end_address(CUmemorytype type, Host host, Device device, CUarray a
   }
 }
 
-// The structure of a 2D or 3D copy at `kParameters`, in any of its layouts.
+// A 2D or 3D copy: argument `kParameters` points to the structure that describes it, in any of the
+// structure's layouts.
 template <int kParameters, int kStream = kNone>
 struct CopiesRegion {
   using Record = trace::Copy;
@@ -67,7 +68,7 @@ struct CopiesRegion {
   }
 };
 
-// (destinations[], sources[], sizes[], count, ..., stream): one record an element.
+// Arguments: (destinations[], sources[], sizes[], count, ..., stream). One record for each element.
 template <int kStream>
 struct CopiesBatch : Batch<CopiesBatch<kStream>, 3> {
   using Record = trace::Copy;
@@ -82,7 +83,7 @@ struct CopiesBatch : Batch<CopiesBatch<kStream>, 3> {
   }
 };
 
-// (count, operations[], ..., stream)
+// Arguments: (count, operations[], ..., stream).
 template <int kStream>
 struct CopiesRegionBatch : Batch<CopiesRegionBatch<kStream>, 0> {
   using Record = trace::Copy;
@@ -112,7 +113,7 @@ struct CopiesRegionBatch : Batch<CopiesRegionBatch<kStream>, 0> {
   }
 };
 
-// (destination, value, count, [stream])
+// Arguments: (destination, value, count, [stream]).
 template <int kElementBytes, int kStream = kNone>
 struct Sets {
   using Record = trace::Set;
@@ -126,7 +127,7 @@ struct Sets {
   }
 };
 
-// (destination, pitch, value, width, height, [stream])
+// Arguments: (destination, pitch, value, width, height, [stream]).
 template <int kElementBytes, int kStream = kNone>
 struct SetsRegion {
   using Record = trace::Set;

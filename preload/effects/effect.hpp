@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meaning of a driver function for memory, as types: apis.def binds each exported symbol to one
-// of those in this folder, which has a file for each family. An effect names its record and fills
-// it in two steps:
+// of the effects in this folder, which has a file for each family of calls. An effect names its
+// record and fills the record in two steps:
 //
 //   before(record, arguments...)  in the slot, before the real call: everything the caller passed
-//   after(record, arguments...)   after it, only if it succeeded: everything the driver returned
+//   after(record, arguments...)   after the call, only if it succeeded: what the driver returned
 //
-// and may have a third, which runs whether or not anything is recorded:
+// and may have a third step, which runs whether or not anything is recorded:
 //
 //   track(result, arguments...)   keeps the thread's current context, captures and pools known
 //
@@ -57,15 +57,15 @@ std::uint64_t output(const Arguments&... arguments) noexcept {
   return pointer == nullptr ? 0 : bits(*pointer);
 }
 
-// Nothing is recorded of the call, only tracked.
+// Base of effects whose call is only tracked, and not recorded.
 template <class RecordType>
 struct OnlyTracked {
   using Record = RecordType;
   static constexpr bool kRecorded = false;
 };
 
-// A call with elements in arrays, as many as the argument says: one record for each element, which
-// Effect::part(record, index, arguments...) fills in. The first record stands for the call itself.
+// A call with elements in arrays, as many as argument kCount says: one record for each element,
+// which Effect::part(record, index, arguments...) fills in. The first record stands for the call.
 template <class Effect, int kCount>
 struct Batch {
   template <class Record, class... A>
@@ -78,7 +78,8 @@ struct Batch {
   }
 };
 
-// The driver stores one thing, and the record has one field for it.
+// Base of effects whose call stores one value through argument kIndex, for which the record has one
+// field.
 template <auto kMember, int kIndex = 0>
 struct Outputs;
 template <class RecordType, std::uint64_t RecordType::*kMember, int kIndex>

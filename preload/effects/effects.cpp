@@ -6,7 +6,8 @@
 
 namespace gpumemtrace::preload::effects {
 
-// Bytes of one channel by CUarray_format; packed and block formats count as one byte a channel.
+// Bytes of an element by its format and number of channels; packed and block formats count as one
+// byte a channel.
 std::uint64_t element_bytes(CUarray_format format, unsigned int channels) noexcept {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT16:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in graphs, and captures.
+// Effects of calls about CUDA graphs, the memory in them, and stream captures.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::preload::effects {
 
-// Argument kParameters points to CUDA_MEM_ALLOC_NODE_PARAMS; the driver stores the address there.
+// Argument 4 points to CUDA_MEM_ALLOC_NODE_PARAMS, in which the driver stores the address.
 struct AddsGraphAllocation {
   using Record = trace::Graph;
   template <class... A>
@@ -55,7 +55,7 @@ struct UsesGraph {
   }
 };
 
-// A node of any type: kParameters points to CUgraphNodeParams.
+// A graph node of any type: argument kParameters points to CUgraphNodeParams.
 template <int kParameters>
 struct AddsGraphNode {
   using Record = trace::Graph;
@@ -75,7 +75,7 @@ struct AddsGraphNode {
 
 std::uint64_t region_bytes(const CUDA_MEMCPY3D* copy) noexcept;
 
-// (…, copy parameters at kParameters)
+// A graph node that copies: argument kParameters points to the parameters of the copy.
 template <trace::GraphOperation kOperation, int kGraph, int kParameters>
 struct AddsGraphCopy {
   using Record = trace::Graph;
@@ -101,7 +101,7 @@ struct AddsGraphSet {
   }
 };
 
-// (executable*, graph, ...)
+// Arguments: (executable*, graph, ...).
 struct InstantiatesGraph : Outputs<&trace::Graph::executable> {
   template <class... A>
   static void before(Record& record, const A&... a) noexcept {
@@ -116,7 +116,7 @@ struct InstantiatesGraph : Outputs<&trace::Graph::executable> {
   }
 };
 
-// (clone*, graph)
+// Arguments: (clone*, graph).
 struct ClonesGraph : Outputs<&trace::Graph::executable> {
   template <class... A>
   static void before(Record& record, const A&... a) noexcept {
@@ -139,7 +139,7 @@ struct BeginsCapture {
   }
 };
 
-// (stream, graph*)
+// Arguments: (stream, graph*).
 struct EndsCapture : Outputs<&trace::Graph::graph, 1> {
   static void before(Record& record, CUstream stream, CUgraph*) noexcept {
     record.operation = trace::GraphOperation::kEndCapture;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls about a range of existing memory, and calls that matter for their time and result only.
+// Effects of calls about a range of existing memory, and of calls that matter for their time and
+// result only.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace gpumemtrace::preload::effects {
 
-// kValue: a device, an advice or a location; locations are recorded by their id.
+// Argument kValue is a device, an advice or a location; locations are recorded by their id.
 template <trace::RangeOperation kOperation, int kAddress, int kBytes, int kValue = kNone,
           int kStream = kNone>
 struct Touches {
@@ -35,7 +36,7 @@ struct Touches {
   }
 };
 
-// (addresses[], sizes[], count, ..., stream)
+// Arguments: (addresses[], sizes[], count, ..., stream).
 template <trace::RangeOperation kOperation, int kStream>
 struct TouchesBatch : Batch<TouchesBatch<kOperation, kStream>, 2> {
   using Record = trace::Range;
@@ -50,14 +51,14 @@ struct TouchesBatch : Batch<TouchesBatch<kOperation, kStream>, 2> {
   }
 };
 
-// (parameters[], count, flags, error index*, stream)
+// Arguments: (parameters[], count, flags, error index*, stream).
 struct Decompresses {
   using Record = trace::Range;
   static void before(Record& record, CUmemDecompressParams* parameters, std::size_t count,
                      unsigned int, std::size_t*, CUstream stream) noexcept;
 };
 
-// (stream, address, value, flags)
+// Arguments: (stream, address, value, flags).
 template <int kBytes>
 struct WritesValue {
   using Record = trace::Range;
@@ -79,7 +80,7 @@ struct Happens {
   }
 };
 
-// Modules and streams, for which the driver may take memory of the device.
+// Calls about modules and streams, for which the driver may take memory of the device.
 template <int kArgument = kNone>
 struct TakesDriverMemory : Happens<kArgument> {
   template <class... A>
@@ -98,7 +99,7 @@ struct Initializes : OnlyTracked<trace::OtherCall> {
   }
 };
 
-// --- Events, because blocks wait for them.
+// --- CUDA events, because PyTorch's blocks wait for them.
 
 struct CreatesEvent : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, CUevent* event, unsigned int) noexcept {

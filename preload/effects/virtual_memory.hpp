@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations, mappings and handles of virtual memory management; memory of other processes and of
-// other APIs.
+// Effects of calls about reservations, mappings and handles of virtual memory management, and about
+// memory of other processes and of other APIs.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Maps {
   }
 };
 
-// The driver hands out an address: (address*, bytes, ...).
+// Arguments: (address*, bytes, ...). The driver stores the reserved address.
 struct ReservesAddresses : Outputs<&trace::Mapping::address> {
   template <class... A>
   static void before(Record& record, const A&... a) noexcept {
@@ -37,7 +37,7 @@ struct ReservesAddresses : Outputs<&trace::Mapping::address> {
   }
 };
 
-// The driver hands out a handle: argument 0.
+// The driver stores a handle through argument 0.
 template <trace::MappingOperation kOperation, int kAddress = kNone>
 struct GetsHandle : Outputs<&trace::Mapping::handle> {
   template <class... A>
@@ -55,7 +55,7 @@ struct CreatesMulticast : Outputs<&trace::Mapping::handle> {
   }
 };
 
-// The driver hands out an address of memory that lives elsewhere: argument 0.
+// The driver stores, through argument 0, the address of memory of another process or API.
 template <trace::ImportOperation kOperation, int kHandle = kNone>
 struct OpensImport : Outputs<&trace::Import::address> {
   template <class... A>
@@ -65,8 +65,8 @@ struct OpensImport : Outputs<&trace::Import::address> {
   }
 };
 
-// The same for all calls about one exported allocation, in every process: what lets an analysis
-// find the process whose memory another one opens.
+// A hash that is the same for all calls about one exported allocation, in every process. By it an
+// analysis finds the process whose memory another process opens.
 inline std::uint64_t hash_of(const CUipcMemHandle& handle) noexcept {
   std::uint64_t hash = 0;
   for (std::size_t i = 0; i < sizeof handle; i += sizeof hash) {
@@ -77,7 +77,7 @@ inline std::uint64_t hash_of(const CUipcMemHandle& handle) noexcept {
   return hash;
 }
 
-// (handle*, address)
+// Arguments: (handle*, address).
 struct ExportsIpc {
   using Record = trace::Import;
   static void before(Record& record, CUipcMemHandle*, CUdeviceptr address) noexcept {
@@ -89,7 +89,7 @@ struct ExportsIpc {
   }
 };
 
-// (address*, handle by value, flags): the driver knows the size and is asked for it after the call.
+// Arguments: (address*, handle by value, flags). The driver is asked for the size after the call.
 struct OpensIpc {
   using Record = trace::Import;
   static void before(Record& record, CUdeviceptr*, const CUipcMemHandle& handle,
@@ -115,7 +115,7 @@ struct UsesImport {
   }
 };
 
-// (external memory*, description)
+// Arguments: (external memory*, description).
 struct ImportsExternal : Outputs<&trace::Import::handle> {
   static void before(Record& record, CUexternalMemory*,
                      const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* description) noexcept {
@@ -124,7 +124,7 @@ struct ImportsExternal : Outputs<&trace::Import::handle> {
   }
 };
 
-// (address*, external memory, description)
+// Arguments: (address*, external memory, description).
 struct MapsExternal : Outputs<&trace::Import::address> {
   static void before(Record& record, CUdeviceptr*, CUexternalMemory memory,
                      const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* description) noexcept {
@@ -134,7 +134,7 @@ struct MapsExternal : Outputs<&trace::Import::address> {
   }
 };
 
-// (address*, bytes*, resource)
+// Arguments: (address*, bytes*, resource).
 struct GetsGraphicsPointer {
   using Record = trace::Import;
   template <class... A>

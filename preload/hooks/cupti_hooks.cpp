@@ -19,8 +19,8 @@ namespace {
 
 using namespace cupti;
 
-// The wrappers, one set for each copy of libcupti: a wrapper's address shows which copy it belongs
-// to.
+// The wrappers of CUPTI's functions, one set for each copy of libcupti: a wrapper's address shows
+// which copy the wrapper belongs to.
 
 template <std::size_t kIndex>
 struct CopyWrappers {
@@ -43,7 +43,7 @@ void* wrapper_in(Library& library, std::string_view name) noexcept {
   return nullptr;
 }
 
-// nullptr if we do not wrap the name.
+// The wrapper of the CUPTI function `name` of this copy; nullptr if we do not wrap the function.
 void* wrapper_of(Library& library, std::string_view name) noexcept {
   void* wrapper = nullptr;
   const auto choose = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) noexcept {
@@ -54,12 +54,13 @@ void* wrapper_of(Library& library, std::string_view name) noexcept {
   return wrapper;
 }
 
-// If no libcupti is loaded: the definition in a library that stands in for it under another name.
+// Used if no libcupti is loaded: finds the definition of a CUPTI function in a library that stands
+// in for libcupti under another name.
 template <class Function>
 Function* cupti_stand_in(Function* ours, const char* symbol) noexcept {
   void* next = real_dlsym(RTLD_NEXT, symbol);
   if (next == nullptr) {
-    if (libc_dlerror) libc_dlerror();  // the error is of our look-up
+    if (libc_dlerror) libc_dlerror();  // clears the error of our own look-up
     next = find_symbol_behind(reinterpret_cast<void*>(ours), symbol);
   }
   return reinterpret_cast<Function*>(next);
@@ -76,7 +77,8 @@ void* wrap_cupti(void* address, const char* name) noexcept {
   if (library == nullptr) return address;
   (void)notice_cupti_fork();
   Library* const collecting = the_collection().collecting();
-  // While our copy is active, another copy would only report that CUPTI is in use.
+  // While we collect through one copy of libcupti, another copy would only report that CUPTI is in
+  // use: the program gets the functions of our copy.
   if (collecting != nullptr && collecting != library) {
     void* const same = symbol_of(*collecting, name);
     if (same == nullptr) return address;
@@ -98,7 +100,7 @@ void* answer_cupti_symbol(void* own, void* behind_us, const char* name) noexcept
 
 }  // namespace gpumemtrace::preload
 
-// The exported symbols, for objects that are linked to a libcupti.
+// The exported cupti* symbols, for objects that are linked to a libcupti.
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments)                      \
   extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters { \
     gpumemtrace::cupti::Library* const library =                                           \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wraps dlclose, to notice that libraries were unloaded: another one may be loaded at the same
-// addresses, and results from the old one's unwind tables must not be used for it. Unlike dlopen,
-// dlclose does not depend on its caller.
+// Wraps dlclose, to notice that libraries were unloaded: another library may be loaded at the same
+// addresses, and results from the old library's unwind tables must not be used for the new one.
+// Unlike dlopen, dlclose does not depend on its caller, so a wrapper does not change its result.
 
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@ using Dlclose = int (*)(void*);
 constinit std::atomic<Dlclose> real_dlclose = nullptr;
 
 Dlclose find_real_dlclose() noexcept {
-  Dlclose known = real_dlclose.load(std::memory_order_relaxed);  // only the pointer is read
+  Dlclose known = real_dlclose.load(std::memory_order_relaxed);  // the pointer publishes no data
   if (known == nullptr) {
     known = reinterpret_cast<Dlclose>(real_dlsym(RTLD_NEXT, "dlclose"));
     real_dlclose.store(known, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the wrappers of apis.def: for each row a function with the driver's prototype, once for
-// each way in, and the exported symbol.
+// Makes the wrappers of the driver functions in apis.def: for each row the exported symbol, and one
+// function with the driver's prototype for each way by which a caller reaches us (driver::Entry).
 #include <cstdint>
 #include <string_view>
 
@@ -25,10 +25,10 @@ namespace gpumemtrace::preload {
 namespace {
 
 // The wrappers of cuGetProcAddress, through which CUDA runtimes get their pointers to the driver's
-// functions: a result that is, by its value, a function that we wrap is exchanged for the wrapper.
+// functions: a result that is the address of a function that we wrap is replaced by the wrapper.
 
-// A CUDA runtime fetches the driver's table right after asking for cuGetProcAddress itself, or
-// probing with an empty name: its code is around the caller.
+// A CUDA runtime fetches its table of driver functions right after it asks for cuGetProcAddress
+// itself, or probes with an empty name: such a `caller` is an address in a CUDA runtime's code.
 inline void recognize_runtime(const char* name, const void* caller) noexcept {
   if (name == nullptr) return;
   const std::string_view asked_for(name);
@@ -72,7 +72,7 @@ cuda_abi::CUresult get_proc_address_v2(const char* name, void** function, int ve
 using cuda_abi::CUresult;
 using driver::Entry;
 
-// A function's row in apis.def.
+// The row of a driver function in apis.def, as types.
 template <ApiId kApi>
 struct Row;
 
@@ -123,8 +123,8 @@ constexpr bool starts_recording() {
   return !std::is_same_v<Record, trace::OtherCall>;
 }
 
-// Stream-ordered memory comes and goes as often as a framework's blocks: with PyTorch's
-// cudaMallocAsync backend each tensor is one such call.
+// Stream-ordered allocations get the cheaper stacks of a framework's blocks, because they are as
+// frequent: with PyTorch's cudaMallocAsync backend each tensor is one such call.
 template <class Record>
 constexpr StackUse stack_use_of(std::uint16_t flags) {
   if ((flags & trace::kFlagAsynchronous) != 0) {
@@ -146,8 +146,8 @@ void mark_captured(Record& record) noexcept {
   }
 }
 
-// A stream's own context counts: stream-ordered memory can come from a thread on which no context
-// is current.
+// A thread on which no context is current can allocate stream-ordered memory: the allocation's
+// context is then that of its stream.
 template <class Record>
 void set_context_of_stream(Record& record) noexcept {
   if constexpr (std::is_same_v<Record, trace::Allocation>) {
@@ -201,7 +201,8 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   }
 
  private:
-  // Not recorded: a stand-in's call has nothing to do with a device.
+  // Calls a library that stands in for the driver, in a process without one. The call is not
+  // recorded: it has nothing to do with a device.
   [[gnu::cold, gnu::noinline]] static CUresult call_stand_in(Arguments... arguments) {
     const ApiInfo& api = apis()[static_cast<std::size_t>(kApi)];
     auto* const function = reinterpret_cast<Function*>(driver::stand_in(api, kEntry));
@@ -251,7 +252,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
     return result;
   }
 
-  // The further elements of a batched call: records of their own with the call's times.
+  // Writes a record for each further element of a batched call, with the times of the whole call.
   static void record_parts(const CallGuard& guard, const void* caller, trace::StackId stack,
                            std::uint64_t begin, std::uint64_t end,
                            Arguments... arguments) noexcept {
@@ -271,9 +272,9 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
 
 }  // namespace
 
-// The exported symbols. A prototype cannot be written from a type alone, so each symbol is a jump
-// through a constant pointer to its wrapper. Its second, hidden name is for apis(): by the exported
-// one the loader would look up every function in every process, 11 us at each exec.
+// The exported symbols. C++ cannot define a function from a function type alone, so each symbol is
+// a jump through a constant pointer to its wrapper. apis() uses the symbol's second, hidden name:
+// exported names the loader would look up in every process, 11 us at each exec.
 #if defined(__x86_64__)
 #define GPUMEMTRACE_JUMP(symbol) "endbr64\n\tjmp *gpumemtrace_exported_" #symbol "(%rip)\n"
 #elif defined(__aarch64__)
@@ -300,8 +301,8 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
 #include "preload/driver/apis.def"
 
 const std::array<ApiInfo, kApiCount>& apis() noexcept {
-  // Initialized by the compiler, although not every compiler takes a cast address for a constant
-  // expression.
+  // The compiler initializes the table, although not every compiler accepts a cast address as a
+  // constant expression, which constinit would require.
   static const std::array<ApiInfo, kApiCount> table = {
       ApiInfo{},
 #define GPUMEMTRACE_API(symbol, runtime, ...)                                      \
@@ -313,7 +314,7 @@ const std::array<ApiInfo, kApiCount>& apis() noexcept {
   return table;
 }
 
-// Second, hidden names, as above.
+// Second, hidden names of the exported functions: the loader need not look hidden names up.
 extern "C" {
 [[gnu::visibility("hidden")]] cuda_abi::cuGetProcAddress_t gpumemtrace_symbol_cuGetProcAddress;
 [[gnu::visibility(

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVTX's ranges and marks become annotations. The NVTX inside a program loads the library that
-// NVTX_INJECTION64_PATH names at the first use of NVTX and calls its InitializeInjectionNvtx2, for
-// an extension of NVTX its InitializeInjectionNvtxExtension; every library of the process with NVTX
-// in it does so for itself.
+// Records NVTX's ranges and marks as annotations. NVTX is compiled into programs and libraries; at
+// its first use, each copy loads the tool library that NVTX_INJECTION64_PATH names and calls the
+// tool's InitializeInjectionNvtx2, for an extension of NVTX InitializeInjectionNvtxExtension.
 //
-// - Another tool that had the variable is named in GPUMEMTRACE_NVTX_CHAIN. It is initialised first;
-//   its callbacks are called after ours, its handles, range ids and nesting levels are what the
-//   program gets.
-// - Tools give the same functions to every NVTX of a process, so one set is remembered.
+// - If another tool was set in that variable, GPUMEMTRACE_NVTX_CHAIN names it. That tool is
+//   initialised first; its callbacks are called after ours, and the program gets its handles, range
+//   ids and nesting levels.
+// - A tool gives the same callbacks to every copy of NVTX, so one set is kept for the process.
 // - In a process that did not preload us nothing is recorded: only the other tool is started.
 
 #include <atomic>
@@ -34,7 +33,7 @@ namespace {
 
 using trace::AnnotationOperation;
 
-// Index of a callback in our tables, by its module and its id.
+// Index of an NVTX callback in our tables, by its module and its id.
 constexpr std::size_t kMostIds = 16;
 constexpr std::size_t kHookCount = 3 * kMostIds;
 constexpr std::size_t index_of(Core id) noexcept { return static_cast<std::size_t>(id); }
@@ -45,7 +44,7 @@ constexpr std::size_t index_of(Payload id) noexcept {
   return 2 * kMostIds + static_cast<std::size_t>(id);
 }
 
-// The other tool's functions.
+// The callbacks of the other NVTX tool, which are called after ours; nullptr for those it lacks.
 constinit std::atomic<Function> chained[kHookCount] = {};
 
 template <class Result, class Id, class... A>
@@ -123,7 +122,8 @@ Communicator communicator_of(const void* domain, const EventAttributes* event) n
                          static_cast<std::size_t>(event->payload_count));
 }
 
-// Depth of the calling thread's ranges, for each domain in the order of first use.
+// Nesting depth of the calling thread's push/pop ranges in one NVTX domain. The thread's domains
+// are in the order of first use.
 struct Nesting {
   const void* domain = nullptr;
   int depth = 0;
@@ -133,7 +133,7 @@ constinit thread_local Nesting nestings[4];
 Nesting* nesting_of(const void* domain) noexcept {
   for (Nesting& nesting : nestings) {
     if (nesting.domain == domain) return &nesting;
-    if (nesting.domain == nullptr && &nesting != nestings) {  // the first is the default domain's
+    if (nesting.domain == nullptr && &nesting != nestings) {  // entry 0: default domain
       nesting.domain = domain;
       return &nesting;
     }
@@ -156,10 +156,10 @@ int leave(const void* domain) noexcept {
 
 std::uint64_t next_range_id() noexcept {
   static constinit std::atomic<std::uint64_t> last = 0;
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only a number
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // ids need only be unique
 }
 
-// --- The callbacks
+// --- The callbacks that NVTX calls
 
 template <Core kId, class Text>
 void mark(Text text) {
@@ -238,7 +238,8 @@ std::uint64_t register_schema(const void* domain, const SchemaAttributes* attrib
   return theirs == 0 ? attributes->id : theirs;
 }
 
-// The program may have put a name of the range into the structures, in any form.
+// The range is recorded without a name: the program may have put a name into the structures, but in
+// any form.
 int range_push_payload(const void* domain, const PayloadData* structures, std::size_t count) {
   record(AnnotationOperation::kPush, {}, domain, 0, communicator_of(domain, structures, count));
   return call_chained(Payload::kRangePush, enter(domain), domain, structures, count);
@@ -249,9 +250,10 @@ int range_pop_payload(const void* domain, const PayloadData* structures, std::si
   return call_chained(Payload::kRangePop, leave(domain), domain, structures, count);
 }
 
-// --- Setting them
+// --- Setting the callbacks
 
-// The callbacks of one NVTX in the process. Its tables may be shorter than ours if it is older.
+// The callback tables of one copy of NVTX in the process. The tables of an older NVTX may be too
+// short for some of our callbacks.
 class Instance {
  public:
   explicit Instance(GetExportTable get_export_table) noexcept
@@ -264,18 +266,18 @@ class Instance {
 
   bool usable() const noexcept { return core_.functions != nullptr; }
 
-  // Until a tool sets callbacks, the places hold NVTX's own.
+  // Until a tool sets callbacks, the function pointers in the tables are NVTX's own.
   void remember_initial() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function) { initial_[hook] = *place; });
   }
   void restore_initial() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function) { *place = initial_[hook]; });
   }
-  // A callback that changed since remember_initial() is the other tool's.
+  // A function pointer that changed since remember_initial() is the other tool's callback.
   void install() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function ours) {
       if (*place != initial_[hook] && *place != ours) {
-        chained[hook].store(*place, std::memory_order_relaxed);  // only the pointer is read
+        chained[hook].store(*place, std::memory_order_relaxed);  // publishes no other data
       }
       *place = ours;
     });
@@ -338,13 +340,15 @@ class Instance {
   Function initial_[kHookCount] = {};
 };
 
-// A library that NVTX loads by path is no part of the process's own scope; a preloaded one is.
+// True if this library is preloaded, not only loaded by NVTX: the process's global scope has the
+// symbols of a preloaded library, but not those of a library that NVTX loads by path.
 bool is_preloaded() noexcept {
   void* const program = libc_dlopen(nullptr, RTLD_LAZY);
   return program != nullptr && real_dlsym(program, "gpumemtrace_step") != nullptr;
 }
 
-// A function of the other tool; nullptr if there is no such tool or function.
+// A function of the NVTX tool that GPUMEMTRACE_NVTX_CHAIN names; nullptr if there is no such tool
+// or function.
 void* function_of_other_tool(const char* name, bool is_required) noexcept {
   const std::string_view path = environment("GPUMEMTRACE_NVTX_CHAIN");
   if (path.empty()) return nullptr;
@@ -364,7 +368,7 @@ void* function_of_other_tool(const char* name, bool is_required) noexcept {
   return function;
 }
 
-// True if the other tool is there and wants to run.
+// Starts the other NVTX tool; false if there is none or it declines.
 bool start_other_tool(GetExportTable get_export_table) noexcept {
   const auto function = reinterpret_cast<InitializeInjection>(
       function_of_other_tool("InitializeInjectionNvtx2", true));
@@ -382,8 +386,8 @@ int initialize(GetExportTable get_export_table) noexcept {
   return ours || other ? 1 : 0;
 }
 
-// The answer of the other tool. One that has no part in extensions leaves every slot empty, which
-// is as if it were not asked.
+// Offers an NVTX extension to the other tool and returns the tool's answer. Without a tool that
+// knows extensions the answer is 1 (accepted), with every slot left empty.
 int start_other_extension(ExtensionModule& module) noexcept {
   const auto function = reinterpret_cast<InitializeExtension>(
       function_of_other_tool("InitializeInjectionNvtxExtension", false));
@@ -398,7 +402,7 @@ void install_extension(const ExtensionSegment& segment, bool other) noexcept {
     Function& slot = segment.slots[number];
     const auto function = reinterpret_cast<Function>(ours);
     if (other && slot != nullptr && slot != function) {
-      chained[index_of(id)].store(slot, std::memory_order_relaxed);  // only the pointer is read
+      chained[index_of(id)].store(slot, std::memory_order_relaxed);  // publishes no other data
     }
     slot = function;
   };

@@ -70,10 +70,10 @@ struct EventAttributes {
   std::int32_t color_type;
   std::uint32_t color;
   std::int32_t payload_type;
-  std::int32_t payload_count;  // structures of an extended payload
+  std::int32_t payload_count;  // number of structures in an extended payload
   std::uint64_t payload;
   Message message_type;
-  const void* message;  // text, or the handle of a registered one
+  const void* message;  // the text, or the handle of a registered text
 };
 
 // The payload extension: structures that a program gives with its events, and functions in slots
@@ -87,7 +87,7 @@ enum class Payload : unsigned { kSchemaRegister = 0, kRangePush = 3, kRangePop =
 struct ExtensionSegment {
   std::size_t id;
   std::size_t slot_count;
-  Function* slots;  // by function id; nullptr until a tool sets it
+  Function* slots;  // indexed by function id; a slot is nullptr until a tool sets it
 };
 
 struct ExtensionModule {
@@ -111,14 +111,14 @@ struct PayloadData {
 
 enum class EntryType : std::uint64_t { kInt = 5, kUint64 = 18 };
 
-// A field of a structure.
+// Describes one field of a structure that a program gives with its NVTX events.
 struct SchemaEntry {
-  std::uint64_t flags;  // 0: the value itself
+  std::uint64_t flags;  // 0: the field holds the value itself
   EntryType type;
   const char* name;
   const char* description;
   std::uint64_t array_or_union;
-  std::uint64_t offset;  // in bytes; 0 also if the program leaves it to the tool
+  std::uint64_t offset;  // in bytes; 0 also if the program leaves the computation to the tool
   const void* semantics;
   const void* reserved;
 };
@@ -142,7 +142,7 @@ struct SchemaAttributes {
   std::uint64_t id;
 };
 
-// Result of push and pop if the tool does not follow the nesting.
+// Result of NVTX's push and pop callbacks if the tool does not track the nesting of ranges.
 inline constexpr int kNoPushPopTracking = -2;
 
 }  // namespace gpumemtrace::preload::nvtx

@@ -20,7 +20,7 @@ constexpr std::size_t kSlots = std::size_t{1} << 16;
 constexpr std::size_t kMaxProbes = 64;
 constexpr std::size_t kArenaBytes = std::size_t{4} << 20;
 
-// Length, then the text.
+// The header of a text in the arena: its length. The text's bytes follow.
 struct Text {
   std::uint32_t bytes = 0;
 };
@@ -38,12 +38,13 @@ struct Registry {
 
 constinit std::atomic<Registry*> registry = nullptr;
 
-// Mapped at the first use; of two threads that come at once, one gives its memory back.
+// The registry is mapped at the first use; if two threads map it at once, one of them unmaps its
+// memory again.
 Registry* get_registry() noexcept {
   // Acquire, here and below: pairs with the exchange that publishes the memory.
   Registry* known = registry.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  auto* const fresh = static_cast<Registry*>(map_zeros(sizeof(Registry)));  // its initial state
+  auto* const fresh = static_cast<Registry*>(map_zeros(sizeof(Registry)));  // zeros: initial state
   if (fresh == nullptr) return nullptr;
   if (registry.compare_exchange_strong(known, fresh, std::memory_order_acq_rel)) return fresh;
   munmap(fresh, sizeof(Registry));
@@ -53,7 +54,7 @@ Registry* get_registry() noexcept {
 const Text* store_text(Registry& in, std::string_view text) noexcept {
   text = slice(text, 0, kMaxNameBytes);
   const std::size_t bytes = (sizeof(Text) + text.size() + 7) / 8 * 8;
-  // Relaxed: reserves room only; the text is published with its slot.
+  // Relaxed: the addition only reserves room; the text is published with its slot.
   const std::size_t begin = in.used.fetch_add(bytes, std::memory_order_relaxed);
   if (begin > kArenaBytes || kArenaBytes - begin < bytes) return nullptr;
   auto* const stored = reinterpret_cast<Text*>(in.arena + begin);
@@ -62,14 +63,14 @@ const Text* store_text(Registry& in, std::string_view text) noexcept {
   return stored;
 }
 
-// The handle's slot; if there is none and `add` is set, a new one. nullptr if it is not there or
-// finds no room.
+// The slot of the handle; a new slot if it has none and `add` is set. nullptr if the handle has no
+// slot, or no slot is free for it.
 Slot* find_text(Registry& in, std::uintptr_t handle, bool add) noexcept {
   const std::size_t first = handle * 0x9e3779b97f4a7c15ull >> 20;
   for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
     Slot& slot = in.slots[(first + probe) & (kSlots - 1)];
     std::uintptr_t present = slot.handle.load(std::memory_order_relaxed);
-    // Relaxed: the handle's text is published with `text`.
+    // Relaxed: the later store to the slot's `text` publishes the handle's text.
     if (present == 0 && add &&
         slot.handle.compare_exchange_strong(present, handle, std::memory_order_relaxed)) {
       return &slot;
@@ -114,16 +115,17 @@ struct MemberName {
   EntryType type;
   Member member;
 };
-// NCCL 2.18 to 2.30 have these names.
+// Names of fields in the NVTX schemas of NCCL 2.18 to 2.30.
 constexpr MemberName kMembers[] = {
     {"NCCL communicator ID", EntryType::kUint64, Member::kHash},
     {"No. of ranks", EntryType::kInt, Member::kRanks},
-    {"No. of devices", EntryType::kInt, Member::kRanks},  // ncclCommInitAll makes a rank a device
+    {"No. of devices", EntryType::kInt, Member::kRanks},  // ncclCommInitAll: one rank a device
     {"Rank", EntryType::kInt, Member::kRank},
     {"CUDA device", EntryType::kInt, Member::kCudaDevice},
 };
 
-// Offset of each member in a structure. 16 bits a member hold offset + 1; 0 = no such member.
+// Offset of each member in an NCCL structure: 16 bits for each member, with offset + 1; 0 = the
+// structure has no such member.
 class Layout {
  public:
   explicit constexpr Layout(std::uint64_t bits = 0) noexcept : bits_(bits) {}
@@ -168,7 +170,7 @@ Layout layout_of(const SchemaAttributes& attributes) noexcept {
   return layout;
 }
 
-// A copy of NCCL has some 20 schemas.
+// The most NVTX schemas that are kept; a copy of NCCL registers some 20.
 constexpr std::size_t kSchemas = 256;
 struct Schema {
   std::atomic<std::uint64_t> key;
@@ -176,17 +178,18 @@ struct Schema {
 };
 constinit Schema schemas[kSchemas] = {};
 
-// Ids of schemas are unique within a domain.
+// The key of a schema is made of its domain and its id: ids are unique only within a domain.
 std::uint64_t key_of(const void* domain, std::uint64_t id) noexcept {
   return (reinterpret_cast<std::uintptr_t>(domain) ^ id * 0x9e3779b97f4a7c15ull) | 1;
 }
 
-// The key's slot; a new one if there is none and `add` is set. nullptr if none is found or free.
+// The slot of the schema with this key; a new slot if there is none and `add` is set. nullptr if no
+// slot is found or free.
 Schema* find_schema(std::uint64_t key, bool add) noexcept {
   const std::size_t first = key * 0x9e3779b97f4a7c15ull >> 32;
   for (std::size_t probe = 0; probe < kSchemas; ++probe) {
     Schema& slot = schemas[(first + probe) % kSchemas];
-    // Relaxed, here and below: each value is complete in itself.
+    // Relaxed, here and below: each value is complete in itself and publishes no other data.
     std::uint64_t present = slot.key.load(std::memory_order_relaxed);
     if (present == 0 && add &&
         slot.key.compare_exchange_strong(present, key, std::memory_order_relaxed)) {

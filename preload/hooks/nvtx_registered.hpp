@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strings, domains and layouts of structures that a program registers with NVTX. A program makes
-// them long before it uses CUDA and never again, so they outlive recordings and forks.
+// Strings, domains and layouts of structures that a program registers with NVTX. A program does so
+// once, long before it uses CUDA, so we keep them across recordings and forks.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,27 @@
 
 namespace gpumemtrace::preload::nvtx {
 
-// Any thread, no lock. `handle` is the one that another tool gave out; if it is nullptr, we make
-// one. Returns the handle for the program; nullptr if there is no room for its text.
+// Keeps the text of an NVTX string or domain. `handle` is the handle that another tool gave out; if
+// it is nullptr, we make one. Returns the handle for the program; nullptr if we had to make one and
+// there is no room for the text. Any thread, no lock.
 const void* remember_text(const void* handle, std::string_view text) noexcept;
 
-// Empty if the handle is not known. The text stays valid.
+// The text that remember_text() kept for the handle; empty if the handle is not known. The text
+// stays valid.
 std::string_view text_of_handle(const void* handle) noexcept;
 
-// Reads from NCCL's NVTX ranges which communicator they are about. A library registers the layout
-// of each structure once, as a schema, and gives structures with its events. Fields are known by
-// NCCL's names for them, because their order differs between versions.
+// NCCL's NVTX ranges tell which communicator they are about: NCCL registers the layout of each
+// structure once, as a schema, and gives such structures with its events. This function keeps the
+// layout of the schema `id`, by which events name it. Fields are recognized by NCCL's names for
+// them, because their order differs between versions.
 //
 // - Any thread; no lock, no allocation.
-//
-// Does nothing in other domains than NCCL's. `id` is the one that events name the schema by.
+// - Does nothing in other domains than NCCL's.
 void remember_schema(const void* domain, std::uint64_t id,
                      const SchemaAttributes& attributes) noexcept;
 
-// Members that the structures do not have keep their initial values.
+// Reads an NCCL communicator from the structures of an NVTX event. Members of the result that the
+// structures do not have keep their initial values.
 [[nodiscard]] Communicator communicator_of(const void* domain, const PayloadData* structures,
                                            std::size_t count) noexcept;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exported functions of preload/loader/exit_functions.def: each tells the trace that the
-// process is about to end, then jumps to the next definition of the function, with all arguments
-// where they were. So forms with any number of arguments work, and a function that fails returns to
-// its caller.
+// The exported functions of preload/loader/exit_functions.def (_exit, execve, ...): each tells the
+// trace that the process is about to end, then jumps to the next definition of the function, with
+// all arguments where they were. So variadic functions (execl) work, and a function that fails
+// returns to its caller.
 //
 // exit() needs no such hook: it runs our exit handler (preload/effects/other_calls.hpp).
 
@@ -11,15 +11,15 @@
 
 namespace gpumemtrace::preload {
 
-// Called by the assembly below; the address to jump to.
+// Called by the assembly below, which then jumps to the returned address of the real function.
 extern "C" [[gnu::used, gnu::visibility("hidden")]] void* gpumemtrace_before_exit(
     ExitFunction* function) {
   process_ends(function->mark);
   return real_exit_function(*function);
 }
 
-// Every symbol loads the address of its ExitFunction and goes on at one place, which keeps all
-// registers that carry arguments. Vector registers carry none here.
+// Each exported symbol loads the address of its ExitFunction and jumps to one common hook, which
+// saves all registers that carry arguments. Vector registers carry no arguments of these functions.
 #if defined(__x86_64__)
 __asm__(R"(
         .text

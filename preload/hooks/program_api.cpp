@@ -14,8 +14,8 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// Also counts steps that are not recorded, so that a step keeps its number when recording begins
-// late.
+// The number of steps that the program has marked. Steps that are not recorded count, too, so that
+// a step keeps its number if recording begins late.
 constinit std::atomic<std::uint64_t> step_count = 0;
 
 std::string_view view_of(const char* text) noexcept {
@@ -58,7 +58,7 @@ using gpumemtrace::trace::TensorRole;
 extern "C" {
 
 [[gnu::visibility("default")]] void gpumemtrace_step() {
-  // Relaxed: nothing is ordered by the number.
+  // Relaxed: no other data is ordered by the step's number.
   annotate_by_api(AnnotationOperation::kStep, nullptr,
                   step_count.fetch_add(1, std::memory_order_relaxed));
 }

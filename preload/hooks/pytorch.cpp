@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's caching allocator reports every block that it hands out or takes back to a function of
-// libc10, whether or not a profiler runs. Ours stands before it under the same name, records the
-// block and passes the call on.
+// libc10, whether or not a profiler runs. Our function of the same name interposes on that
+// function, records the block and passes the call on.
 //
-// - Called inside the allocator's mutex: no call of CUDA, PyTorch or Python here, nothing that
-//   waits. The real function is found through libc10's own symbol table.
-// - The name is the mangled C++ name, which has changed with the types of the arguments; all forms
+// - The allocator calls our function with the allocator's mutex held: our function must not call
+//   CUDA, PyTorch or Python, nor wait. It finds the real function by libc10's own symbol table.
+// - The name is the mangled C++ name, which has changed with the types of the arguments; all names
 //   in use from PyTorch 1.5 on are here. `Device` is two bytes in one register: type, then index.
 //
-// The reports do not name the block's stream. It is the thread's current stream of the device,
-// which PyTorch could be asked for; but its answer may initialise CUDA, allocate or throw, each of
-// which is forbidden here. So we wrap the one function that makes a stream current, and remember
-// the stream.
+// The reports do not name the block's stream, which is the thread's current stream of the device.
+// Asking PyTorch for that stream may initialise CUDA, allocate or throw, each of which is forbidden
+// here. So we wrap the one function that makes a stream current, and remember the stream.
 //
 // Sources: c10/core/Allocator.h and c10/cuda/CUDAStream.{h,cpp} of the named releases.
 #include <atomic>
@@ -34,7 +33,7 @@
 
 namespace gpumemtrace::preload {
 
-// The first fields of libstdc++'s std::string, which are all that is read.
+// The first fields of libstdc++'s std::string; we read no others.
 struct Text {
   const char* data;
   std::size_t size;
@@ -44,13 +43,13 @@ namespace {
 
 // The settings of PyTorch's caching allocator that a program changes while it runs are recorded,
 // too. PyTorch parses allocator options with one function of libc10, both from its environment and
-// from settings that the program makes later. Ours stands before it, passes the call on, and
-// remembers the text.
+// from settings that the program makes later. Our function of the same name interposes on it,
+// passes the call on, and remembers the text.
 //
-// set_per_process_memory_fraction() ends in a virtual function that nothing can stand before; so
-// the fraction is read with another one, getMemoryFraction(). Its index among an allocator's
-// virtual functions comes from the table of CUDAPluggableAllocator, which has that function under a
-// name.
+// set_per_process_memory_fraction() ends in a virtual function, which cannot be interposed; so the
+// fraction is read with the virtual function getMemoryFraction(). The index of that function in an
+// allocator's virtual table is found in the table of CUDAPluggableAllocator, whose
+// getMemoryFraction() has a symbol.
 //
 // Sources: c10/core/AllocatorConfig.{h,cpp}, c10/cuda/CUDACachingAllocator.{h,cpp} and
 // torch/csrc/cuda/CUDAPluggableAllocator.h of PyTorch 2.11.
@@ -61,17 +60,19 @@ constexpr std::size_t kMaxTorchDevices = 32;
 [[GPUMEMTRACE_HOT_DATA]] constinit std::atomic<std::uint64_t>
     reserved_when_asked[kMaxTorchDevices] = {};
 
-// Asks PyTorch for the fraction of the device that the process may take, and records it if it has
-// changed. Inside the allocator's lock: the called function reads a number and takes no lock.
+// Asks PyTorch for the fraction of the device's memory that the process may take, and records it if
+// it has changed. Called inside the allocator's lock: PyTorch's function only reads a number and
+// takes no lock.
 void record_memory_fraction(const CallGuard& guard, std::int8_t device) noexcept;
 
-// The fraction matters when the allocator takes memory from the driver or returns it.
+// Asks for the memory fraction only if the reserved bytes have changed: it matters only when the
+// allocator takes memory from the driver or returns it.
 [[gnu::always_inline]] inline void update_memory_fraction(const CallGuard& guard,
                                                           std::int8_t device,
                                                           std::uint64_t reserved_bytes) noexcept {
   const auto index = static_cast<std::uint8_t>(device);
   if (index >= kMaxTorchDevices) return;
-  // Relaxed: the allocator's lock orders the calls of one device.
+  // Relaxed: PyTorch's allocator lock orders the calls for one device.
   std::atomic<std::uint64_t>& asked = reserved_when_asked[index];
   if (asked.load(std::memory_order_relaxed) == reserved_bytes) [[likely]]
     return;
@@ -79,7 +80,7 @@ void record_memory_fraction(const CallGuard& guard, std::int8_t device) noexcept
   record_memory_fraction(guard, device);
 }
 
-// c10::cuda::CUDACachingAllocator::CUDAAllocator.
+// The layout of c10::cuda::CUDACachingAllocator::CUDAAllocator: its pointer to virtual functions.
 struct TorchAllocator {
   void* const* functions;
 };
@@ -90,8 +91,8 @@ constexpr char kPluggableTable[] =
 constexpr char kPluggableFraction[] =
     "_ZN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator17getMemoryFractionEa";
 
-// An object's pointer leads past the first entries of its table (Itanium C++ ABI: Virtual Table
-// Layout).
+// The table pointer of an object points behind the first two entries of its virtual table (Itanium
+// C++ ABI: Virtual Table Layout).
 constexpr std::size_t kTableBegin = 2;
 constexpr std::size_t kMostFunctions = 32;
 
@@ -99,7 +100,8 @@ constexpr double kNotTold = 0;
 
 class MemoryFraction {
  public:
-  // kNotTold for an older PyTorch.
+  // The memory fraction of the device; kNotTold if PyTorch is too old to tell it, or its allocator
+  // has none.
   [[nodiscard]] double of(std::int8_t device) noexcept {
     if (!looked_.exchange(true)) look();
     const std::size_t index = index_.load();
@@ -107,7 +109,7 @@ class MemoryFraction {
     const TorchAllocator* const allocator = allocator_.load()->load();
     if (allocator == nullptr) return kNotTold;
     void* const function = allocator->functions[index - kTableBegin];
-    // The program's own allocator has no such limit, and would throw.
+    // A pluggable allocator of the program has no memory fraction: its function would throw.
     if (function == pluggable_.load()) return kNotTold;
     return reinterpret_cast<GetFraction>(function)(allocator, device);
   }
@@ -128,7 +130,7 @@ class MemoryFraction {
   std::atomic<bool> looked_ = false;
   std::atomic<const std::atomic<const TorchAllocator*>*> allocator_ = nullptr;
   std::atomic<void*> pluggable_ = nullptr;
-  std::atomic<std::size_t> index_ = 0;  // in a table; 0 = not known
+  std::atomic<std::size_t> index_ = 0;  // of getMemoryFraction() in a virtual table; 0 = not known
 };
 
 constinit MemoryFraction memory_fraction;
@@ -154,7 +156,7 @@ void record_options(std::string_view text) noexcept {
                                                          std::int8_t device) noexcept {
   const double fraction = memory_fraction.of(device);
   std::atomic<double>& recorded = recorded_fraction[device];
-  // Relaxed: the allocator's lock orders the calls of one device.
+  // Relaxed: PyTorch's allocator lock orders the calls for one device.
   if (fraction == kNotTold || fraction == recorded.load(std::memory_order_relaxed)) return;
   const bool written =
       write_event<trace::AllocatorSetting>(guard, [&](trace::AllocatorSetting& setting) {
@@ -172,13 +174,13 @@ struct Device {
   std::int8_t index;
 };
 
-// The thread's current stream of each device, as PyTorch numbers them: 0, its default stream, until
-// another is made current. For devices beyond these the stream is not known.
+// The calling thread's current stream of each device, by PyTorch's number: 0, the default stream,
+// until another is made current. For devices beyond this array the stream is not known.
 constinit thread_local std::int64_t current_streams[kMaxTorchDevices] [[gnu::tls_model(
     "initial-exec")]] = {};
 
-// The stream of a block is remembered only for PyTorch 2.0 and later, which are known by the type
-// of the totals that they report. Versions before 1.12 passed a stream's number in other registers.
+// The stream of a block is recorded only for PyTorch 2.0 and later, recognized by the unsigned type
+// of the totals that it reports. Versions before 1.12 passed a stream's number in other registers.
 enum class Streams { kUnknown, kRemembered };
 
 template <class... A>
@@ -262,8 +264,8 @@ using gpumemtrace::preload::Text;
   "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig9parseArgsERKNSt7__" \
   "cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
-// c10::CachingAllocator::AcceleratorAllocatorConfig::parseArgs(const std::string&). It throws if it
-// rejects the text; the exception passes no frame of ours.
+// Wraps c10::CachingAllocator::AcceleratorAllocatorConfig::parseArgs(const std::string&), which
+// throws if it rejects the text. Our function has nothing to clean up in that case.
 [[gnu::visibility("default")]] void parse_options(void* config, const Text& text) __asm__(
     GPUMEMTRACE_PARSE_OPTIONS);
 void parse_options(void* config, const Text& text) {
@@ -304,13 +306,13 @@ using gpumemtrace::trace::kCudaDeviceType;
 
 extern "C" {
 
-// (void*, int64, size_t, size_t, Device): PyTorch 2.0 and later.
+// Arguments (void*, int64, size_t, size_t, Device): the report of PyTorch 2.0 and later.
 GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE, Streams::kRemembered,
                        [[GPUMEMTRACE_HOT_DATA]])
-// (void*, int64, int64, int64, Device): 1.8 to 1.13.
+// Arguments (void*, int64, int64, int64, Device): the report of PyTorch 1.8 to 1.13.
 GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, Streams::kUnknown, )
 
-// (void*, int64, Device): 1.6 and 1.7.
+// Arguments (void*, int64, Device): the report of PyTorch 1.6 and 1.7.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(
     void* address, std::int64_t bytes, Device device) {
   static constinit FunctionBehind behind("_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE");
@@ -319,7 +321,8 @@ GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, St
   pass_on(behind, address, bytes, device);
 }
 
-// (Device, int64): 1.5. It passes no address, so there is nothing to record.
+// Arguments (Device, int64): the report of PyTorch 1.5. It passes no address of the block, so there
+// is nothing to record.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl(
     Device device, std::int64_t bytes) {
   static constinit FunctionBehind behind("_ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl");
@@ -330,8 +333,9 @@ GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE)
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE)
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
 
-// c10::cuda::setCurrentCUDAStream(CUDAStream): the device in one register, the number in the next;
-// before 1.12 both in the first. It may throw; the exception passes no frame of ours.
+// Wraps c10::cuda::setCurrentCUDAStream(CUDAStream). The device comes in one register, the stream's
+// number in the next; before PyTorch 1.12 both came in the first. The real function may throw; our
+// function has nothing to clean up in that case.
 [[gnu::visibility("default")]] void _ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE(
     std::uint64_t device, std::uint64_t stream) {
   static constinit FunctionBehind behind("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");

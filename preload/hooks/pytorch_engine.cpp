@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's autograd engine carries out a backward pass on threads of its own, which have no Python
 // frames. The thread that called backward() waits for them in a function of libtorch_cpu that
-// libtorch_python calls. Ours stands before it, records the thread's stack, and passes the call on.
+// libtorch_python calls. Our function of the same name interposes on it, records the stack of that
+// thread, and passes the call on.
 //
-// - Called without Python's lock; it calls nothing of PyTorch or Python.
-// - Exceptions pass through: no frame of ours is in their way.
+// - Our function is called without Python's lock; it calls nothing of PyTorch or Python.
+// - Exceptions pass through our function: it has nothing to clean up.
 //
 // Sources: torch/csrc/autograd/engine.h, torch/csrc/autograd/python_engine.cpp of PyTorch 2.
 
@@ -16,7 +17,8 @@
 
 namespace gpumemtrace::preload {
 
-// std::vector<at::Tensor>: not trivial, so that the caller passes the address to make it at.
+// Stands for std::vector<at::Tensor>. It is not trivial, so that the caller passes the address at
+// which the function makes its result.
 struct Tensors {
   void* content[3];
   ~Tensors() {}  // NOLINT(modernize-use-equals-default): with a body it is not trivial
@@ -24,7 +26,8 @@ struct Tensors {
 
 namespace {
 
-// The guard ends before the wait begins: this thread runs host nodes of the graph meanwhile.
+// Not inlined: the guard must end before the wait begins, because this thread runs CPU nodes of the
+// autograd graph while it waits, and their calls are recorded.
 [[gnu::noinline]] void record_waiting_thread() noexcept {
   const CallGuard guard;
   const bool is_recorded = guard.outermost() && recording(false) && record_waiting_stack(guard);
@@ -43,8 +46,8 @@ using gpumemtrace::preload::Tensors;
   "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EER" \
   "KS2_IN2at6TensorESaIS9_EEbbbS7_"
 
-// torch::autograd::Engine::execute(roots, inputs, keep graph, create graph, accumulate gradients,
-// outputs).
+// Wraps torch::autograd::Engine::execute(roots, inputs, keep graph, create graph, accumulate
+// gradients, outputs).
 [[gnu::visibility("default")]] Tensors execute_engine(
     void* engine, const void* roots, const void* inputs, bool keep_graph, bool create_graph,
     bool accumulate, const void* outputs) __asm__(GPUMEMTRACE_ENGINE_EXECUTE);

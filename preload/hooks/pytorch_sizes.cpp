@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes that PyTorch asks its allocator for. Tensors on a GPU are made by functions of
-// libtorch_cpu that libtorch_cuda calls, and resized by one of its own. Ours stand before them,
-// leave the size for the hook of the allocator's reports, and pass the call on.
+// libtorch_cpu that libtorch_cuda calls, and resized by a function of libtorch_cuda. Our functions
+// interpose on them, leave the size for the hook of the allocator's reports, and pass the call on.
 //
 // - Sizes are arithmetic on the arguments; nothing of PyTorch or CUDA is called for them.
 // - Tensors that are not on a GPU are passed on at once.
 // - The size is cleared when the call returns, and when an exception or the end of the thread
-//   passes through it. The library has no C++ runtime: the unwinder gets a personality routine of
-//   our own, which needs none.
+//   unwinds the call. This library is not linked to a C++ runtime, so it gives the unwinder a
+//   personality routine of its own.
 // - Direct requests to the allocator (workspaces of cuDNN and cuBLAS) are not seen: their blocks
 //   have no requested size.
 //
@@ -27,12 +27,13 @@ namespace gpumemtrace::preload {
 
 constinit thread_local std::uint64_t requested_bytes [[gnu::tls_model("initial-exec")]] = 0;
 
-// c10::ArrayRef<int64_t>.
+// Has the layout of c10::ArrayRef<int64_t>.
 struct Integers {
   const std::int64_t* data;
   std::size_t count;
 };
-// at::TensorBase: not trivial, so that the caller passes the address to make it at.
+// Stands for at::TensorBase. It is not trivial, so that the caller passes the address at which the
+// function makes its result.
 struct Tensor {
   void* implementation;
   ~Tensor() {}  // NOLINT(modernize-use-equals-default): with a body it is not trivial
@@ -40,10 +41,10 @@ struct Tensor {
 
 namespace {
 
-// The bit of CUDA, which ROCm's builds use as well, in a c10::DispatchKeySet.
+// The bit of a c10::DispatchKeySet that means CUDA; ROCm builds of PyTorch use it, too.
 constexpr std::uint64_t kCudaKey = 2;
 
-// Bytes of an element by c10::ScalarType; 0: not known, or elements share bytes.
+// Bytes of a tensor's element, by c10::ScalarType; 0 = not known, or several elements share a byte.
 constexpr auto kItemBytes = std::to_array<std::uint8_t>({
     1, 1, 2,  4, 8,                             // Byte, Char, Short, Int, Long
     2, 4, 8,                                    // Half, Float, Double
@@ -59,11 +60,12 @@ constexpr auto kItemBytes = std::to_array<std::uint8_t>({
 });
 
 std::uint64_t item_bytes(std::uint64_t scalar_type) noexcept {
-  const std::size_t type = scalar_type & 0xff;  // the rest of the register is anything
+  const std::size_t type = scalar_type & 0xff;  // the register's other bits are undefined
   return type < kItemBytes.size() ? kItemBytes[type] : 0;
 }
 
-// No block results from sizes that PyTorch refuses (negative, too large).
+// Does not check the sizes: if PyTorch refuses them (negative, too large), it allocates no block
+// and the result is not used.
 std::uint64_t bytes_of(const Integers& sizes, std::uint64_t scalar_type) noexcept {
   std::uint64_t items = 1;
   for (std::size_t i = 0; i < sizes.count; ++i) items *= static_cast<std::uint64_t>(sizes.data[i]);
@@ -97,7 +99,7 @@ constexpr int kContinueUnwind = 8;
 }  // namespace
 }  // namespace gpumemtrace::preload
 
-// Called by the unwinder for each frame of a function that names it.
+// A personality routine: the unwinder calls it for each frame of a function that names it.
 extern "C" [[gnu::visibility("hidden"), gnu::used]] int gpumemtrace_leave_request(int, int actions,
                                                                                   std::uint64_t,
                                                                                   void*, void*) {
@@ -106,7 +108,8 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] int gpumemtrace_leave_reques
   return kContinueUnwind;
 }
 
-// Names that routine for the surrounding function; relative to the table, four bytes.
+// Makes gpumemtrace_leave_request() the personality routine of the surrounding function. 0x1b: its
+// address is encoded in four bytes, relative to their place in the table.
 #define GPUMEMTRACE_LEAVES_REQUEST() \
   __asm__ volatile(".cfi_personality 0x1b, gpumemtrace_leave_request")
 
@@ -118,8 +121,8 @@ using gpumemtrace::preload::real_of;
 using gpumemtrace::preload::Request;
 using gpumemtrace::preload::Tensor;
 
-// at::detail::empty_generic(sizes, allocator, keys, type, memory format). An optional memory format
-// is passed on as it came: two bytes, or the address of two bytes.
+// Wraps at::detail::empty_generic(sizes, allocator, keys, type, memory format). The optional memory
+// format is passed on as it came: two bytes, or the address of two bytes.
 #define GPUMEMTRACE_EMPTY_HOOK(function, symbol, data)                                             \
   [[gnu::visibility("default"), gnu::hot]] Tensor function(Integers sizes, void* allocator,        \
                                                            std::uint64_t keys, std::uint64_t type, \
@@ -134,7 +137,8 @@ using gpumemtrace::preload::Tensor;
     return real(sizes, allocator, keys, type, format);                                             \
   }
 
-// Two forms: with std::optional from 2.4 on, with c10::optional before.
+// at::detail::empty_generic() has two mangled names: with std::optional from PyTorch 2.4 on, with
+// c10::optional before.
 GPUMEMTRACE_EMPTY_HOOK(empty_generic,
                        "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"
                        "14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE",
@@ -147,7 +151,7 @@ GPUMEMTRACE_EMPTY_HOOK(empty_generic_of_c10,
   "_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_" \
   "14DispatchKeySetENS1_10ScalarTypeE"
 
-// at::detail::empty_strided_generic(sizes, strides, allocator, keys, type).
+// Wraps at::detail::empty_strided_generic(sizes, strides, allocator, keys, type).
 [[gnu::visibility("default"), gnu::hot]] Tensor empty_strided_generic(
     Integers sizes, Integers strides, void* allocator, std::uint64_t keys,
     std::uint64_t type) __asm__(GPUMEMTRACE_EMPTY_STRIDED);
@@ -161,7 +165,7 @@ Tensor empty_strided_generic(Integers sizes, Integers strides, void* allocator, 
   return real(sizes, strides, allocator, keys, type);
 }
 
-// at::native::resize_bytes_cuda(StorageImpl*, size_t).
+// Wraps at::native::resize_bytes_cuda(StorageImpl*, size_t).
 #define GPUMEMTRACE_RESIZE "_ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm"
 [[gnu::visibility("default")]] void resize_bytes_cuda(void* storage, std::size_t bytes) __asm__(
     GPUMEMTRACE_RESIZE);

@@ -18,8 +18,8 @@ constexpr std::size_t kMaxDynamicEntries = 4096;
 constexpr std::uint32_t kMaxSymbols = 1 << 20;
 constexpr std::uint32_t kMaxSymbolsOfBucket = 4096;
 
-// Not strcmp and the like: libc's dlsym is found by this, and a sanitizer's runtime that stands
-// before those functions asks for them by dlsym, before any of them works.
+// Does not call strcmp: libc's dlsym is found by this comparison, and a sanitizer's runtime, which
+// intercepts strcmp, asks dlsym for libc's strcmp before its own works.
 bool is_same_text(const char* a, const char* b) noexcept {
   for (; *a == *b; ++a, ++b) {
     if (*a == '\0') return true;
@@ -27,7 +27,8 @@ bool is_same_text(const char* a, const char* b) noexcept {
   return false;
 }
 
-// Two ways to read: straight, and through the kernel if the library may go away.
+// Two ways to read a library's memory: directly, and through the kernel (Checked) if the library
+// may be unloaded meanwhile.
 struct Straight {
   template <class Value>
   static bool read(const Value* address, Value& out) noexcept {
@@ -57,7 +58,7 @@ Pointer table_address(ElfW(Addr) base, ElfW(Addr) value) noexcept {
   return reinterpret_cast<Pointer>(value < base ? base + value : value);
 }
 
-// Damaged tables lead anywhere, also past the end of all addresses.
+// The address is computed as an integer: damaged tables lead anywhere, also past the last address.
 template <class Value>
 const Value* element_of(const Value* table, std::uint64_t index) noexcept {
   return reinterpret_cast<const Value*>(reinterpret_cast<std::uintptr_t>(table) +
@@ -94,8 +95,8 @@ bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
   return false;
 }
 
-// True if this is the wanted symbol, defined, and not that of a resolver: only the loader knows
-// which function a resolver chooses.
+// True if `found` is the wanted symbol, is defined, and is not that of a resolver (IFUNC): only the
+// loader knows which function a resolver chooses.
 template <class Memory>
 bool is_wanted(const ElfLibrary& library, const ElfW(Sym) & found, const char* symbol) noexcept {
   return found.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(found.st_info) != STT_GNU_IFUNC &&
@@ -156,7 +157,7 @@ void* look_up(const ElfLibrary& library, const char* symbol) noexcept {
   return is_found ? reinterpret_cast<void*>(library.base + found.st_value) : nullptr;
 }
 
-// The head of the loader's list, by the program headers that the kernel gave the program.
+// The head of the loader's list of files, by the program headers that the kernel gave the program.
 const link_map* first_loaded() noexcept {
   const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const std::size_t count = segments == nullptr ? 0 : getauxval(AT_PHNUM);

@@ -22,8 +22,8 @@ struct ElfLibrary {
   const std::uint32_t* sysv_hash = nullptr;
 };
 
-// Calls visit(info) for each loaded file until it returns true. Returns true if it did. Takes the
-// loader's lock for the list of files, as the unwinder of exceptions does.
+// Calls visit(info) for each loaded file until `visit` returns true. Returns true if `visit` did.
+// Takes the loader's lock for the list of files, as the unwinder of exceptions does.
 template <class Visit>
 [[nodiscard]] bool find_loaded(Visit visit) noexcept {
   const auto call = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
@@ -33,18 +33,18 @@ template <class Visit>
 }
 
 // The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
-// defines the symbol. False if there is none. Threads of the program, also inside its locks.
+// defines the symbol. False if there is none. For threads of the program, also inside its locks.
 [[nodiscard]] bool find_library(const char* file_name_prefix, const char* symbol,
                                 ElfLibrary& library) noexcept;
 
-// The tables of a loaded file; false if it has none. The file stays loaded meanwhile.
+// Reads the tables of a loaded file; false if the file has none. It must stay loaded meanwhile.
 [[nodiscard]] bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
 
-// These two call no function of another library.
+// has_prefix() and file_name_of() call no function of another library.
 [[nodiscard]] bool has_prefix(const char* text, const char* prefix) noexcept;
 [[nodiscard]] const char* file_name_of(const char* path) noexcept;
 
-// Calls `visit` with each name of a file that this loaded one needs (DT_NEEDED).
+// Calls `visit` with the name of each file that the loaded file needs (DT_NEEDED).
 template <class Visit>
 void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
   ElfLibrary library;
@@ -59,18 +59,19 @@ void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
   }
 }
 
-// Address of a symbol in a library that stays loaded; nullptr if it defines none. Any thread, no
-// lock.
+// Address of a symbol in a library that stays loaded; nullptr if the library does not define the
+// symbol. For any thread; no lock.
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
 
-// For a library that was loaded with the program and stays: takes no lock and calls no function of
-// another library, so that it works while a sanitizer's runtime is still starting.
+// Address of a symbol in a library that was loaded with the program and stays. Takes no lock and
+// calls no function of another library: works while a sanitizer's runtime is still starting.
 void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noexcept;
 
-// The same as find_library() and then symbol_of().
+// Calls find_library() and then symbol_of().
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
-// The first definition in any library other than the one at `ours`; otherwise as find_symbol().
+// The first definition of the symbol, in any library, other than the one at `ours`; nullptr if
+// there is none. For the same threads as find_library().
 void* find_symbol_behind(const void* ours, const char* symbol) noexcept;
 
 // Address of a symbol of a module that may be unloaded meanwhile, with something else at its

@@ -26,10 +26,10 @@ extern "C" {
 }
 
 void* real_exit_function(ExitFunction& function) noexcept {
-  void* real = function.real.load(std::memory_order_relaxed);  // the pointer is all there is
+  void* real = function.real.load(std::memory_order_relaxed);  // only the pointer is published
   if (real != nullptr) return real;
   real = real_dlsym(RTLD_NEXT, function.symbol);
-  if (real == nullptr && libc_dlerror) libc_dlerror();  // the look-up was ours
+  if (real == nullptr && libc_dlerror) libc_dlerror();  // clears the error of our look-up
   // Before glibc 2.34 a program without libdl has no dlsym.
   if (real == nullptr) real = find_symbol_at_start("libc.so.6", function.symbol);
   if (real == nullptr) real = reinterpret_cast<void*>(no_such_function);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of libc that end the process, or this program in it, behind our own of the same
-// name (preload/hooks/process_exit.cpp): one object for each row of exit_functions.def.
+// The functions of libc that end the process, or the program in it (exec), and that our functions
+// of the same names call (preload/hooks/process_exit.cpp): one object a row of exit_functions.def.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@ struct ExitFunction {
   std::atomic<void*> real = nullptr;
 };
 
-// By name, for the assembly that stands before each.
+// The objects have symbols, by which the assembly of our functions names them.
 extern "C" {
 #define GPUMEMTRACE_EXIT_FUNCTION(symbol, kind) \
   [[gnu::visibility("hidden")]] extern ExitFunction gpumemtrace_exit_function_##symbol;
 #include "preload/loader/exit_functions.def"
 }
 
-// The next definition of the function; one that fails with ENOSYS if there is none.
+// The next definition of the function; a function that fails with ENOSYS if there is none.
 [[nodiscard]] void* real_exit_function(ExitFunction& function) noexcept;
 
-// Looks all of them up, when the driver's functions are looked up, because signal handlers may call
-// these functions and must not do a look-up. In processes without a driver each is looked up at its
-// first use: all of them together would cost every process 9 us.
+// Looks all exit functions up, when the driver's functions are looked up: signal handlers may call
+// exit functions and must not do a look-up. In processes without a driver each is looked up at its
+// first use, because all of them together would cost every process 9 us.
 void find_exit_functions() noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's function that one of ours stands before under the same name.
+// Finds the program's function that one of our functions hides, because ours has the same name.
 #pragma once
 
 #include <dlfcn.h>
@@ -13,21 +13,23 @@
 
 namespace gpumemtrace::preload {
 
-// Found by its mangled name, at the first call, and kept.
+// The hidden function, which is found by its mangled name at the first call, and kept.
 class FunctionBehind {
  public:
   explicit constexpr FunctionBehind(const char* name) noexcept : name_(name) {}
 
-  // In PyTorch's base library. Never through the loader: inside the allocator's lock.
+  // Searches PyTorch's base library, never through the loader: callers are inside the allocator's
+  // lock.
   [[nodiscard]] void* in_libc10() noexcept {
-    void* known = address_.load(std::memory_order_relaxed);  // the pointer is all there is
+    void* known = address_.load(std::memory_order_relaxed);  // only the pointer is published
     if (known == nullptr) {
       known = find_symbol("libc10.so", name_);
       address_.store(known, std::memory_order_relaxed);
     }
     return known;
   }
-  // Searches all libraries. nullptr if none defines it, so that the program cannot have meant it.
+  // Searches all libraries. nullptr if no library defines the function: the program cannot have
+  // meant it then.
   [[nodiscard]] void* anywhere(const void* ours) noexcept {
     void* const known = address_.load(std::memory_order_relaxed);
     return known != nullptr ? known : look_up(ours);
@@ -46,8 +48,8 @@ class FunctionBehind {
   std::atomic<void*> address_ = nullptr;
 };
 
-// The loader bound the caller to our symbol. Without
-// ours it would have found no definition and ended the program with this code.
+// Called if there is no function behind ours: without our symbol, the loader would have found no
+// definition for the caller, and ended the program with this exit code.
 [[noreturn, gnu::cold, gnu::noinline]] inline void end_without(const char* name) noexcept {
   constexpr int kLoadersExitCode = 127;
   Line line;

@@ -2,10 +2,10 @@
 // Functions that are in libdl and libpthread before glibc 2.34, and that a process may lack. They
 // are looked up at their first use, in the order in which the loader would search.
 //
-// Not weak references: on the machine that builds us those name libc.so.6 as the file that has the
-// function, and loaders before glibc 2.30 end every program in which that file has no such
-// function, each `sh` of a job. A program that has neither library never gets to the code that
-// calls these.
+// The functions are no weak references: the machine that builds us would name libc.so.6 as their
+// file, and loaders before glibc 2.30 end every program in which that file has no such function,
+// each `sh` of a job. A program that has neither library never gets to the code that calls these
+// functions.
 //
 // - Any thread. The first use takes the loader's lock, later ones take none.
 // - Calling a function that the process lacks is an error; ask first if it may.
@@ -26,7 +26,7 @@ class LazySymbol {
  public:
   constexpr explicit LazySymbol(const char* name) noexcept : name_(name) {}
 
-  // False if the process has none.
+  // False if the process lacks the function.
   explicit operator bool() const noexcept { return get() != nullptr; }
   template <class... Arguments>
   auto operator()(Arguments... arguments) const noexcept {
@@ -35,7 +35,7 @@ class LazySymbol {
 
  private:
   Function* get() const noexcept {
-    Function* known = found_.load(std::memory_order_relaxed);  // the pointer is all there is
+    Function* known = found_.load(std::memory_order_relaxed);  // only the pointer is published
     if (known == nullptr) {
       known = reinterpret_cast<Function*>(find_symbol("", name_));
       found_.store(known, std::memory_order_relaxed);

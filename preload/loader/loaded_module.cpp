@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t kFirstPageBytes = 4096;
 
-// The answer of glibc 2.35 and later (struct dl_find_object of dlfcn.h, which older headers do not
-// have).
+// The answer of _dl_find_object() in glibc 2.35 and later (struct dl_find_object of dlfcn.h, which
+// older headers do not have).
 struct FoundObject {
   unsigned long long flags;
   void* map_start;
@@ -47,8 +47,8 @@ UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noex
   return tables;
 }
 
-// The list for older loaders: two copies, sorted by address. A reader takes the published one and
-// checks afterwards that it still is.
+// The list of modules for older loaders: two copies, sorted by address. A reader takes the
+// published copy and checks afterwards that this copy is still the published one.
 constexpr std::size_t kMaxListed = 4096;
 struct ModuleList {
   LoadedModule modules[kMaxListed];
@@ -58,10 +58,10 @@ struct Lists {
   ModuleList copies[2];
 };
 constinit Lists* lists = nullptr;
-// Counts publications; the copy with its lowest bit is the published one. 0: none yet.
+// Counts publications; its lowest bit is the index of the published copy. 0: nothing is published.
 constinit std::atomic<std::uint64_t> published = 0;
 constinit std::atomic<std::uint32_t> published_unloads = 0;
-constinit std::atomic<std::uint32_t> loader_unloads = 0;  // as the loader counts them
+constinit std::atomic<std::uint32_t> loader_unloads = 0;  // unloads as the loader counts them
 
 void add_module(const dl_phdr_info& info, ModuleList& list) noexcept {
   LoadedModule module;
@@ -105,8 +105,8 @@ bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
     return false;
   }
   const bool found = search(lists->copies[number & 1], address, out);
-  // An exchange that changes nothing. Release: reads of the list come before the second read of the
-  // number.
+  // A read-modify-write that changes nothing. Release: reads of the list come before the second
+  // read of the number.
   return found && published.fetch_add(0, std::memory_order_acq_rel) == number;
 }
 
@@ -131,7 +131,7 @@ void publish_module_list(const LoaderList& modules) noexcept {
 }
 
 void choose_module_lookup() noexcept {
-  if (loader_find_object != nullptr) return;  // a forked child has it from its parent
+  if (loader_find_object != nullptr) return;  // a forked child has the parent's pointer
   void* found = find_symbol("libc.so.6", "_dl_find_object");
   if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
   loader_find_object = reinterpret_cast<FindObject>(found);
@@ -194,7 +194,7 @@ namespace {
 
 constexpr std::size_t kMaxNoteBytes = 1024;
 
-// Searches the notes of one segment.
+// Searches the notes of one segment for the build-id.
 bool find_in_notes(native::ByteReader notes, std::uint64_t alignment, BuildId& id) noexcept {
   // The header's three words do not end on a multiple of 8: name and header are padded as one.
   constexpr std::uint64_t kHeaderBytes = 12;

@@ -35,8 +35,8 @@ inline AddressRange range_of(const dl_phdr_info& info) noexcept {
   return range;
 }
 
-// The readable segment whose file-backed part has these bytes; nullptr if none has. `address` is
-// the file's own.
+// The readable segment whose file-backed part has these bytes; nullptr if no segment has them.
+// `address` is a virtual address as in the file, without the load address.
 inline const ElfW(Phdr) * segment_with(const ElfW(Phdr) * headers, std::size_t count,
                                        std::uint64_t address, std::uint64_t bytes) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
@@ -62,21 +62,22 @@ struct LoadedModule {
   std::uint64_t base = 0;   // load address of the file's virtual address 0
   std::uint64_t begin = 0;  // first and last + 1 address of its segments
   std::uint64_t end = 0;
-  const char* path = nullptr;  // the loader's; empty for the program itself
+  const char* path = nullptr;  // the loader's text; empty for the program itself
   UnwindTables unwind;
 };
 
 // Finds the module whose segments surround the address, which stays loaded meanwhile: a function of
 // it calls or is called. Any thread, signal handlers too; no lock.
-// With glibc 2.35 and later it asks the loader. Before, it uses the list of publish_modules();
-// nothing is found while a library is being unloaded and until the list is made again.
+// With glibc 2.35 and later the function asks the loader. With older glibc it uses the list of
+// publish_modules(); nothing is found while a library is being unloaded and until the list is made
+// again.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
 // The start of the module around the address; 0 if none is found. Reads nothing of the module, so
 // it may be unloaded meanwhile.
 [[nodiscard]] std::uint64_t find_module_begin(std::uint64_t address) noexcept;
 
-// Finds the loader's function; before the first use of find_module() in the process.
+// Finds the loader's function. Called before the first use of find_module() in the process.
 void choose_module_lookup() noexcept;
 
 // Makes the list for older loaders, a no-op with newer ones. One thread at a time.
@@ -87,7 +88,8 @@ void publish_modules(const LoaderList& modules) noexcept;
 // nothing does not change it. Check in this order: whether an unload runs, then the number.
 void unload_begins() noexcept;
 void unload_ends() noexcept;
-// A library is gone although no dlclose was seen: libc unloads its own without dlclose.
+// Called when a library is gone although no dlclose was seen: libc unloads its own libraries
+// without dlclose.
 void unload_was_noticed() noexcept;
 struct Unloads {
   std::atomic<std::uint32_t> running;
@@ -95,8 +97,9 @@ struct Unloads {
 };
 extern constinit Unloads unloads [[gnu::visibility("hidden")]];
 
-// A thread that runs a library's code where another library was has loaded it after that one
-// was unmapped, and so sees the unload running or, in this order, its count.
+// If a thread runs code of a new library at an old library's address, the new library was loaded
+// after the old one was unmapped. So the thread sees that the unload runs, or, if it asks in this
+// order, the new count.
 [[nodiscard]] inline bool unload_is_running() noexcept {
   return unloads.running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
 }
@@ -104,15 +107,15 @@ inline std::uint32_t unload_count() noexcept {
   return unloads.count.load(std::memory_order_relaxed);  // ordered by unload_is_running()
 }
 
-// The program headers of a file in memory, which begins with its ELF header; none if they are not
-// mapped there. The file is loaded and stays so meanwhile.
+// The program headers of a loaded file, which begins in memory with its ELF header; none if the
+// headers are not mapped there. The file must stay loaded meanwhile.
 struct ProgramHeaders {
   const ElfW(Phdr) * headers = nullptr;
   std::size_t count = 0;
 };
 ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 
-// For tests: answers from the list alone.
+// For tests: find_module() and publish_modules() by the list alone.
 [[nodiscard]] bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
 void publish_module_list(const LoaderList& modules) noexcept;
 
@@ -121,10 +124,11 @@ void publish_module_list(const LoaderList& modules) noexcept;
 struct BuildId {
   static constexpr std::size_t kMaxBytes = 24;
   std::uint8_t content[kMaxBytes] = {};
-  std::uint32_t bytes = 0;  // of the note; 0 = the file has none
+  std::uint32_t bytes = 0;  // bytes of the note; 0 = the file has no build-id
 };
 
-// By program headers that stay readable; the file itself may be unloaded meanwhile. Any thread.
+// Reads the build-id by program headers that stay readable; the file itself may be unloaded
+// meanwhile. For any thread.
 BuildId find_build_id(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count) noexcept;
 // Reads the build id of a file that must stay loaded meanwhile.
 BuildId find_build_id(const LoadedModule& module) noexcept;

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxNameBytes = 4096;
 constexpr std::size_t kMaxSegments = 128;
 constexpr std::size_t kModulesAtOnce = 32;
 
-// The loader's own walk calls this for the main program first.
+// dl_iterate_phdr() calls this for the main program first.
 int find_head(dl_phdr_info* program, std::size_t, void* argument) noexcept {
   auto& list = *static_cast<ListHead*>(argument);
   list.program_segments = program->dlpi_phdr;
@@ -46,7 +46,8 @@ bool is_elf(const ElfW(Ehdr) & header) noexcept {
 
 }  // namespace
 
-// The symbol _r_debug may be a copy in the program that the loader never updates.
+// Finds the list by the program's headers: the symbol _r_debug may be a copy in the program that
+// the loader never updates.
 void LoaderList::find_list() noexcept { dl_iterate_phdr(find_head, &list_); }
 
 bool LoaderList::refresh() noexcept {
@@ -59,7 +60,7 @@ bool LoaderList::refresh() noexcept {
   return true;
 }
 
-// nullptr while the loader changes the list.
+// The first entry of the loader's list; nullptr while the loader changes the list.
 const link_map* LoaderList::first_entry() const noexcept {
   r_debug head = {};
   if (!read_through_kernel(list_.head, head) || head.r_state != r_debug::RT_CONSISTENT) {
@@ -104,8 +105,8 @@ bool LoaderList::read_module(const link_map* entry, Module& module) noexcept {
   return read_segments(module);
 }
 
-// The loader's own copy of the program headers is private. They are in memory at the offset in the
-// file header, unless a tool moved them.
+// The loader's own copy of a module's program headers is private. The headers are also in memory,
+// at the offset in the ELF header, unless a tool moved them.
 bool LoaderList::read_segments(Module& module) noexcept {
   module.segments = static_cast<std::uint32_t>(segments_.size());
   ElfW(Ehdr) header = {};
@@ -121,7 +122,7 @@ bool LoaderList::read_segments(Module& module) noexcept {
   return true;
 }
 
-// False if there is no memory.
+// Copies program headers from memory, if they can be read there. False if there is no memory.
 bool LoaderList::take_segments(Module& module, const void* address, std::size_t count) noexcept {
   module.segment_count = 0;
   if (count > kMaxSegments) return true;
@@ -153,7 +154,8 @@ bool LoaderList::take_segments_of_file(Module& module) noexcept {
   });
 }
 
-// The right headers name the same dynamic section as the loader's entry.
+// True if the copied headers are the module's: they name the same dynamic section as the loader's
+// entry.
 bool LoaderList::describes(const Module& module) const noexcept {
   for (std::uint32_t i = 0; i < module.segment_count; ++i) {
     const ElfW(Phdr)& segment = segments_[module.segments + i];
@@ -174,7 +176,7 @@ bool LoaderList::is_unchanged() const noexcept {
   return first_entry() == modules_[0].entry;
 }
 
-// Reads the entries and the names of `count` modules.
+// Compares the entries and the names of `count` modules with those of the last reading.
 bool LoaderList::are_unchanged(std::size_t first, std::size_t count) const noexcept {
   iovec entries[kModulesAtOnce] = {};
   iovec names[kModulesAtOnce] = {};

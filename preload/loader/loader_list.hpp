@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that the loader has mapped, read from the list that it keeps for debuggers.
 //
-// Without the loader's lock: a thread that makes a child while another thread holds that lock
-// leaves the child without a loader. fork resets a part of the locks, raw clone none, and the
-// background thread would read the list at a time that the program cannot know.
+// The list is read without the loader's lock: if a thread forks while another thread holds that
+// lock, the child cannot use the loader. fork resets a part of the locks, raw clone none, and the
+// program cannot know when the background thread reads the list.
 //
 // The list may change or go away meanwhile, so it is read through the kernel, and a reading counts
 // only if the list was the same before and after it.
@@ -25,7 +25,7 @@ struct ListHead {
   std::size_t program_segment_count = 0;
 };
 
-// - One thread at a time, and that of find_list() a thread of the program.
+// - For one thread at a time; find_list() is for a thread of the program.
 // - Memory of a module may be unmapped at any time: read it through the kernel.
 // - A module whose program headers cannot be found, in memory or in its file, is left out.
 class LoaderList {
@@ -44,7 +44,7 @@ class LoaderList {
   // as the module.
   enum class Names { kCopied, kLoaders };
   // Calls visit(info) for the modules of the last refresh() that found a change, as dl_iterate_phdr
-  // does, until it returns true. Returns true if it did.
+  // does, until `visit` returns true. Returns true if `visit` did.
   template <class Visit>
   [[nodiscard]] bool visit(Visit&& visit, Names names = Names::kCopied) const noexcept {
     for (const Module& module : modules_) {
@@ -57,9 +57,9 @@ class LoaderList {
   struct Module {
     const link_map* entry = nullptr;
     link_map content = {};
-    std::uint32_t name = 0;        // begin in names_
-    std::uint32_t name_bytes = 0;  // with the zero at its end
-    std::uint32_t segments = 0;    // begin in segments_
+    std::uint32_t name = 0;        // index of the name's begin in names_
+    std::uint32_t name_bytes = 0;  // bytes of the name, with the zero at its end
+    std::uint32_t segments = 0;    // index of the first segment in segments_
     std::uint32_t segment_count = 0;
   };
 

@@ -10,7 +10,7 @@ namespace gpumemtrace::preload {
 namespace {
 
 // Large enough for the driver and the libraries that the thread calls. A program may have made the
-// usual stack smaller.
+// default stack of threads smaller.
 constexpr std::size_t kLeastStackBytes = 1 << 20;
 
 }  // namespace

@@ -20,10 +20,10 @@ extern "C" {
 constinit Dlsym gpumemtrace_real_dlsym = nullptr;
 constinit Dlvsym gpumemtrace_real_dlvsym = nullptr;
 
-// Our own dlvsym hides libc's from ordinary binding, so that one is found in libc's symbol table
-// (libdl's before glibc 2.34), and with it libc's dlsym. The next dlsym in the process may be
-// another library's, which only a search without version finds. Other libraries' constructors may
-// get here before ours has run.
+// Our own dlvsym hides libc's from ordinary binding, so libc's dlvsym is found in libc's symbol
+// table (libdl's before glibc 2.34), and libc's dlsym with its help. The next dlsym in the process
+// may be another library's, which only a search without version finds. Other libraries'
+// constructors may call this before our constructor has run.
 void gpumemtrace_find_real_dlsym() {
   void* found = find_symbol_at_start("libc.so.6", "dlvsym");
   if (found == nullptr) found = find_symbol("libc.so.6", "dlvsym");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dlsym and dlvsym behind ours.
+// The dlsym and dlvsym of the process that our functions of the same names hide.
 #pragma once
 
 namespace gpumemtrace::preload {
 
-// The next dlsym in the process. Never ours. Any thread, no lock of ours.
+// Calls the next dlsym in the process, never ours. For any thread; takes no lock of ours.
 void* real_dlsym(void* handle, const char* name) noexcept;
 
 extern "C" {

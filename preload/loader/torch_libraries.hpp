@@ -11,9 +11,9 @@ namespace gpumemtrace::preload {
 
 class LoaderList;
 
-// The version of the loaded PyTorch, from a file of its package beside the libraries. Background
-// thread. Puts the version ("2.11.0+cu130") into `out` and returns its bytes; 0 if there is no
-// PyTorch or its file has an unknown form.
+// The version of the loaded PyTorch, from a file of its package beside the libraries. For the
+// background thread. Puts the version ("2.11.0+cu130") into `out` and returns its bytes; 0 if there
+// is no PyTorch or its file has an unknown form.
 std::size_t read_torch_version(const LoaderList& modules, char* out, std::size_t capacity) noexcept;
 
 // The variable c10::cuda::CUDACachingAllocator::allocator of PyTorch's libc10_cuda.so, a

@@ -270,7 +270,7 @@ Step frame_address(const FrameRules& rules, const Registers& registers, StackMem
   return Step::kDone;
 }
 
-// The caller's value of one register. kEnd: it is not known.
+// Finds the caller's value of one register. kEnd: the value is not known.
 Step recover(const RegisterRule& rule, std::size_t number, std::uint64_t frame,
              const Registers& registers, StackMemory& memory, std::uint64_t& value) noexcept {
   switch (rule.kind) {
@@ -310,7 +310,7 @@ Step step(const FrameRules& rules, Registers& registers, StackMemory& memory) no
   if (const Step outcome = frame_address(rules, registers, memory, frame); outcome != Step::kDone) {
     return outcome;
   }
-  // A caller's frame lies above, unless a signal led to another stack.
+  // A caller's frame lies at higher addresses, unless a signal led to another stack.
   if (!rules.signal_frame && (frame <= registers.values[kRsp] || !memory.reaches(frame))) {
     return Step::kEnd;
   }

@@ -28,10 +28,10 @@ struct Registers {
 enum class Step {
   kDone,
   kEnd,               // there is no caller, or the rules lead nowhere
-  kRegisterNotKnown,  // with more registers the step could be made
+  kRegisterNotKnown,  // the step needs a register whose value is not known
 };
 
-// The registers that calls preserve, as they are here.
+// The registers that calls preserve, with their values in the function that this is inlined into.
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
   std::uint64_t rbx;
   std::uint64_t rbp;
@@ -55,7 +55,7 @@ enum class Step {
 }
 
 // Turns the registers of a frame into its caller's. The return address is in kReturnAddress.
-// The calling thread's own stack only.
+// For the calling thread's own stack only.
 Step step(const FrameRules& rules, Registers& registers, StackMemory& memory) noexcept;
 
 }  // namespace gpumemtrace::preload::native

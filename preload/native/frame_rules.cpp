@@ -23,8 +23,8 @@ bool entry_at(const UnwindTables& tables, std::uint64_t address, ByteReader& out
   return reader.ok();
 }
 
-// The search table holds pairs (begin of the function, its entry), sorted. 0: none can hold the
-// address.
+// Searches the sorted table of pairs (begin of a function, its entry in .eh_frame). Returns the
+// entry's address; 0: no function can hold the address.
 std::uint64_t search(const UnwindTables& tables, std::uint64_t address) noexcept {
   ByteReader reader(tables.header, tables.end);
   const std::uint64_t base = reinterpret_cast<std::uintptr_t>(tables.header);
@@ -74,7 +74,7 @@ bool read_augmentation(ByteReader& reader, const char* text, FrameDescription& o
       case 'S':
         out.signal_frame = true;
         break;
-      case 'B':  // 64-bit Arm: signed return addresses
+      case 'B':  // 64-bit Arm: return addresses are signed
         break;
       default:
         return false;
@@ -115,13 +115,13 @@ bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
   if (!entry_at(tables, search(tables, address), reader)) return false;
   out = FrameDescription{};
   const std::uint64_t here = reinterpret_cast<std::uintptr_t>(reader.position());
-  const auto distance = reader.fixed<std::uint32_t>();  // back to the common part
+  const auto distance = reader.fixed<std::uint32_t>();  // bytes back to the common entry (CIE)
   if (distance == 0 || !read_common(tables, here - distance, out)) return false;
   const std::uint64_t base = reinterpret_cast<std::uintptr_t>(tables.header);
   out.begin = reader.pointer(out.pointer_encoding, base);
   out.end = out.begin + reader.pointer(out.pointer_encoding & 0x0f, 0);
   if (!reader.ok() || address < out.begin || address >= out.end) return false;
-  if (out.has_augmentation) reader.skip(reader.uleb());  // the exception handler's
+  if (out.has_augmentation) reader.skip(reader.uleb());  // skips the exception handler's data
   out.program = reader;
   return reader.ok();
 }
@@ -155,7 +155,7 @@ enum Operation : std::uint8_t {
   kValueExpressionRule = 0x16,
   kGnuArgumentsSize = 0x2e,
   kGnuNegativeOffset = 0x2f,
-  // In the upper two bits, with an operand in the lower six.
+  // These operations are in a byte's upper two bits, with an operand in the lower six.
   kAdvance = 0x40,
   kOffset = 0x80,
   kRestore = 0xc0,
@@ -178,7 +178,7 @@ class Interpreter {
   }
 
  private:
-  // Until the end of the program or until a row behind the address begins.
+  // Runs the program to its end, or until a row after the address begins.
   bool run(ByteReader program) noexcept {
     for (std::size_t count = 0; !program.at_end(); ++count) {
       if (count == kMaxOperations) return false;
@@ -296,7 +296,7 @@ class Interpreter {
     }
   }
 
-  // Numbers of damaged tables may overflow in products: unsigned ones may.
+  // Products of numbers from damaged tables may overflow: they are unsigned, which allows that.
   std::int64_t scaled(std::uint64_t factor) const noexcept {
     return static_cast<std::int64_t>(factor *
                                      static_cast<std::uint64_t>(description_.data_alignment));
@@ -315,7 +315,7 @@ class Interpreter {
     rules_.frame_offset = offset;
   }
 
-  // Vector registers and others that are not followed are accepted and forgotten.
+  // Rules of registers that are not followed, such as vector registers, are accepted and ignored.
   bool set(std::uint64_t number, RuleKind kind, std::int64_t value,
            Expression expression = {}) noexcept {
     if (number < kRegisters) rules_.registers[number] = {kind, value, expression};

@@ -14,16 +14,16 @@
 
 namespace gpumemtrace::preload::native {
 
-// The entry of one function (FDE) with what it shares with others (CIE).
+// The unwind entry of one function (FDE), with the fields that it shares with other entries (CIE).
 struct FrameDescription {
-  std::uint64_t begin = 0;  // of the function's code
+  std::uint64_t begin = 0;  // first address of the function's code
   std::uint64_t end = 0;
   std::uint64_t code_alignment = 1;
   std::int64_t data_alignment = 1;
   std::uint64_t return_register = 0;
   std::uint8_t pointer_encoding = 0;
   bool has_augmentation = false;
-  bool signal_frame = false;  // it returns to an interrupted instruction, not to a call
+  bool signal_frame = false;  // the function returns to an interrupted instruction, not to a call
   ByteReader initial_program;
   ByteReader program;
 };
@@ -39,13 +39,13 @@ inline constexpr std::size_t kReturnAddress = 16;
 inline constexpr std::size_t kRegisters = 17;
 
 enum class RuleKind : std::uint8_t {
-  kSame,             // the caller's value is the present one
-  kUndefined,        // it is not known
-  kOffset,           // it stands in memory at frame address + value
-  kValueOffset,      // it is frame address + value
-  kRegister,         // it is in register `value`
-  kExpression,       // it stands in memory where `expression` says
-  kValueExpression,  // `expression` says it
+  kSame,             // the caller's value is the present value
+  kUndefined,        // the caller's value is not known
+  kOffset,           // the caller's value is in memory, at frame address + value
+  kValueOffset,      // the caller's value is frame address + value
+  kRegister,         // the caller's value is in register `value`
+  kExpression,       // the caller's value is in memory, at the address that `expression` gives
+  kValueExpression,  // `expression` gives the caller's value
 };
 
 // A DWARF expression, in the module's tables.
@@ -60,7 +60,8 @@ struct RegisterRule {
   Expression expression;
 };
 
-// The canonical frame address (CFA) is the stack pointer before the call instruction's push.
+// Rules for one instruction: the canonical frame address (CFA), which is the stack pointer before
+// the call instruction's push, and the caller's registers.
 struct FrameRules {
   bool frame_is_expression = false;
   std::uint64_t frame_register = 0;
@@ -70,11 +71,13 @@ struct FrameRules {
   RegisterRule registers[kRegisters];
 };
 
-// False if the program is damaged or uses what compilers do not emit. Any thread.
+// Finds the rules at `address` by the function's program. False if the program is damaged or uses
+// what compilers do not emit. For any thread.
 [[nodiscard]] bool rules_at(const FrameDescription& description, std::uint64_t address,
                             FrameRules& out) noexcept;
 
-// The same from a module's tables; false also if it has none, or none for the address.
+// rules_at() by a module's tables; false also if the module has no tables, or these have no entry
+// for the address.
 [[nodiscard]] bool find_rules(const UnwindTables& tables, std::uint64_t address,
                               FrameRules& out) noexcept;
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostFrames = 100'000;
 constexpr std::size_t kNearestFrames = 16;
 
-// True for the library, or the test, that this is linked into.
+// True for the library, or the test program, that this code is linked into.
 bool has_hooks(const LoadedModule& module) noexcept {
   const auto own_code = reinterpret_cast<std::uintptr_t>(&state_of_hook);
   return own_code >= module.begin && own_code < module.end;
@@ -25,8 +25,8 @@ bool has_hooks(const LoadedModule& module) noexcept {
 }  // namespace
 
 // Follows the frames of the function that this is inlined into. Calls `visit` with each frame's
-// module and the known registers of the frame and of the one above it, until it returns false, or
-// until the frames cannot be followed further.
+// module and the known registers of the frame and of its caller's frame, until `visit` returns
+// false, or until the frames cannot be followed further.
 #if defined(__x86_64__)
 
 template <class Visit>
@@ -40,7 +40,8 @@ template <class Visit>
     FrameRules rules;
     if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) return;
     if (step(rules, registers, memory) != Step::kDone) return;
-    // An interrupted instruction is no return address: the instruction itself counts.
+    // A signal frame gives the interrupted instruction, not a return address: + 1, because each
+    // address is looked up at - 1.
     if (rules.signal_frame) ++registers.values[kReturnAddress];
     if (!visit(module, before, registers)) return;
   }
@@ -65,7 +66,7 @@ HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
 template <class Visit>
 [[gnu::always_inline]] inline void follow_frames(std::size_t most, Visit&& visit) noexcept {
   constexpr std::uint64_t kWord = 8;
-  constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 47) - 1;  // above: a signature
+  constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 47) - 1;  // higher bits: a signature
   std::uint64_t record = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   StackMemory memory(record);
   for (std::size_t i = 0; i < most; ++i) {

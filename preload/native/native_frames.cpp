@@ -15,7 +15,7 @@ namespace gpumemtrace::preload::native {
 namespace {
 
 constexpr std::uint64_t kWord = 8;
-constexpr std::uint64_t kFirstCode = 65536;  // nothing is mapped below
+constexpr std::uint64_t kFirstCode = 65536;  // no code is mapped below this address
 constexpr std::uint64_t kEndOfUserAddresses = std::uint64_t{1} << 47;
 
 std::uint64_t load(std::uint64_t address) noexcept {
@@ -34,19 +34,19 @@ constinit SerialOf serial_of_module = nullptr;
 bool follows_a_call(std::uint64_t address) noexcept {
   constexpr std::uint64_t kLongestCall = 7;
   std::uint8_t code[kLongestCall] = {};
-  std::uint64_t bytes = kLongestCall;  // fewer at the start of a mapping
+  std::uint64_t bytes = kLongestCall;  // fewer bytes at the start of a mapping
   while (bytes > 1 && !is_readable(address - bytes, bytes)) --bytes;
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
   if (code[2] == 0xe8) return true;
-  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // offsets of an ff byte
+  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // possible offsets of the ff byte
   for (const std::size_t at : kIndirect) {
     if (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 2) return true;
   }
   return false;
 }
 
-// The short form of rules; false if they need the general one.
+// Converts rules to their short form; false if they need the general form.
 bool shorten(const FrameRules& rules, CachedRule& out) noexcept {
   const RegisterRule& rbp = rules.registers[kRbp];
   const RegisterRule& return_address = rules.registers[kReturnAddress];
@@ -68,7 +68,7 @@ bool shorten(const FrameRules& rules, CachedRule& out) noexcept {
   return true;
 }
 
-// push rbp; mov rbp, rsp
+// The rule of functions that begin with `push rbp; mov rbp, rsp`, assumed for code without tables.
 constexpr CachedRule frame_pointer_rule() noexcept {
   CachedRule rule;
   rule.kind = CachedKind::kPlain;
@@ -84,7 +84,7 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   return find_module(address, module) && find_rules(module.unwind, address, rules);
 }
 
-// The rule to keep for an address in a loaded file; 0 if the address lies in none.
+// The packed rule to cache for an address in a loaded file; 0 if the address lies in no file.
 [[gnu::noinline]] std::uint64_t work_out(std::uint64_t address) noexcept {
   LoadedModule module;
   if (!find_module(address, module)) return 0;
@@ -112,7 +112,7 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
 [[gnu::always_inline]] inline std::uint64_t hash_words(const RememberedWalk& walk,
                                                        const Caller& caller) noexcept {
   constexpr std::size_t kSums = 4;
-  constexpr std::uint64_t kFactor = 0xff51'afd7'ed55'8ccdu;  // odd: no single word can be another
+  constexpr std::uint64_t kFactor = 0xff51'afd7'ed55'8ccdu;  // odd: one changed word changes a sum
   const std::uint64_t begin = caller.stack_pointer;
   const std::size_t count = walk.return_addresses;
   std::uint64_t sums[kSums] = {caller.return_address, 1, 2, 3};
@@ -134,7 +134,7 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
   return mix(mix(sums[0], sums[1]), mix(sums[2], sums[3]));
 }
 
-// True if the calling thread's stack has this walk.
+// True if the calling thread's stack has the same frames as this remembered walk.
 [[gnu::hot]] bool is_here(const RememberedWalk& walk, const Caller& caller,
                           std::size_t capacity) noexcept {
   if (walk.capacity != capacity || walk.generation != unload_count()) return false;
@@ -145,8 +145,9 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
   return hash_words(walk, caller) == walk.words;
 }
 
-// One walk. `all` follows every register through the general rules, from the walk's own frame; it
-// is needed if a frame is found by a register that the short way does not follow.
+// One walk of the stack. With `all`, every register is followed through the general rules, from the
+// walk's own frame; that is needed if a frame is found by a register that the short rules do not
+// follow.
 class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
@@ -160,7 +161,7 @@ class Walker {
         capacity_(capacity),
         walk_{out, 0, 0, false} {}
 
-  // Steps and remembers the step for the thread. False if more registers are needed.
+  // Walks, and remembers the walk for the thread. False if the walk needs more registers.
   bool run(UnwindCache& memory) noexcept {
     RememberedWalk fresh;
     std::uint16_t rbp_places[RememberedWalk::kMaxPlaces];
@@ -179,7 +180,7 @@ class Walker {
     return done;
   }
 
-  // False if more registers are needed.
+  // Walks to the outermost frame or to the capacity. False if the walk needs more registers.
   bool run(Registers* all) noexcept {
     bool suspicious = false;  // the last step followed a guessed frame pointer
     while (return_address_ < kEndOfUserAddresses) {
@@ -190,7 +191,7 @@ class Walker {
         if (suspicious && !follows_a_call(return_address_)) return true;
         packed = work_out(address);
         if (packed != 0 && keeps_rules_) table.insert(address, generation_, packed);
-        if (packed == 0) {  // no file's code
+        if (packed == 0) {  // the code lies in no loaded file
           if (!follows_a_call(return_address_)) return stop();
           packed = pack(frame_pointer_rule());
         }
@@ -231,13 +232,13 @@ class Walker {
   const Walk& walk() const noexcept { return walk_; }
 
  private:
-  // The words on the stack alone do not show why this walk ends, so it is not remembered.
+  // Ends the walk, which is not remembered: the words on the stack alone do not show why it ends.
   bool stop() noexcept {
     fresh_ = nullptr;
     return true;
   }
 
-  // Remembers the places that were read to leave the frame.
+  // Remembers the places on the stack that are read to leave the frame.
   void remember(const CachedRule& rule) noexcept {
     if (rule.kind == CachedKind::kOutermost) return;
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
@@ -265,7 +266,7 @@ class Walker {
       const std::uint64_t saved = frame - rule.rbp_distance;
       if (saved >= stack_pointer_) [[likely]] {
         frame_pointer_ = load(saved);
-      } else if (!memory_.read(saved, frame_pointer_)) {  // interrupted where it was just popped
+      } else if (!memory_.read(saved, frame_pointer_)) {  // interrupted just after rbp was popped
         return false;
       }
     }
@@ -288,7 +289,8 @@ class Walker {
     Registers& registers = all == nullptr ? few : *all;
     const Step outcome = step(rules, registers, memory_);
     if (outcome != Step::kDone) return outcome;
-    // An interrupted instruction is no return address: the instruction itself counts.
+    // A signal frame gives the interrupted instruction, not a return address: + 1, because each
+    // address is looked up at - 1.
     return_address_ = registers.values[kReturnAddress] + (rules.signal_frame ? 1 : 0);
     stack_pointer_ = registers.values[kRsp];
     frame_pointer_ = registers.has(kRbp) ? registers.values[kRbp] : 0;
@@ -304,9 +306,9 @@ class Walker {
   const bool keeps_rules_ = !unload_is_running();
   const std::uint32_t generation_ = unload_count();
   StackMemory memory_;
-  RememberedWalk* fresh_ = nullptr;  // the memory of this walk
+  RememberedWalk* fresh_ = nullptr;  // this walk, to be remembered; nullptr: it is not
   const Caller caller_;
-  const std::uint64_t begin_;  // the first stack pointer
+  const std::uint64_t begin_;  // the stack pointer with which the walk began
   std::uint64_t return_address_;
   std::uint64_t stack_pointer_;
   std::uint64_t frame_pointer_;

@@ -20,14 +20,14 @@ namespace gpumemtrace::preload::native {
 
 inline constexpr std::size_t kMaxFrames = 200;
 
-// A function's caller at its call: the return address, and its registers then.
+// A function's caller at the time of the call: the return address, and the caller's registers.
 struct Caller {
   std::uint64_t return_address;
   std::uint64_t stack_pointer;
   std::uint64_t frame_pointer;
 };
 
-// The caller of the function that this is inlined into, which thereby gets a frame pointer.
+// The caller of the function that this is inlined into. That function gets a frame pointer thereby.
 [[gnu::always_inline]] inline Caller caller_of_this_function() noexcept {
   const auto* frame = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
   return {reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)),
@@ -38,23 +38,23 @@ struct Walk {
   const std::uint64_t* addresses =
       nullptr;  // return addresses, innermost first, the caller's first
   std::size_t count = 0;
-  std::uint64_t hash = 0;  // of the addresses and the modules that they lie in
+  std::uint64_t hash = 0;  // hash of the addresses and of the modules that they lie in
   bool cut = false;        // there are frames beyond the capacity
 };
 
 // Gives the file around an address a number, the same each time that the same file stands at the
-// same address, at most kMaxModuleSerial; 0 if there is none left. Called when a rule is computed,
-// any thread.
+// same address, at most kMaxModuleSerial; 0 if no number is left. Called when a rule is computed,
+// on any thread.
 using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 
-// Before the first walk of a process. False if there is no memory for the rules.
+// Called before the first walk of a process. False if there is no memory for the rules.
 [[nodiscard]] bool prepare(SerialOf serial_of) noexcept;
 
 class UnwindCache;  // unwind_cache.hpp
 struct RememberedWalk;
 
-// The walk that followed the thread's earlier ones before, if the stack has it; `memory` is the
-// thread's own. Else nullptr, and read_frames() is needed.
+// Returns the remembered walk that is expected after the thread's last walks, if the stack has the
+// same frames; else nullptr, and read_frames() is needed. `memory` is the thread's own.
 [[nodiscard]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
                                             UnwindCache& memory) noexcept;
 

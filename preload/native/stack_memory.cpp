@@ -20,13 +20,14 @@ constexpr std::uint64_t kMostForeignBytes = 16 << 20;
 std::uint64_t page_of(std::uint64_t address) noexcept { return address & ~(kPageBytes - 1); }
 
 // glibc puts a thread's static thread-local storage at the top of its stack; the kernel puts the
-// random bytes for the program above the frames of the main thread's.
+// random bytes for the program (AT_RANDOM) above the main thread's frames.
 std::uint64_t top_of_stack() noexcept {
   if (syscall(SYS_gettid) == getpid()) return getauxval(AT_RANDOM) & ~std::uint64_t{7};
   return reinterpret_cast<std::uintptr_t>(&own_stack) & ~std::uint64_t{7};
 }
 
-// The kernel reads the new signal mask before it finds that it knows no such operation.
+// Calls sigprocmask with an operation that does not exist: the kernel reads the new signal mask, at
+// `page`, before it refuses the operation.
 bool page_is_readable(std::uint64_t page) noexcept {
   constexpr int kNoOperation = -1;
   constexpr std::size_t kMaskBytes = 8;

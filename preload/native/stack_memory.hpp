@@ -8,22 +8,23 @@ namespace gpumemtrace::preload::native {
 
 // The part of a thread's own stack that is known to be readable.
 struct OwnStack {
-  std::uint64_t low;   // deepest page that was seen
+  std::uint64_t low;   // address of the deepest page that was seen
   std::uint64_t high;  // 0 until the first walk
 };
 // Static thread-local storage, so the initial-exec model: reaching it must not allocate.
 extern constinit thread_local OwnStack own_stack [[gnu::tls_model("initial-exec")]];
 
-// One walk's view. Belongs to the thread that made it.
+// The memory that one walk may read. Belongs to the thread that made the object.
 //
 // - On the thread's own stack, everything from the deepest stack pointer seen so far to the stack's
 //   top is known to be readable: no system call while the thread does not go deeper.
-// - Elsewhere (an alternate signal stack, a coroutine's) each page is asked for when it is reached.
+// - On other stacks (an alternate signal stack, a coroutine's), the kernel is asked about each page
+//   when the walk reaches it.
 class StackMemory {
  public:
   explicit StackMemory(std::uint64_t stack_pointer) noexcept { move_to(stack_pointer); }
 
-  // The walk continues there: another stack, beyond a signal frame.
+  // The walk continues at `stack_pointer`: on another stack, beyond a signal frame.
   void move_to(std::uint64_t stack_pointer) noexcept {
     const OwnStack& own = own_stack;
     own_ = stack_pointer >= own.low && stack_pointer < own.high;
@@ -40,7 +41,8 @@ class StackMemory {
   [[nodiscard]] bool read(std::uint64_t address, std::uint64_t& out) noexcept;
 
  private:
-  // For addresses below the part of the own stack that was seen so far, or on another one.
+  // move_to() for addresses below the part of the own stack that was seen so far, or on another
+  // stack.
   void move_off(std::uint64_t stack_pointer) noexcept;
   [[nodiscard]] bool extend(std::uint64_t end) noexcept;
 

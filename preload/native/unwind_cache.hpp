@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches of unwinding: rules by address of code, where a rule that was computed once costs one
-// look-up from then on, and whole walks of a thread.
+// Caches for unwinding: rules by address of code, each of which is computed once and then costs one
+// look-up, and whole walks of a thread.
 #pragma once
 
 #include <string.h>
@@ -21,15 +21,15 @@ enum class CachedKind : std::uint8_t {
   kOutermost = 3,
 };
 
-// In one word:
+// A rule, which is packed into one word, with these bits:
 //
 //   kind 3 | by rbp 1 | guessed 1 | frame offset / 8: 22 | rbp's distance below / 8: 22 | module 15
 struct CachedRule {
   CachedKind kind = CachedKind::kUnknown;
   bool by_rbp = false;              // the frame address is rbp + offset, else rsp + offset
   bool guessed = false;             // without tables: a frame pointer is assumed
-  std::uint32_t frame_offset = 0;   // bytes
-  std::uint32_t rbp_distance = 0;   // rbp is saved that far below the frame address; 0 = it is not
+  std::uint32_t frame_offset = 0;   // offset in bytes
+  std::uint32_t rbp_distance = 0;   // bytes from saved rbp up to the frame address; 0 = not saved
   std::uint32_t module_serial = 0;  // tells apart libraries that reuse an address
 };
 
@@ -53,7 +53,8 @@ constexpr CachedRule unpack(std::uint64_t word) noexcept {
   return rule;
 }
 
-// Any thread finds and inserts, signal handlers too; no lock. Memory of fixed size.
+// The cache of rules. Any thread finds and inserts, signal handlers too; no lock. Memory of fixed
+// size.
 //
 // An entry's key is the address and the generation, the number of libraries unloaded so far: rules
 // of older generations are never found. Four entries share a cache line, so a look-up waits for one
@@ -63,10 +64,11 @@ constexpr CachedRule unpack(std::uint64_t word) noexcept {
 //   reader        key == K1?            rule (acquire): R2   key == K1? no -> not found
 class RuleCache {
  public:
-  // Makes the table, or empties it. False if there is no memory. No other thread may use it then.
+  // Makes the table, or empties it. False if there is no memory. No other thread may use the table
+  // meanwhile.
   [[nodiscard]] bool reset() noexcept {
     if (buckets_ != nullptr) {
-      return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // zeros again
+      return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // all zeros again
     }
     buckets_ = static_cast<Bucket*>(map_zeros(kBuckets * sizeof(Bucket)));
     return buckets_ != nullptr;
@@ -77,8 +79,8 @@ class RuleCache {
     const std::uint64_t key = key_of(address, generation);
     for (const Entry& entry : buckets_[bucket_of(address)].entries) {
       if (entry.key.load(std::memory_order_acquire) != key) continue;         // pairs with insert()
-      const std::uint64_t rule = entry.rule.load(std::memory_order_acquire);  // as above
-      if (entry.key.load(std::memory_order_relaxed) == key) return rule;  // ordered by the above
+      const std::uint64_t rule = entry.rule.load(std::memory_order_acquire);  // pairs with insert()
+      if (entry.key.load(std::memory_order_relaxed) == key) return rule;  // ordered by the acquires
     }
     return 0;
   }
@@ -89,7 +91,7 @@ class RuleCache {
     std::uint64_t present = entry.key.load(std::memory_order_relaxed);  // checked by the exchange
     if (present == kBusy || present == key ||
         !entry.key.compare_exchange_strong(present, kBusy, std::memory_order_relaxed)) {
-      return;  // another thread is at it; the next walk finds its rule or tries again
+      return;  // another thread writes the entry; the next walk finds its rule or tries again
     }
     entry.rule.store(rule, std::memory_order_release);  // pairs with find(): kBusy is seen with it
     entry.key.store(key, std::memory_order_release);  // pairs with find(): the rule is seen with it
@@ -111,15 +113,16 @@ class RuleCache {
     Entry entries[kEntries];
   };
 
-  // User addresses have 47 bits; 17 are left for the generation. After so many unloads a rule of
-  // that old generation could be found again, unless its entry was reused since.
+  // User addresses have 47 bits; 17 bits are left for the generation. After 2^17 unloads, a rule of
+  // the old generation could be found again, unless its entry was reused since.
   static std::uint64_t key_of(std::uint64_t address, std::uint32_t generation) noexcept {
     return address << 17 | (generation & 0x1'ffff);
   }
   static std::size_t bucket_of(std::uint64_t address) noexcept {
     return address * 0x9e37'79b9'7f4a'7c15u >> (64 - kBucketBits);
   }
-  // The entry that has the key, an empty one, one of another generation, or any.
+  // The entry to write: the entry that has the key, else an empty entry or one of another
+  // generation, else any entry of the bucket.
   Entry& place_for(std::uint64_t address, std::uint64_t key) noexcept {
     Bucket& bucket = buckets_[bucket_of(address)];
     Entry* chosen = &bucket.entries[address % kEntries];
@@ -134,7 +137,7 @@ class RuleCache {
   Bucket* buckets_ = nullptr;
 };
 
-// Native walks of one thread, for when they come again.
+// Remembered native walks of one thread, for the next time that the same walk comes.
 //
 // A training step repeats, and so do its walks. Following frames by their rules waits for memory
 // twice a frame: only the rule gives the address of the next frame. An expected walk has the
@@ -149,22 +152,22 @@ struct alignas(64) RememberedWalk {
   static constexpr std::size_t kMaxPlaces = 144;
   static constexpr std::uint16_t kInRegister = 0xffff;
 
-  std::uint64_t hash;                // of the frames
-  std::uint64_t words;               // hash of the words
+  std::uint64_t hash;                // hash of the frames
+  std::uint64_t words;               // hash of the words at the places
   std::uint32_t generation;          // the number of libraries unloaded before
   std::uint16_t capacity;            // the most frames wanted; 0: nothing is remembered here
-  std::uint8_t return_addresses;     // so many places hold one; the first was the caller's
-  std::uint8_t rbps;                 // those after them hold what a frame is found by
-  std::uint32_t label;               // the caller's, from 0 on
-  std::uint16_t places[kMaxPlaces];  // in words above the stack pointer with which the walk began
+  std::uint8_t return_addresses;     // number of places with a return address, except the caller's
+  std::uint8_t rbps;                 // number of the next places: saved rbps that give frames
+  std::uint32_t label;               // a number of the cache's user; 0 at first
+  std::uint16_t places[kMaxPlaces];  // in words, above the walk's first stack pointer
 };
 static_assert(sizeof(RememberedWalk) == 320);
 
-// Belongs to one thread at a time. All zeros remembers nothing.
+// The remembered walks, which belong to one thread at a time. All zeros: no walk is remembered.
 //
 // Walks mostly come in the same order as before, so the next one can be fetched before it is
 // needed. If it does not match, the depth of the stack distinguishes most ways into a hook, because
-// their frames add up to different sums; the walk before distinguishes those of one depth.
+// their frames add up to different sums; the previous walk distinguishes those of one depth.
 class UnwindCache {
  public:
   using Slot = std::uint8_t;
@@ -172,7 +175,8 @@ class UnwindCache {
   RememberedWalk& walk(Slot slot) noexcept { return walks_[slot]; }
   // The walk that followed the last time that the last few walks were these.
   Slot follower() const noexcept { return followers_[history_]; }
-  // The walk that came the last time that a walk began there after the same one as now.
+  // The walk that came the last time that a walk began at this stack pointer after the same
+  // previous walk.
   Slot seen_at(std::uint64_t stack_pointer) const noexcept {
     return seen_[place_of(stack_pointer)];
   }
@@ -190,7 +194,7 @@ class UnwindCache {
     __builtin_prefetch(begin + kLine);
   }
 
-  // Another walk came. It replaces the oldest one.
+  // Called when no expected walk came: the new walk replaces the oldest one.
   void other_came(std::uint64_t stack_pointer, const RememberedWalk& walk) noexcept {
     Slot& slot = by_words_[walk.words % kHints];
     if (!is_same(walks_[slot], walk)) {
@@ -213,10 +217,10 @@ class UnwindCache {
   }
 
  private:
-  static constexpr std::size_t kWalks = 256;  // as many as a slot's number can tell
+  static constexpr std::size_t kWalks = 256;  // as many as a Slot can number
   static constexpr std::size_t kHints = 1024;
   static constexpr std::size_t kHistories = 1024;
-  static constexpr int kSeenBits = 12;  // a training uses some hundred; few of them meet
+  static constexpr int kSeenBits = 12;  // a training uses some hundred places; few of them collide
 
   void append(Slot slot) noexcept {
     history_ = (history_ << 3 ^ slot) % kHistories;
@@ -237,9 +241,9 @@ class UnwindCache {
            memcmp(left.places, right.places, place_bytes_of(left)) == 0;
   }
 
-  std::size_t history_;  // the last walks, the older the less of them
+  std::size_t history_;  // mixed of the last walks' slots; older ones have fewer bits
   Slot last_;
-  Slot oldest_;  // is taken next
+  Slot oldest_;  // the slot that the next new walk takes
   Slot by_words_[kHints];
   Slot followers_[kHistories];
   Slot seen_[std::size_t{1} << kSeenBits];

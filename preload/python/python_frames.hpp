@@ -2,12 +2,13 @@
 // The calling thread's Python frames, read from the interpreter's memory: without the GIL, without
 // calling anything that could run Python code, allocate or wait.
 //
-// It is safe because a hook's thread is inside a C call of Python. It executes no byte code, so no
-// thread pushes, pops or frees its frames, whichever holds the GIL; each frame keeps its code
+// Reading is safe because a hook's thread is inside a C call of Python. It executes no byte code,
+// so no thread pushes, pops or frees its frames, whichever holds the GIL; each frame keeps its code
 // object alive. All reads are bounded and checked, and the first walks of a process read through
 // the kernel, so that wrong offsets cannot crash the program.
 //
-// CPython 3.9 to 3.14, release builds with a GIL. Otherwise: off, with the reason in the trace.
+// Supports CPython 3.9 to 3.14, release builds with a GIL. Other interpreters' frames are not read,
+// and the trace has the reason.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,9 @@ struct Code {
   const void* line_table = nullptr;  // bytes object
 };
 
-// Reads the calling thread's innermost `capacity` frames; while state() is kOn. `now`: ticks(),
-// `last` is this thread's own. Returns a hash of the frames; 0 on threads without Python frames.
+// Reads the calling thread's innermost `capacity` frames; callable while state() is kOn. `now`:
+// ticks(); `last`: the thread's own walk. Returns a hash of the frames; 0 on threads without Python
+// frames.
 std::uint64_t read_stack(std::size_t capacity, std::uint64_t now, Walk& last) noexcept;
 // Copies the frames of a walk, innermost first, to `out`, which has room for kMaxFrames. Returns
 // how many.

@@ -18,7 +18,8 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-// Measured as the layouts are (preload/python/python_layout.hpp).
+// The collector's offsets by minor version, measured like the layouts in
+// preload/python/python_layout.hpp.
 struct Known {
   unsigned minor;
   Collector collector;
@@ -112,7 +113,7 @@ constexpr std::uint8_t kFirstWithDebugOffsets = 13;
 
 constinit std::atomic<const void*> main_interpreter = nullptr;
 constinit char off_reason[128] = {};
-constinit std::uint32_t looked_changes = 0;  // of the module list, when it was last searched
+constinit std::uint32_t looked_changes = 0;  // changes() of the module list at its last search
 
 // "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
 std::uint32_t parse_version(const char* text) noexcept {
@@ -126,15 +127,16 @@ std::uint32_t parse_version(const char* text) noexcept {
   return parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | 0xf0;
 }
 
-// From 3.13 on the interpreter describes itself; a build that moved its fields is noticed here.
+// From 3.13 on, the interpreter has a table of its offsets; a build that moved fields is noticed
+// here.
 // The first words of _PyRuntime: "xdebugpy", version, whether it is free-threaded. Then offsets.
 bool read_debug_offsets(Interpreter& found) noexcept {
   struct {
     char cookie[8];
     std::uint64_t version;
     std::uint64_t free_threaded;
-    std::uint64_t runtime_state[3];  // size, finalizing, interpreters
-    std::uint64_t interpreter[4];    // size, id, next, threads
+    std::uint64_t runtime_state[3];  // size; offsets of finalizing, interpreters
+    std::uint64_t interpreter[4];    // size; offsets of id, next, threads
   } head;
   constexpr std::uint64_t kFarthest = 1 << 16;
   if (!read_through_kernel(found.runtime, &head, sizeof head) ||
@@ -150,8 +152,8 @@ bool read_debug_offsets(Interpreter& found) noexcept {
   return true;
 }
 
-// Before, the first words of the runtime are: a flag for its end, a lock, its newest interpreter,
-// its main one (pycore_runtime.h of 3.9 to 3.12).
+// Before 3.13, the first words of the runtime are: a flag for its end, a lock, its newest
+// interpreter, its main interpreter (pycore_runtime.h of 3.9 to 3.12).
 bool search_first_words(const Interpreters& known, Interpreter& found) noexcept {
   constexpr std::size_t kWords = 16;
   const void* words[kWords];
@@ -164,7 +166,8 @@ bool search_first_words(const Interpreters& known, Interpreter& found) noexcept 
   return found.interpreters != nullptr;
 }
 
-// Finds the parts of the runtime that the layout does not give. False if it is another runtime.
+// Finds the parts of the runtime that the layout does not give. False if the runtime is not that of
+// the `known` interpreters.
 bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
   if (found.runtime == nullptr || known.main == nullptr) return false;
   const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
@@ -174,7 +177,7 @@ bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
          there.main == known.main;
 }
 
-// The start of the file that has the address; 0 if none has.
+// The start of the loaded file that has the address; 0 if no file has it.
 std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept {
   AddressRange range;
   const bool is_found = modules.visit([&](const dl_phdr_info& info) noexcept {
@@ -229,15 +232,15 @@ void turn_off(std::string_view why) noexcept {
   current_state.store(State::kOff);
 }
 
-// Checks content that only this runtime has at its address: before glibc 2.35 no module is found
-// for a while after an unload.
+// Checks content that only this runtime has at its address, and does not ask the loader: before
+// glibc 2.35, the loader finds no module for a while after an unload.
 bool look_whether_loaded() noexcept {
   if (state() != State::kOn) return false;
   const std::uint32_t unloads_before = unload_count();
   Interpreters now;
   const bool found = read_through_kernel(known_interpreter.interpreters, now) &&
                      now.main != nullptr &&
-                     now.main == main_interpreter.load(std::memory_order_relaxed);  // a number
+                     now.main == main_interpreter.load(std::memory_order_relaxed);  // only compared
   // Relaxed: see is_loaded().
   if (found && !unload_is_running()) {
     seen_after_unloads.store(unloads_before, std::memory_order_relaxed);
@@ -247,15 +250,15 @@ bool look_whether_loaded() noexcept {
 
 namespace {
 
-// The interpreter may have ended, and begun once more or gone.
+// Checks the known interpreter: it may have ended, and begun once more or been unloaded.
 void look_again() noexcept {
   // The loader gives the page in which a file begins; the largest page has 64 KiB.
   const auto page_of = [](std::uint64_t address) noexcept { return address >> 16; };
   const auto begin_of = [](const void* address) noexcept {
     return find_module_begin(reinterpret_cast<std::uintptr_t>(address));
   };
-  if (begin_of(reinterpret_cast<const void*>(&refresh)) == 0) return;  // none is found now
-  // Not by its headers: another thread may be unloading it.
+  if (begin_of(reinterpret_cast<const void*>(&refresh)) == 0) return;  // no module is found now
+  // The file is known by its begin, not by its headers: another thread may be unloading the file.
   if (page_of(begin_of(known_interpreter.runtime)) != page_of(known_interpreter.begin)) {
     turn_off("the interpreter has ended and was unloaded");
     return;
@@ -293,7 +296,7 @@ void refresh(LoaderList& modules) noexcept {
     return;
   }
   if (is_initialized() == 0) {
-    current_state.store(State::kNotLooked);  // it begins without a change of the modules
+    current_state.store(State::kNotLooked);  // it is initialized without a change of the modules
     return;
   }
   found.version = parse_version(version_text());
@@ -335,7 +338,7 @@ void watch_collector() noexcept {
   if (state() == State::kOn && knows_collector() &&
       read_through_kernel(python.interpreters, interpreters)) {
     flag = &kPerhaps;
-    // No interpreter, once it has ended. Before 3.11 its memory goes away then.
+    // `main` is null once the interpreter has ended. Before 3.11 its memory is freed then.
     if (interpreters.main != nullptr && interpreters.main == interpreters.newest &&
         python.layout->minor >= kFirstWithStaticInterpreter) {
       flag = reinterpret_cast<const std::uint32_t*>(static_cast<const char*>(interpreters.main) +
@@ -354,8 +357,8 @@ bool collects_here() noexcept {
   if (load<std::uint32_t>(interpreter, python.collector.collecting) == 0) [[likely]]
     return false;
   if (is_finalizing(python)) return false;
-  // Some thread collects. It is the one that last had the lock, even while it frees without the
-  // lock.
+  // Some thread collects: the thread that last had the lock, even while that thread frees memory
+  // without the lock.
   const bool own_lock = python.layout->minor >= kFirstWithOwnLock;
   const void* const lock = own_lock
                                ? load<const void*>(interpreter, python.collector.lock)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of this process: whether there is one, its version, the addresses to read, and
-// its cycle collector.
+// The Python interpreter of this process: whether there is one, its version, the addresses to read,
+// and its cycle collector.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@ namespace gpumemtrace::preload::python {
 
 struct Walk;  // python_walk.hpp
 
-inline constexpr unsigned kFirstWithOwnLock = 12;      // minor version; before, the runtime has it
-inline constexpr std::size_t kInterpreterOffset = 16;  // in the thread state
-// In the lock: the thread state that has it, or had it last.
+inline constexpr unsigned kFirstWithOwnLock = 12;      // minor version with a GIL per interpreter
+inline constexpr std::size_t kInterpreterOffset = 16;  // bytes, in CPython's thread state
+// Offset, in the GIL's structure, of the thread state that has the GIL, or had it last.
 inline constexpr std::size_t kLastHolderOffset = 8;
 
-// The collector of a CPython 3.`minor`, verified against its memory, which is read through the
-// kernel. Not known if the memory looks different.
+// Finds the cycle collector of a CPython 3.`minor`, and verifies its offsets by memory that is read
+// through the kernel. Not known (`collecting` is 0) if the memory looks different.
 Collector find_collector(unsigned minor, const void* runtime, const void* interpreter) noexcept;
 
 enum class State : std::uint8_t {
@@ -37,17 +37,17 @@ enum class State : std::uint8_t {
 };
 
 extern constinit std::atomic<State> current_state
-    [[gnu::visibility("hidden")]];  // refresh() and turn_off() set it
-// Acquire: pairs with refresh(): what it found is complete if this is kOn.
+    [[gnu::visibility("hidden")]];  // set by refresh() and turn_off()
+// Acquire: pairs with refresh(), whose findings are complete if the state is kOn.
 inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
 std::string_view reason() noexcept;
 
-// True if the interpreter's memory is still there: an embedded one can be unloaded after its end.
-// While state() is kOn; any thread.
+// True if the interpreter's memory is still there: an embedded interpreter can be unloaded after
+// its end. Callable while state() is kOn, on any thread.
 extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility("hidden")]];
 [[nodiscard]] bool look_whether_loaded() noexcept;
 [[nodiscard]] inline bool is_loaded() noexcept {
-  // Relaxed: only a number, and a thread that sees an older one checks.
+  // Relaxed: the number is only compared, and a thread that sees an older number checks the memory.
   return (!unload_is_running() &&
           seen_after_unloads.load(std::memory_order_relaxed) == unload_count()) ||
          look_whether_loaded();
@@ -56,11 +56,12 @@ extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility
 // 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
 std::uint32_t version_hex() noexcept;
 
-// Searches the loaded libraries for an interpreter; background thread, cheap once found.
+// Searches the loaded libraries for an interpreter. For the background thread; cheap once an
+// interpreter was found.
 void refresh(LoaderList& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
-// The interpreters of one process, as the runtime has them; null if there is none.
+// The interpreters of one process, in the layout of CPython's runtime; null if there is none.
 struct Interpreters {
   const void* newest = nullptr;
   const void* main = nullptr;
@@ -71,7 +72,7 @@ struct Interpreter {
   using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
                         Walk& last) noexcept;
 
-  Read read = nullptr;  // one more walk of a thread, by the layout
+  Read read = nullptr;  // walks a thread's frames, compiled for this layout
   const void* code_type = nullptr;
   void* (*this_thread_state)() = nullptr;
   const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
@@ -79,20 +80,20 @@ struct Interpreter {
   std::uint32_t version = 0;
   Read read_checked = nullptr;
   const void* runtime = nullptr;               // _PyRuntime
-  std::uint64_t begin = 0;                     // of the file that it belongs to
-  const Interpreters* interpreters = nullptr;  // in the runtime
+  std::uint64_t begin = 0;                     // address at which its file is loaded
+  const Interpreters* interpreters = nullptr;  // points into the runtime
   std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
   Collector collector;
 };
 
 extern constinit Interpreter known_interpreter
     [[gnu::visibility("hidden")]];  // refresh() fills it in
-// Complete once state() is kOn.
+// The interpreter of this process; complete once state() is kOn.
 inline const Interpreter& this_interpreter() noexcept { return known_interpreter; }
 
-// From then on threads free thread states that others still use.
+// True once the interpreter ends: threads then free thread states that other threads still use.
 [[nodiscard]] inline bool is_finalizing(const Interpreter& python) noexcept {
-  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
+  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // relaxed as in CPython
 }
 
 }  // namespace gpumemtrace::preload::python
@@ -111,8 +112,8 @@ extern constinit std::atomic<const std::uint32_t*> some_thread_collects
     [[gnu::visibility("hidden")]];
 [[nodiscard]] bool collects_here() noexcept;
 
-// Sets `some_thread_collects` for the interpreters that there are now. Background thread, from time
-// to time.
+// Sets `some_thread_collects` for the interpreters that there are now. Called on the background
+// thread, from time to time.
 void watch_collector() noexcept;
 
 // True if a collection of cycles runs on the calling thread. Any thread, no lock, no call of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of an interpreter's memory, and the types that the parts of this room exchange about
-// it.
+// The layout of an interpreter's memory, and the types of its contents that the files of this
+// folder share.
 #pragma once
 
 #include <string.h>
@@ -18,8 +18,8 @@ inline constexpr std::size_t kMaxFrames = 200;  // as many as fit into one recor
 
 struct Frame {
   const void* code;
-  std::uint32_t instruction;  // byte offset into the code
-  std::uint32_t version;      // of the code object; distinguishes objects that reuse an address
+  std::uint32_t instruction;  // byte offset of the instruction in the code
+  std::uint32_t version;      // the code object's; distinguishes objects that reuse an address
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };
@@ -32,20 +32,20 @@ struct RawFrame {
 
 // Offsets of the state of an interpreter's cycle collector, in bytes.
 struct Collector {
-  std::size_t collecting = 0;  // in the interpreter: an int; 0 = not known where
+  std::size_t collecting = 0;  // in the interpreter: an int; 0 = offset not known
   // The lock of the interpreter: in the runtime, or, from 3.12 on, behind a pointer in the
   // interpreter.
   std::size_t lock = 0;
 };
 
-// Step of the hash of a stack, outermost frame first.
+// One step of the hash of a stack, which takes the outermost frame first.
 inline std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
   const std::uint64_t instruction = std::uint64_t{frame.version} << 32 | frame.instruction;
   return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), instruction);
 }
 
 // Tells code objects apart, also those that reuse each other's address. Address and version are
-// mixed one after the other: joined, they would be the same for pairs that differ alike.
+// mixed one after the other: if they were joined first, pairs that differ alike would share a key.
 inline std::uint64_t key_of_code(const Frame& frame) noexcept {
   return mix(mix(0, reinterpret_cast<std::uintptr_t>(frame.code)), frame.version);
 }
@@ -54,30 +54,30 @@ inline std::uint64_t key_of_code(const Frame& frame) noexcept {
 // of the calling thread's frames and of other threads' frames.
 
 // Offsets in the structures of one minor version, in bytes, on 64-bit Linux. Measured by compiling
-// against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own table of
-// offsets (_Py_DebugOffsets), which from 3.13 on every interpreter carries and which is compared
-// with these at start. 3.14.10 ran.
+// against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; those of 3.14 are from its own
+// table of offsets (_Py_DebugOffsets), which every interpreter has from 3.13 on and which is
+// compared with these offsets at start. Tried with 3.14.10.
 struct Layout {
   std::uint8_t minor;
   std::uint16_t first_frame;         // in the thread state: the frame, or what points to it
   std::int16_t frame_behind;         // >= 0: one more pointer to follow, at this offset
-  std::uint16_t previous;            // in the frame
-  std::uint16_t code;                // in the frame
-  std::uint16_t instruction;         // in the frame
-  std::int16_t owner;                // in the frame; -1 = none
+  std::uint16_t previous;            // in the frame: pointer to the next outer frame
+  std::uint16_t code;                // in the frame: reference to its code object
+  std::uint16_t instruction;         // in the frame: its present instruction
+  std::int16_t owner;                // in the frame: a number for what made it; -1 = none
   std::uint8_t first_foreign_owner;  // frames of this owner and above are the interpreter's own
-  bool instruction_is_index;         // an int, else a pointer into the code
+  bool instruction_is_index;         // the instruction is an int, else a pointer into the code
   std::uint8_t index_scale;
-  std::uint16_t first_line;  // in the code object
+  std::uint16_t first_line;  // in the code object: number of its first line
   std::uint16_t file;
   std::uint16_t qualified_name;
   std::uint16_t line_table;
   std::uint16_t first_instruction;  // in the code object: base of the instruction pointer
-  std::int16_t code_version;        // in the code object; -1 = none
+  std::int16_t code_version;        // in the code object: its version; -1 = none
   std::uint16_t ascii_text;         // in a str object: its characters, if they are ASCII
-  std::uint16_t other_text;         // the same, if they are not
-  std::uint16_t thread_list;        // in the interpreter: its first thread state; 0 = by own table
-  std::uint16_t thread_id;          // in the thread state: of the kernel from 3.11 on, else pthread
+  std::uint16_t other_text;         // in a str object: its characters, if they are not ASCII
+  std::uint16_t thread_list;        // in the interpreter: first thread state; 0 = see its own table
+  std::uint16_t thread_id;          // in the thread state: kernel's id from 3.11 on, else pthread_t
 };
 
 inline constexpr Layout kLayouts[] = {
@@ -94,7 +94,7 @@ inline constexpr std::uint16_t kTypeOffset = 8;
 inline constexpr std::uint16_t kSizeOffset = 16;
 inline constexpr std::uint16_t kTextStateOffset = 32;
 inline constexpr std::uint16_t kBytesOffset = 32;
-inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
+inline constexpr std::uint16_t kNextThread = 8;  // in the thread state: the next thread state
 
 template <class Value>
 Value load(const void* base, std::size_t offset) noexcept {
@@ -103,8 +103,9 @@ Value load(const void* base, std::size_t offset) noexcept {
   return value;
 }
 
-// Two ways to read: straight, and through the kernel while the offsets are not yet trusted or if
-// the memory may go away. The latter takes the start of a structure as a whole, in one system call.
+// Two ways to read memory: directly, and through the kernel (Checked) while the offsets are not yet
+// trusted or if the memory may go away. Checked reads the start of a structure as a whole, in one
+// system call.
 struct Straight {
   template <class Value>
   [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
@@ -115,7 +116,7 @@ struct Straight {
 class Checked {
  public:
   Checked() noexcept = default;
-  // Notes in `log` all that it hands out.
+  // Notes in `log` all bytes that read() returns.
   explicit Checked(ReadingLog& log) noexcept : log_(&log) {}
 
   template <class Value>
@@ -135,7 +136,7 @@ class Checked {
     char content[112] = {};
   };
 
-  // nullptr if less than a block can be read.
+  // The block at `base`; nullptr if fewer bytes than a block can be read.
   const Block* block_at(const void* base) noexcept {
     for (const Block& block : blocks_) {
       if (block.base == base) return &block;
@@ -148,7 +149,7 @@ class Checked {
     return &block;
   }
 
-  Block blocks_[2];  // a frame and its code
+  Block blocks_[2];  // for a frame and its code object
   std::size_t next_ = 0;
   ReadingLog* log_ = nullptr;
 };
@@ -172,7 +173,8 @@ inline TextForm text_form(const Layout& layout, std::uint32_t state) noexcept {
   return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
 }
 
-// The innermost frame of a thread, nullptr if it has none; false: no memory.
+// Finds the innermost frame of a thread, nullptr if the thread has none. False if memory cannot be
+// read.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
                                                           const void* thread_state,
@@ -215,7 +217,7 @@ template <class Reader>
   return true;
 }
 
-// Reads frames, innermost first; returns how many, -1: memory did not look like frames.
+// Reads frames, innermost first; returns their number, or -1 if memory did not look like frames.
 template <class Reader>
 std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_state, RawFrame* out,
                     std::size_t capacity) noexcept {
@@ -238,7 +240,7 @@ std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_sta
 enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 
 // Reads a version that distinguishes a code object from an earlier one at its address. Interpreters
-// before 3.12 give it none; there its first line and the addresses of its file's name and line
+// before 3.12 give code objects no version; the first line and the addresses of file name and line
 // table stand for it. Only if all three are the same, the object is taken for the earlier one.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
@@ -257,7 +259,7 @@ template <class Reader>
   return true;
 }
 
-// Checks whether it is a code object, and reads its version.
+// Checks whether `code` points to a code object, and reads the object's version.
 template <class Reader>
 [[gnu::always_inline]] inline Look look_at_code(Reader& reader, const Layout& layout,
                                                 const void* code_type, const void* code,

@@ -17,12 +17,13 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-constexpr std::size_t kMostThreads = 4096;  // in the interpreter
+constexpr std::size_t kMostThreads = 4096;  // the most that are read of one interpreter
 
-// A str or bytes object, copied with what follows its header.
+// A copy of a str or bytes object, with the characters or bytes that follow its header.
 class ObjectCopy {
  public:
-  // `header_bytes` and then `item_bytes` for each of the object's items, at most `most_items`.
+  // Copies `header_bytes` and then `item_bytes` for each of the object's items, at most
+  // `most_items`.
   bool read(const void* object, std::size_t header_bytes, std::size_t item_bytes,
             std::size_t most_items, ReadingLog* log) noexcept {
     std::int64_t length = 0;
@@ -33,7 +34,7 @@ class ObjectCopy {
     if (items > most_items) items = most_items;
     const std::size_t size = header_bytes + items * item_bytes;
     if (size > sizeof content_) return false;
-    // The count of references before it may change.
+    // The reference count, which lies before the size and may change meanwhile, is left out.
     if (!read_noted(log, static_cast<const char*>(object) + kSizeOffset, content_ + kSizeOffset,
                     size - kSizeOffset)) {
       return false;
@@ -48,7 +49,7 @@ class ObjectCopy {
   alignas(8) char content_[72 + 65536];
 };
 
-// Too large for a stack; only the sampling thread uses it.
+// Static, because it is too large for a stack; only the sampling thread uses it.
 constinit ObjectCopy object_copy = {};
 
 std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingLog* log) noexcept {
@@ -65,8 +66,8 @@ std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingL
   return copy_text(object_copy.object(), out, capacity);
 }
 
-// The function through which PyTorch waits: _engine_run_backward since 2.3, before it those of
-// torch/autograd/__init__.py themselves.
+// True for the function in which a thread waits for PyTorch's engine: _engine_run_backward since
+// PyTorch 2.3, earlier backward() and grad() of torch/autograd/__init__.py.
 bool waits_for_engine(const void* code, ReadingLog& log) noexcept {
   const Layout& layout = *this_interpreter().layout;
   Checked reader(log);
@@ -84,8 +85,8 @@ bool waits_for_engine(const void* code, ReadingLog& log) noexcept {
       .ends_with("torch/autograd/__init__.py");
 }
 
-// The kernel's number of a thread with a known pthread_t: glibc keeps it in the structure behind
-// that, at the same offset as for our own thread.
+// The kernel's id of a thread with a known pthread_t: glibc keeps the id in the structure that the
+// pthread_t points to, at the same offset as for the calling thread.
 std::uint64_t thread_id_of(std::uint64_t pthread, ReadingLog& log) noexcept {
   constexpr std::size_t kSearchedBytes = 1024;
   const auto own_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
@@ -106,7 +107,8 @@ std::uint64_t read_thread_id(const void* thread_state, ReadingLog& log) noexcept
   return layout.minor >= 11 ? id : thread_id_of(id, log);
 }
 
-// Innermost first; returns how many, -1: memory did not look like frames.
+// Reads a thread's frames, innermost first; returns their number, or -1 if memory did not look like
+// frames.
 std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state, Frame* out,
                             std::size_t capacity, ReadingLog& log) noexcept {
   Checked reader(log);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread's walk over its Python frames, with the help of its earlier ones.
+// A thread's walk over its Python frames, with the help of the thread's earlier walks.
 //
 // Between two events a program does other work, and the memory that a walk reads has left the
 // nearest caches. A frame names the next outer one, so a walk waits for each frame in turn. But
 // most frames are at the same addresses as at the last walk: those are read, all at once, and each
-// frame's own word shows afterwards whether the next one is still there. The program reads nothing
-// that this walk was not led to; only the processor runs ahead of the comparisons.
+// frame's own pointer shows afterwards whether the next frame is still there. The code reads no
+// frame that the pointers did not lead to; only the processor runs ahead of the comparisons.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace gpumemtrace::preload::python {
 
-inline constexpr std::size_t kMaxLinks = 2 * kMaxFrames;  // the interpreter's own are among them
+inline constexpr std::size_t kMaxLinks = 2 * kMaxFrames;  // includes the interpreter's own frames
 
-// The frames that a thread's walks found, outermost first. All zeros is a thread that never walked.
+// The frames that a thread's walks found, outermost first. All zeros: the thread never walked.
 //
 //   links    |#################|/////////////|          |
 //            0               count         known
@@ -31,11 +31,11 @@ struct Walk {
   struct Link {
     const void* frame;
     RawFrame raw;
-    std::uint64_t hash;  // of this frame and all outside it
+    std::uint64_t hash;  // hash of this frame and all outside it
   };
   struct Note {
-    std::uint32_t version;  // of the code object
-    bool is_own;            // the program's, not the interpreter's
+    std::uint32_t version;  // version of the code object
+    bool is_own;            // the frame is the program's, not the interpreter's
     bool is_code;
   };
   struct Fresh {
@@ -48,14 +48,15 @@ struct Walk {
   std::uint64_t looked_at;  // ticks() when the oldest of the known links was read
   std::uint32_t count;
   std::uint32_t known;
-  std::uint32_t summed;  // links whose hash is up to date
-  bool is_cut;           // there are frames outside the outermost link: no walk ends there
-  std::uint16_t indexes[kIndexes];  // by a frame's address: its index in `links`; a hint
+  std::uint32_t summed;  // number of links whose hash is up to date
+  bool is_cut;           // there are frames outside the outermost link: the links are no whole walk
+  std::uint16_t indexes[kIndexes];  // by a frame's address: its link's index; a hint
   Link links[kMaxLinks];
-  Note notes[kMaxLinks];   // not in Link, because most walks need only one of them
-  Fresh fresh[kMaxLinks];  // of one walk, innermost first
+  Note notes[kMaxLinks];   // not in Link, because most walks need only one Note
+  Fresh fresh[kMaxLinks];  // new frames of one walk, innermost first
 
-  // Reads all code objects again if the last time was long ago, or the clock went back.
+  // Makes the walk read all code objects again if the last time was long ago, or the clock went
+  // back.
   void forget_what_is_old(std::uint64_t now) noexcept {
     constexpr std::uint64_t kMostUs = 10'000;
     if (now - looked_at < kMostUs * ticks_per_us) [[likely]]
@@ -65,8 +66,8 @@ struct Walk {
   }
 };
 
-// One walk, with a layout that the compiler knows. Between two events a processor forgets code,
-// too: the common path is short and in one piece, and rare cases stand apart.
+// One walk, with a layout that the compiler knows. Between two events code leaves the processor's
+// caches, too: so the common path is short and in one piece, and rare cases are not inlined.
 template <std::size_t kLayoutIndex, class Reader>
 class Walker {
  public:
@@ -103,14 +104,14 @@ class Walker {
     return true;
   }
 
-  // True if earlier walks found this frame; `index` is its link's.
+  // True if earlier walks found this frame; `index` is then the index of its link.
   [[nodiscard]] bool is_known(const void* frame, std::uint32_t& index) const noexcept {
     index = walk_.indexes[slot_of(frame)];
     return index < walk_.known && !walk_.is_cut && walk_.links[index].frame == frame;
   }
 
   // True if the frames of this link and all outside it still follow each other. Their content may
-  // differ: from the link `changed` on.
+  // differ: `changed` is the outermost link whose frame has changed.
   [[nodiscard]] bool leads_out(std::uint32_t index, std::uint32_t& changed) noexcept {
     const void* frame = walk_.links[index].frame;
     changed = index + 1;
@@ -148,7 +149,7 @@ class Walker {
     std::uint32_t fresh = 0;
     if (!collect(innermost, capacity, kept, fresh)) return fail();
     if (kept + fresh > capacity && own_frames(kept, fresh) > capacity) {
-      walk_.is_cut = true;  // from now on: what is known reaches farther out than wanted
+      walk_.is_cut = true;  // known links are not used: they reach farther out than wanted
       if (!collect(innermost, capacity, kept, fresh)) return fail();
     }
     for (std::uint32_t i = fresh; i-- > 0;) {
@@ -243,8 +244,8 @@ class Walker {
     return reinterpret_cast<std::uintptr_t>(frame) * 0x9e37'79b9'7f4a'7c15u >> (64 - kBits);
   }
 
-  // Returns the same address, but hides that from the compiler. If it has just been compared with
-  // another address, the compiler would read through that one, for which the processor has to wait.
+  // Returns the same address, but hides that from the compiler. After a comparison with another
+  // address, the compiler might read through that other one, for which the processor has to wait.
   static const void* another_copy(const void* address) noexcept {
     __asm__("" : "+r"(address));
     return address;
@@ -253,7 +254,7 @@ class Walker {
   Reader reader_;
   const void* code_type_;
   Walk& walk_;
-  bool is_cut_ = false;  // there are frames outside the outermost one
+  bool is_cut_ = false;  // there are frames outside the outermost frame that was read
 };
 
 }  // namespace gpumemtrace::preload::python

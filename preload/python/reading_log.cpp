@@ -10,7 +10,8 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-// One more range costs the kernel as much as reading some cache lines in vain.
+// The most bytes between notes that share a range: one more range costs the kernel as much as
+// reading some cache lines in vain.
 constexpr std::ptrdiff_t kMostBetween = 128;
 
 }  // namespace
@@ -39,8 +40,8 @@ void ReadingLog::plan_reading() noexcept {
            memcmp(content_ + left.content, content_ + right.content, left.bytes) == 0;
   };
   count_ = static_cast<std::size_t>(std::unique(notes_, notes_ + count_, says_the_same) - notes_);
-  std::size_t place = 0;  // of the last range
-  std::size_t size = 0;   // its bytes
+  std::size_t place = 0;  // the last range's index in the bytes read to compare
+  std::size_t size = 0;   // bytes of the last range
   for (std::size_t i = 0; i < count_; ++i) {
     Note& note = notes_[i];
     const char* begin = nullptr;
@@ -62,7 +63,7 @@ void ReadingLog::plan_reading() noexcept {
 }
 
 bool ReadingLog::is_unchanged() noexcept {
-  static constinit char now[kMaxReadBytes] = {};  // large, and one thread's alone
+  static constinit char now[kMaxReadBytes] = {};  // static, because large; one thread uses it
   if (is_spoiled_ || count_ == 0) return false;
   if (range_count_ == 0) plan_reading();
   if (is_spoiled_ || !read_through_kernel(ranges_, range_count_, now)) return false;

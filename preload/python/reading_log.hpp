@@ -12,15 +12,15 @@ namespace gpumemtrace::preload::python {
 
 // - A result that depends on the noted bytes, and on nothing else that changes, holds as long as
 //   is_unchanged().
-// - One thread.
+// - For one thread.
 class ReadingLog {
  public:
-  // Nothing is noted: is_unchanged() is false.
+  // Forgets all notes: is_unchanged() is false until there are new ones.
   void clear() noexcept;
-  // These bytes were read at `address`. If there is no room for them, is_unchanged() is false until
-  // clear().
+  // Notes bytes that were read at `address`. If the log has no room for them, is_unchanged() is
+  // false until clear().
   void note(const void* address, const void* content, std::size_t bytes) noexcept;
-  // Something could not be read: is_unchanged() is false until clear().
+  // Called when memory could not be read: is_unchanged() is false until clear().
   void spoil() noexcept { is_spoiled_ = true; }
 
   // True if all noted bytes read the same now.
@@ -28,25 +28,25 @@ class ReadingLog {
 
  private:
   static constexpr std::size_t kMaxNotes = 2048;
-  static constexpr std::size_t kMaxRanges = 1024;  // in one system call
+  static constexpr std::size_t kMaxRanges = 1024;  // the most of one system call
   static constexpr std::size_t kMaxBytes = 32 << 10;
-  static constexpr std::size_t kMaxReadBytes = 128 << 10;  // with what lies between them
+  static constexpr std::size_t kMaxReadBytes = 128 << 10;  // with the bytes between notes
 
   struct Note {
     const char* address;
     std::uint32_t bytes;
-    std::uint32_t content;  // their index in `content_`
-    std::uint32_t place;    // their index in the bytes read to compare
+    std::uint32_t content;  // index of the noted bytes in `content_`
+    std::uint32_t place;    // index of the noted bytes in the bytes read to compare
   };
 
   void plan_reading() noexcept;
 
   Note notes_[kMaxNotes] = {};
   std::size_t count_ = 0;
-  std::size_t bytes_ = 0;  // of `content_`
+  std::size_t bytes_ = 0;  // used bytes of `content_`
   bool is_spoiled_ = false;
-  iovec ranges_[kMaxRanges] = {};  // they cover all notes
-  std::size_t range_count_ = 0;    // 0: not planned yet
+  iovec ranges_[kMaxRanges] = {};  // ranges that cover all notes
+  std::size_t range_count_ = 0;    // 0: no reading is planned yet
   char content_[kMaxBytes] = {};
 };
 

@@ -14,7 +14,7 @@ namespace gpumemtrace::preload {
 // A longjmp out of a hook, or a thread that is cancelled in one, leaves the mark behind. A guard
 // that finds a mark therefore checks whether that hook is still on the stack.
 //
-// - At most one in a function, and none in a function that is inlined into one with a guard.
+// - A function has at most one CallGuard, and none if it is inlined into a function that has one.
 class CallGuard {
  public:
   // Inlined, so that the frame address is that of the hook.
@@ -35,8 +35,8 @@ class CallGuard {
   [[nodiscard]] bool outermost() const noexcept { return outermost_; }
 
  private:
-  // True if the marked hook never returned. `frame` is that of the function that asks. If the stack
-  // does not show it, the answer is no, and counted.
+  // True if the marked hook was left without returning. `frame` is the frame address of the asking
+  // function. If the stack does not show whether the hook was left, counts that and returns false.
   [[nodiscard]] static bool is_left(std::uintptr_t frame) noexcept;
 
   bool outermost_;

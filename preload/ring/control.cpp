@@ -15,8 +15,9 @@ bool attach_nothing(bool) noexcept { return false; }
 
 }  // namespace
 
-// Zeroed data would all have to begin at a page of their own, one more that every process touches,
-// so this lies in initialized data. The library's constructor puts another page in its place.
+// `control` lies in initialized data: in .bss, its alignment would make all zeroed data begin at a
+// page of its own, one more page that every process touches. The library's constructor puts another
+// page in the place of `control`.
 [[gnu::section(".data.control")]] constinit Control control;
 constinit BackgroundWake background_wake;
 
@@ -25,7 +26,8 @@ constinit BackgroundWake background_wake;
 }
 bool attach_thread(bool may_start) noexcept { return installed_attach(may_start); }
 
-// In this order: if it takes back the announcement of a later pause, it ends that one, too.
+// In this order: if the store takes back the announcement of a later pause, the new count ends that
+// pause, too.
 void BackgroundWake::wake() noexcept {
   const ErrnoKeeper errno_keeper;
   is_announced_.store(false);  // mutant: announcement_taken_back

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The word that every hook reads: whether there is a recording, and which.
+// The atomic word that every hook reads: whether there is a recording, and the id of its session.
 //
 // Life of `control.session`:
 //
@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kPaused = 2;
 inline constexpr std::uint32_t kOff = 3;
 inline constexpr std::uint32_t kFirstSessionId = 16;
 
-// Whole pages of its own: 64-bit Arm kernels may have pages of 64 KiB.
+// `Control` has whole pages of its own; 64-bit Arm kernels may have pages of 64 KiB.
 #if defined(__aarch64__)
 inline constexpr std::size_t kControlBytes = 65536;
 #else
@@ -31,14 +31,14 @@ inline constexpr std::size_t kControlBytes = 4096;
 #endif
 struct alignas(kControlBytes) Control {
   std::atomic<std::uint32_t> session = kNotStarted;
-  // The start takes so long that threads no longer wait for it, and the number of calls that were
-  // not recorded for that reason.
+  // True if the session's start takes so long that threads no longer wait for it; `missed` counts
+  // the calls that were not recorded for that reason.
   std::atomic<bool> start_is_slow = false;
   std::atomic<std::uint32_t> missed = 0;
 };
 extern constinit Control control [[gnu::visibility("hidden")]];
 
-// True from start to the end of the process, paused or not.
+// True from the session's start until the process ends or recording is disabled; also while paused.
 [[nodiscard]] inline bool session_exists() noexcept {
   const std::uint32_t session = control.session.load();
   return session == kPaused || session >= kFirstSessionId;
@@ -47,7 +47,8 @@ extern constinit Control control [[gnu::visibility("hidden")]];
 // Makes the calling thread ready to record: starts the session if `may_start` and none was started,
 // gives the thread a writer. False: nothing is to be recorded. Slow path; keeps errno.
 //
-// Rooms above this one implement it. They install it once, before any thread records.
+// A folder of a higher layer implements attach_thread(), and installs its function once, before any
+// thread records.
 using AttachThread = bool(bool may_start) noexcept;
 void install_attach_thread(AttachThread* attach) noexcept;
 [[nodiscard]] bool attach_thread(bool may_start) noexcept;
@@ -70,12 +71,13 @@ void install_attach_thread(AttachThread* attach) noexcept;
 //     checks once more for work                 wake_if_asleep()
 //     sleep()
 //
-// The thread that comes second sees the other one's store.
+// The thread whose store comes second sees the other thread's store.
 class BackgroundWake {
  public:
-  // Ends the pause, also one that is about to begin. Any thread; a system call. Keeps errno.
+  // Ends the background thread's pause, also a pause that is about to begin. Any thread may call
+  // wake(), which makes a system call and keeps errno.
   void wake() noexcept;
-  // The same if a pause has been announced; otherwise it costs a load.
+  // Calls wake() if a pause has been announced; otherwise costs one atomic load.
   void wake_if_asleep() noexcept {
     if (is_announced_.load()) [[unlikely]]
       wake();
@@ -83,10 +85,11 @@ class BackgroundWake {
 
   // --- For the background thread.
 
-  // For sleep(): a wake() after this one ends it.
+  // The number of wakes so far, an argument of sleep(): a later wake() ends that sleep.
   std::uint32_t count() const noexcept { return count_.load(); }
   void announce(bool pause) noexcept { is_announced_.store(pause); }
-  // Sleeps `ns`, or not at all if a wake() came since `count`; the pause is over afterwards.
+  // Sleeps `ns` nanoseconds, or not at all if a wake() came since count() returned `count`; then
+  // takes back the announcement of the pause.
   void sleep(std::uint32_t count, long ns) noexcept;
 
  private:
@@ -98,13 +101,14 @@ extern constinit BackgroundWake background_wake [[gnu::visibility("hidden")]];
 // The background thread's pause between its rounds.
 class RoundPause {
  public:
-  static constexpr std::uint64_t kLongestNs = 100'000'000;  // `gpumemtrace ctl` waits as long
+  static constexpr std::uint64_t kLongestNs = 100'000'000;  // a `gpumemtrace ctl` waits up to this
 
-  // Before a round's work: a thread that asks for a round from now on ends its pause.
+  // Called before a round's work: a thread that asks for a round after this call ends the pause
+  // that follows the round.
   void round_begins() noexcept { wakes_ = background_wake.count(); }
 
-  // `has_work` is called when all threads know that they have to wake this one; if it is true,
-  // there is no pause.
+  // Calls `has_work` after the announcement, when all threads know that they have to wake the
+  // background thread; if it returns true, there is no pause.
   template <class HasWork>
   void until_woken(HasWork&& has_work, std::uint64_t longest_ns = kLongestNs) noexcept {
     const auto ns = static_cast<long>(longest_ns);

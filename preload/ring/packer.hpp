@@ -2,8 +2,8 @@
 // From the ring to the trace file: selects the bytes of each chunk to write, and frees chunks.
 //
 // - All functions are for the background thread.
-// - `append` is called as bool(const Span&) and writes the span to the file. False: it could not,
-//   and the span stays in its chunk.
+// - `append` is called as bool(const Span&) and writes the span to the file. It returns false if it
+//   could not write the span, which then stays in its chunk.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ inline std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint3
     if (trace::is_call(record->kind)) {
       auto* call = const_cast<trace::CallHeader*>(
           reinterpret_cast<const trace::CallHeader*>(content + offset));
-      // Acquire: pairs with Slot::complete(); with the end come result and outputs.
+      // Acquire: pairs with Slot::complete(); a call that has an end time has result and outputs.
       // mutant: end_without_acquire
       if (std::atomic_ref(call->end).load(std::memory_order_acquire) == 0) break;
     }
@@ -81,14 +81,14 @@ void pack_active(Ring& ring, Append&& append) noexcept {
     // mutant: committed_without_acquire
     const std::uint32_t committed =
         chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
-    // If it cannot be written it stays in the chunk.
+    // Records that cannot be written stay in the chunk.
     // mutant: open_calls_packed
     static_cast<void>(pack(chunk, completed_bytes(chunk, chunk.packed, committed), append));
   });
 }
 
-// The earliest time at which the first record that is committed and not packed took effect; `ticks`
-// if there is none that old.
+// The time of the oldest record that is committed and not yet packed, as the least time of the
+// chunks' first such records; `ticks` if no such record is older.
 inline std::uint64_t first_unpacked_ticks(const Ring& ring, std::uint64_t ticks) noexcept {
   ring.for_each_chunk([&](const trace::ChunkHeader& chunk) noexcept {
     // Acquire: pairs with reserve_in_new_chunk().

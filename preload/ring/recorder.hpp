@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hot path: one slot for each call.
+// The hot path of recording: one slot in the thread's chunk for each driver call.
 //
 //   Slot<Allocation> slot(guard, ...);   reserve room in the thread's chunk, fill in, commit
 //   result = real(...);
 //   slot.complete(result);               result and outputs, then the end time (release)
 //
-// On the calling thread, no lock, no allocation, no system call while the chunk has room.
+// The calling thread takes no lock, allocates no memory and makes no system call while its chunk
+// has room.
 #pragma once
 
 #include <atomic>
@@ -48,7 +49,7 @@ template <class Record>
   return reinterpret_cast<Record*>(state.cursor);
 }
 
-// A call of the driver API.
+// The record of one driver call in the thread's chunk: begun at the call, completed at its return.
 template <class Record>
 class Slot {
  public:
@@ -77,7 +78,8 @@ class Slot {
 
   void complete(int result, std::uint64_t end) noexcept {
     record_->call.record.result = static_cast<std::uint16_t>(result);
-    // Release: pairs with the packer and the reader: a slot with an end has its result and outputs.
+    // Release: pairs with the packer and the reader: a slot that has an end time has its result and
+    // outputs.
     // mutant: end_without_release
     std::atomic_ref(record_->call.end).store(end, std::memory_order_release);
   }
@@ -86,7 +88,8 @@ class Slot {
   Record* record_ = nullptr;
 };
 
-// Writes a record that is complete at once. `fill` gets the record with kind, words and time set.
+// Writes a record that is complete at once. `fill` stores the other fields into a record whose kind
+// and size are set; the time is set after that.
 template <class Record, class Fill>
 [[nodiscard]] bool write_event(const CallGuard&, Fill&& fill) noexcept {
   Record* record = reserve<Record>();

@@ -54,7 +54,7 @@ int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capac
   });
 }
 
-// The mapping goes, too: it would hold the disk space.
+// The mapping is removed, too: it would keep the disk space of the unlinked file.
 void Ring::discard(const char* path) noexcept {
   if (base_ != nullptr) munmap(base_, capacity_);
   base_ = nullptr;
@@ -94,7 +94,7 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   if (growth_error() != 0 || is_at_capacity()) return false;
   const std::uint64_t offset = header_->used_bytes.load();
   if (const int error = file_.allocate(offset, trace::kMaxChunkBytes); error != 0) {
-    growth_error_.store(error, std::memory_order_relaxed);  // a hint, nothing to order
+    growth_error_.store(error, std::memory_order_relaxed);  // a hint that orders no other data
     return false;
   }
   for (std::size_t page = 0; page < trace::kMaxChunkBytes; page += kPageBytes) {
@@ -104,8 +104,8 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
     (new (base_ + offset + at) trace::ChunkHeader)->bytes = bytes;
   }
-  // Before any thread has one of the chunks: the reader of a killed process's file looks no further
-  // than this. Release: pairs with for_each_chunk().
+  // Stored before a thread can have one of the new chunks: the reader of a killed process's file
+  // looks no further than `used_bytes`. Release: pairs with for_each_chunk().
   // mutant: growth_without_release, growth_not_told
   header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
@@ -117,20 +117,20 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
 
 void Ring::grow_as_wanted() noexcept {
   for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
-    // If it could not grow, growth_error() has the reason.
+    // If the ring could not grow, growth_error() has the reason.
     if (wanted_[size_class].exchange(false)) static_cast<void>(grow(size_class));
   }
   growths_.fetch_add(1);
   wake_all(growths_);
 }
 
-// Waits on static memory only, which the thread that grows the ring knows: a signal handler may
-// jump out of here.
+// The wait uses static memory only, which the file thread knows, and nothing on the stack: a signal
+// handler may jump out of this function.
 std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
   std::uint32_t growths_seen = growths_.load();
   for (int tries = 0;; ++tries) {
     const std::uint32_t growths = growths_.load();
-    // It grew, but other threads took the new chunks.
+    // The ring grew, but other threads took the new chunks.
     if (growths != growths_seen) tries = 0;
     growths_seen = growths;
     const bool can_grow = growth_error() == 0 && !is_at_capacity();
@@ -138,7 +138,7 @@ std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
     if (index != kNoIndex || !can_grow) return index;
     wanted_[size_class].store(true);  // mutant: growth_not_wanted
     file_thread::request();
-    // Relaxed, both: a hint, nothing to order.
+    // Both accesses are relaxed: `given_up_` is a hint that orders no other data.
     if (tries == kGrowthTries) given_up_.store(growths, std::memory_order_relaxed);
     if (given_up_.load(std::memory_order_relaxed) == growths) return kNoIndex;
     const long wait_ns = std::min(kLastWaitNs, kFirstWaitNs << std::min(tries, 8));
@@ -147,7 +147,8 @@ std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
 }
 
 bool Ring::is_at_capacity() const noexcept {
-  // Relaxed: it only grows, and one thread writes it; a thread that sees it late asks once more.
+  // Relaxed: the ring's size only grows, and only the file thread writes it; a thread that reads an
+  // old size asks for growth once more.
   return header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes > capacity_;
 }
 
@@ -188,17 +189,18 @@ void Ring::seal(trace::ChunkHeader* chunk) noexcept {
 }
 
 void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
-  chunk->state.store(trace::ChunkState::kFree, std::memory_order_release);  // as in seal()
+  // Release: pairs with the reader of a killed process's file and with walks over the chunks.
+  chunk->state.store(trace::ChunkState::kFree, std::memory_order_release);
   free_[class_of(chunk->bytes)].push(index_of(chunk), links_);
 }
 
 void Ring::release_free_chunks() noexcept {
-  growth_error_.store(ECANCELED, std::memory_order_relaxed);  // a hint, as in grow()
+  growth_error_.store(ECANCELED, std::memory_order_relaxed);  // a hint that orders no other data
   file_thread::run([this]() noexcept {
     for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
       for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
            index = free_[size_class].pop(links_)) {
-        // The first page holds the header, which readers walk over.
+        // The chunk's first page stays: it holds the header, which readers walk over.
         file_.release((std::uint64_t{index} + 1) * kPageBytes,
                       chunk_bytes(size_class) - kPageBytes);
       }
@@ -232,7 +234,8 @@ bool Ring::has_reserve() const noexcept {
 bool Ring::fill_reserve() noexcept {
   for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
     while (free_[size_class].count() < kReserve[size_class]) {
-      // A ring of the smallest size has no room for a reserve of every class; take() substitutes.
+      // A ring of the smallest size has no room for a reserve of every size class; take() then
+      // returns chunks of another class.
       if (is_at_capacity()) return true;
       if (!grow(size_class)) return false;
     }

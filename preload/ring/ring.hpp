@@ -7,9 +7,11 @@
 // - take() and seal() are called by traced threads: one atomic exchange each, no lock, no system
 //   call while the ring has free chunks. A thread that finds none has the file thread grow the
 //   ring, up to the capacity; after that take() returns nullptr and the caller counts a drop.
-// - Everything else is for the background thread, or for the one thread that starts the recording.
-// - An extent is kMaxChunkBytes of file, cut into chunks of one size. Memory is allocated on disk
-//   and touched before anyone gets it: a full disk is an error here, never a SIGBUS there.
+// - All other functions are for the background thread, or for the one thread that starts the
+//   recording.
+// - The file grows by extents of kMaxChunkBytes, each cut into chunks of one size. An extent is
+//   allocated on disk and touched before a thread gets a chunk of it: a full disk is an error of
+//   grow(), never a SIGBUS in a traced thread.
 #pragma once
 
 #include <atomic>
@@ -32,12 +34,13 @@ class Ring {
   // Removes the file that create() has made, before anyone has taken a chunk.
   void discard(const char* path) noexcept;
 
-  // A chunk of the wanted size class, or of another one if there is none. `important` calls may use
-  // the last eighth of the capacity. nullptr: the ring is full.
+  // A chunk of the wanted size class, or of another class if that one has no free chunk.
+  // `important` calls may use the last eighth of the capacity. nullptr: the ring is full.
   trace::ChunkHeader* take(std::uint32_t size_class, bool important) noexcept;
   void seal(trace::ChunkHeader* chunk) noexcept;
 
-  // Sealed chunks, newest first: next_sealed(kNoIndex) takes all, then follow.
+  // take_sealed() takes all sealed chunks and returns the index of the newest; next_sealed() gives
+  // the index of the chunk that was sealed before `index`, kNoIndex after the oldest.
   std::uint32_t take_sealed() noexcept { return sealed_.take_all(); }
   std::uint32_t next_sealed(std::uint32_t index) const noexcept {
     return IndexInbox::next(index, links_);
@@ -47,30 +50,32 @@ class Ring {
 
   // Keeps a reserve of free chunks of every size; false if the file cannot grow.
   [[nodiscard]] bool replenish() noexcept;
-  // True if half of that reserve is in use: the background thread must not sleep long. Any thread,
-  // a hint.
+  // True if at least half of the size class's reserve of free chunks is in use: the background
+  // thread must not sleep long. A hint, for any thread.
   [[nodiscard]] bool is_reserve_low(std::uint32_t size_class) const noexcept;
-  // True if that is so for any size, and a round of the background thread would change it.
+  // True if is_reserve_low() holds for a size class, and a round of the background thread would
+  // give that class free chunks.
   [[nodiscard]] bool needs_round() const noexcept;
-  // Grows the ring by the chunks that threads wait for. The file thread.
+  // Grows the ring by an extent for each size class that threads wait for. For the file thread.
   void grow_as_wanted() noexcept;
   // The reason why the file cannot grow any more: an errno value, 0 while it can.
   [[nodiscard]] int growth_error() const noexcept {
-    return growth_error_.load(std::memory_order_relaxed);  // a hint, nothing to order
+    return growth_error_.load(std::memory_order_relaxed);  // a hint that orders no other data
   }
 
-  // The process ends: returns the disk space of free chunks. Those of the smallest size stay usable
-  // for later records; the others are taken out of use.
+  // Called when the process ends: returns the disk space of free chunks. Chunks of the smallest
+  // size stay usable for later records; the others are taken out of use.
   void release_free_chunks() noexcept;
 
   trace::RingHeader& header() const noexcept { return *header_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
-  // True at capacity with less than an eighth of it free: the rest is for important records.
+  // True if the ring cannot grow any more and less than an eighth of its capacity is free: that
+  // rest is for important records.
   [[nodiscard]] bool is_short() const noexcept;
-  // Visits all chunks in the order of the file; for the last pass over unsealed ones.
+  // Visits all chunks, whatever their state, in the order of the file.
   template <class Visitor>
   void for_each_chunk(Visitor&& visit) const noexcept {
-    // Acquire: pairs with grow(); the chunk headers are there.
+    // Acquire: pairs with grow(), which has written the headers of all chunks before this offset.
     // mutant: growth_without_acquire
     const std::uint64_t end = header_->used_bytes.load(std::memory_order_acquire);
     for (std::uint64_t offset = trace::kRingHeaderBytes; offset < end;) {
@@ -83,7 +88,7 @@ class Ring {
 
  private:
   [[nodiscard]] int map_file(const trace::TraceId& id) noexcept;
-  // Adds an extent of chunks of this size. On the file thread.
+  // Adds an extent, cut into chunks of this size class. Called on the file thread.
   [[nodiscard]] bool grow(std::uint32_t size_class) noexcept;
   [[nodiscard]] bool has_reserve() const noexcept;
   [[nodiscard]] bool fill_reserve() noexcept;
@@ -98,9 +103,10 @@ class Ring {
   std::uint64_t capacity_ = 0;
   std::atomic<int> growth_error_ = 0;
   std::atomic<bool> wanted_[kSizeClasses] = {};  // threads wait for chunks of this size
-  // The value of `growths_` when a thread gave up waiting: threads wait again once it changes.
+  // The value of `growths_` when a thread gave up waiting: threads wait again once `growths_`
+  // changes.
   std::atomic<std::uint32_t> given_up_ = ~std::uint32_t{0};
-  std::atomic<std::uint32_t> growths_ = 0;  // raised to end their waits
+  std::atomic<std::uint32_t> growths_ = 0;  // raised to end the waits of threads for chunks
   IndexStack free_[kSizeClasses];
   IndexInbox sealed_;
 };

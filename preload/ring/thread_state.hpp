@@ -18,52 +18,53 @@ namespace gpumemtrace::preload {
 // thread continues it, so that a thousand short threads need no more memory than one.
 struct Writer {
   std::uint32_t id = 0;
-  std::uint32_t next_sequence = 0;           // of the chunk after the sealed one
-  std::uint32_t size_class = 0;              // of the next chunk
-  std::atomic<std::uint32_t> thread_id = 0;  // 0 while no thread has it
-  trace::ChunkHeader* taken = nullptr;       // from the ring, and not yet begun
+  std::uint32_t next_sequence = 0;           // number of the chunk after the last sealed chunk
+  std::uint32_t size_class = 0;              // size class of the next chunk to take
+  std::atomic<std::uint32_t> thread_id = 0;  // 0 while no thread has this writer
+  trace::ChunkHeader* taken = nullptr;       // a chunk taken from the ring and not yet begun
   trace::ChunkHeader* chunk = nullptr;
   std::byte* cursor = nullptr;
   std::byte* end = nullptr;
-  // Records dropped since the last chunk was full, by DropClass, and the time of the first.
+  // `gap`: the number of records dropped since the last chunk was full, by DropClass; `gap_since`:
+  // the time of the first of them, in ticks.
   std::uint64_t gap_since = 0;
   std::uint64_t gap[static_cast<std::size_t>(trace::DropClass::kCount)] = {};
 };
 
-inline constexpr std::uint32_t kContextStackDepth = 14;  // as many as the second line has room for
+inline constexpr std::uint32_t kContextStackDepth = 14;  // fills the state's second cache line
 inline constexpr std::uint32_t kNoSession =
-    ~std::uint32_t{0};  // never the value of control.session
+    ~std::uint32_t{0};  // control.session never has this value
 
-// The fields that every event needs lie in two cache lines that come together.
+// The fields that every event needs lie in two adjacent cache lines, which are fetched together.
 struct alignas(64) ThreadState {
   std::uint32_t session =
       kNoSession;  // the session that `writer` belongs to; see preload/ring/control.hpp
   std::uintptr_t hook_frame = 0;  // frame pointer of the outermost hook; 0: none
   Writer* writer = nullptr;
-  std::byte* cursor = nullptr;  // the writer's, while this thread has it
+  std::byte* cursor = nullptr;  // the writer's cursor, while this thread has the writer
   std::byte* end = nullptr;
   trace::ChunkHeader* chunk = nullptr;
-  bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
-  std::uint32_t writer_id = 0;     // the writer's, while this thread has it
-  // Contexts that wrapped calls made current here.
+  bool chunk_is_reserved = false;  // `chunk` is of the ring's reserve: copies must not fill it
+  std::uint32_t writer_id = 0;     // the writer's id, while this thread has the writer
+  // CUDA contexts that wrapped calls made current on this thread.
   trace::ContextId context = trace::ContextId::kNone;
   std::uint32_t context_depth = 0;
-  std::uint64_t last_without_python = 0;  // ticks(); see preload/stacks/waiting_watch.hpp
-  std::uint64_t last_waiting_look = 0;    // ticks(); as above
+  std::uint64_t last_without_python = 0;  // time in ticks(); see preload/stacks/waiting_watch.hpp
+  std::uint64_t last_waiting_look = 0;    // time in ticks(); see preload/stacks/waiting_watch.hpp
   trace::ContextId context_stack[kContextStackDepth] = {};
 };
 
 extern constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];
 
 inline constexpr std::size_t kCacheLineBytes = 64;
-// The most that a thread writes while a line comes from another core's cache (up to 1 us).
+// The most bytes that a thread writes while a cache line comes from another core (up to 1 us).
 inline constexpr std::size_t kFetchAheadBytes = 2048;
 
-// Asks for the line at `address` with the right to store into it; stores nothing.
+// Prefetches the cache line at `address` for writing; stores nothing.
 inline void fetch_for_writing(std::uintptr_t address) noexcept {
   const auto* line = reinterpret_cast<const std::byte*>(address);
 #if defined(__x86_64__)
-  __asm__ volatile("prefetchw %0" : : "m"(*line));  // a no-op on processors without it
+  __asm__ volatile("prefetchw %0" : : "m"(*line));  // no-op on processors without prefetchw
 #else
   __builtin_prefetch(line, 1);
 #endif

@@ -56,7 +56,7 @@ void count_drop(WriterPool& pool, trace::DropClass drop_class) noexcept {
   trace::RingHeader& header = pool.ring.header();
   trace::DropCounts& line = header.dropped_by_writers[writer.id % header.kDropLines];
   // mutant: drop_not_counted
-  line.counts[index].fetch_add(1, std::memory_order_relaxed);  // a counter
+  line.counts[index].fetch_add(1, std::memory_order_relaxed);  // relaxed: a counter
   if (writer.gap_since == 0) writer.gap_since = ticks();
   ++writer.gap[index];
 }
@@ -85,7 +85,7 @@ void write_gap() noexcept {
 trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool important,
                                bool has_sealed) noexcept {
   trace::ChunkHeader* chunk = pool.ring.take(size_class, important);
-  // Not for each record that a full ring drops.
+  // The background thread is not woken for each record that a full ring drops.
   if ((has_sealed || chunk != nullptr) && pool.ring.is_reserve_low(size_class)) {
     background_wake.wake_if_asleep();  // mutant: reserve_not_watched
   }
@@ -98,9 +98,10 @@ trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool 
   return chunk;
 }
 
-// A chunk that was left before anything was committed in it is no gap in the writer's stream.
+// A chunk that was left before a record was committed in it uses up no sequence number: it is no
+// gap in the writer's stream.
 std::uint32_t sequence_after(const trace::ChunkHeader& chunk) noexcept {
-  // Relaxed: stored by this thread, or by one that is gone.
+  // Relaxed: `committed` was stored by this thread, or by a thread that has ended.
   return chunk.sequence + (chunk.committed.load(std::memory_order_relaxed) != 0 ? 1 : 0);
 }
 
@@ -117,11 +118,11 @@ void seal_chunk(WriterPool& pool, Writer& writer) noexcept {
   pool.ring.seal(chunk);
 }
 
-// The cursor was a thread's own that is gone. A fresh chunk is safe; its last one is sealed by the
-// bytes that it committed.
+// The cursor was in the thread-local state of a thread that is gone. So the writer goes on in a new
+// chunk, and its old chunk is sealed with the bytes that are committed.
 void abandon_chunk(WriterPool& pool, Writer& writer) noexcept {
   pool.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
-    // In this order: the writer of a chunk that no thread has may be changing.
+    // The state is read first: the `writer` of a chunk that is not active may be changing.
     if (chunk.state.load() != trace::ChunkState::kActive || chunk.writer != writer.id) return;
     if (chunk.sequence >= writer.next_sequence) writer.next_sequence = sequence_after(chunk);
     pool.ring.seal(&chunk);
@@ -180,7 +181,8 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
     Writer& writer = pool.writers[i];
     std::uint32_t thread_id = writer.thread_id.load();
     if (thread_id == 0 || !thread_is_gone(thread_id)) continue;
-    // Fails if the thread returned the writer just before it ended: another may have it by now.
+    // Fails if the thread returned the writer just before it ended: another thread may have the
+    // writer by now.
     // mutant: reclaimed_without_exchange
     if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;
     abandon_chunk(pool, writer);
@@ -233,7 +235,7 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   std::atomic_signal_fence(std::memory_order_release);
   state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
   write_gap();
-  write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});  // own store
+  write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});  // this thread's store
   return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
 }
 

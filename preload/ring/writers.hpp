@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives writers to threads, and orders each writer's chunks.
 //
-// A thread takes a writer with its first record and returns it when it ends; the next new thread
-// continues it, in the same chunk. tests/exploration/ runs all of this in every order of steps.
+// A writer is a stream of chunks. A thread takes a writer with its first record and returns the
+// writer when the thread ends; the next new thread continues the stream, in the same chunk.
+// tests/exploration/ runs this code in every order of the threads' steps.
 #pragma once
 
 #include <atomic>
@@ -31,44 +32,45 @@ struct WriterPool {
 
   Ring& ring;
   OnFull on_full = OnFull::kDrop;
-  std::uint32_t session_id = 0;  // the value of control.session while threads record to this
-  // A background thread empties the ring. Then threads wait for room, if `on_full` says so.
+  std::uint32_t session_id = 0;  // the value of control.session while threads record to this pool
+  // True while a background thread empties the ring. Only then may threads wait for room, which
+  // they do if `on_full` is kBlock.
   std::atomic<bool> is_emptied = false;
 
-  Writer* writers = nullptr;  // kMaxWriters, mapped
+  Writer* writers = nullptr;  // an array of kMaxWriters in mapped memory
   std::atomic<std::uint32_t>* links = nullptr;
   std::atomic<std::uint32_t> count = 0;
   IndexStack idle;
 };
 
-// The pool of this process's session; set before control.session says that there is one.
+// The pool of this process's session; set before control.session says that a session exists.
 extern constinit WriterPool* writer_pool [[gnu::visibility("hidden")]];
 
-// The background thread's own. No other thread ever has it.
+// Index of the background thread's writer, which no other thread ever has.
 inline constexpr std::uint32_t kBackgroundWriter = 0;
 
 // Index of a writer that no thread has; kNoIndex if none is left.
 std::uint32_t take_writer(WriterPool& pool) noexcept;
-// Gives the thread a writer and records whose records follow; false for kNoIndex.
+// Gives the writer to the calling thread and records the thread's id and name; false for kNoIndex.
 [[nodiscard]] bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept;
-// The thread ends: the next new thread gets its writer.
+// Called when the calling thread ends: returns its writer, which the next new thread gets.
 void return_writer(WriterPool& pool) noexcept;
 // Takes the writers back from threads that ended without returning them: they were killed, or glibc
-// stopped calling key destructors after PTHREAD_DESTRUCTOR_ITERATIONS. The background thread.
+// stopped calling key destructors after PTHREAD_DESTRUCTOR_ITERATIONS. For the background thread.
 void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
 
-// Room for a record of `bytes` in a new chunk; nullptr and a counted drop if there is none.
+// Room for a record of `bytes` in a new chunk; nullptr if no chunk is free, which counts a drop.
 // Slow path; keeps errno.
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
 
-// A copy's record needs a chunk of the ring's reserve. True if the ring has room again; else the
-// record is counted as dropped.
+// Called for a copy's record that would fill a chunk of the ring's reserve. True if the ring has
+// room again; else counts the record as dropped.
 [[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
 
 // Writes a record with a tail for the calling thread, which must be attached; false if dropped.
 [[nodiscard]] bool write_bytes(const void* record, std::size_t bytes, const char* tail,
                                std::size_t tail_bytes) noexcept;
-// The same for a typed record; sets its kind and time.
+// write_bytes() for a typed record, whose kind and time are set here.
 template <class Record>
 [[nodiscard]] bool write_record(Record& record, std::string_view tail) noexcept {
   record.record.kind = trace::kind_of<Record>();

@@ -25,7 +25,8 @@ std::uint64_t hash_of(std::string_view text) noexcept {
   return hash;
 }
 
-// The number of a text; the text goes into the trace the first time. 0 for an empty one.
+// The number by which records name a text; the text itself is written to the trace the first time.
+// 0 for an empty text, or if the table has no room.
 std::uint32_t intern_name(std::string_view text) noexcept {
   if (text.empty()) return 0;
   text = slice(text, 0, kMaxNameBytes);
@@ -62,7 +63,7 @@ void annotate(const Annotation& given) noexcept {
 void annotate(const NamedStorage& given) noexcept {
   const CallGuard guard;
   if (!guard.outermost() || !recording(false)) return;
-  a_storage_was_named.store(true, std::memory_order_relaxed);  // nothing is ordered by it
+  a_storage_was_named.store(true, std::memory_order_relaxed);  // orders no other data
   const std::uint32_t name = intern_name(given.name);
   const std::uint32_t state = intern_name(given.state);
   const std::uint32_t layer = intern_name(given.layer);
@@ -77,10 +78,10 @@ void annotate(const NamedStorage& given) noexcept {
 }
 
 bool storages_were_named() noexcept {
-  return a_storage_was_named.load(std::memory_order_relaxed);  // written by threads that are done
+  return a_storage_was_named.load(std::memory_order_relaxed);  // the writing threads are done
 }
 
-// Without memory for the table every name is unknown.
+// If there is no memory for the table of names, every name in the trace is unknown.
 void reset_names() noexcept {
   static_cast<void>(names.map(kNameSlots));
   a_storage_was_named.store(false, std::memory_order_relaxed);  // before the session's first record
@@ -110,7 +111,7 @@ bool keep(std::string_view line) noexcept {
   return suppressions.add(is_it, fill) < kMaxSuppressions;
 }
 
-// Not inlined: the line must not lie on the stack of a thread that prints nothing.
+// Not inlined: the message's buffer must not lie on the stack of a thread that prints nothing.
 [[gnu::noinline]] void warn_left_out() noexcept {
   message(Line() << "some suppressions of the program are left out: more than " << kMaxSuppressions
                  << " lines, or a line of more than " << kMaxSuppressionBytes
@@ -138,7 +139,8 @@ std::string_view suppression_at(std::size_t index) noexcept {
 
 namespace {
 
-// Stands for more texts, or longer ones: it is no text of options that could be replayed.
+// Recorded instead of allocator options that are too many or too long to be kept. It is no text of
+// options, so that no replay can take it for one.
 constexpr std::string_view kNotKept = "(too long, or too many, to be recorded)";
 constexpr std::size_t kMaxTexts = 32;
 
@@ -152,7 +154,7 @@ struct Options {
 };
 
 constinit AppendOnce<Options, kMaxTexts> texts;
-// Index in `texts` of the last one, or:
+// The index in `texts` of the options that PyTorch's allocator took last, or one of these values.
 constexpr std::size_t kIsNotKept = kMaxTexts;
 constexpr std::size_t kNoneYet = kMaxTexts + 1;
 constinit std::atomic<std::size_t> last = kNoneYet;

@@ -16,25 +16,25 @@ namespace gpumemtrace::preload {
 namespace {
 
 constinit bool control_survives_fork = false;
-// A session of this process, or of one that forked it.
+// True once a session was started in this process, or before the fork in a process that forked it.
 [[GPUMEMTRACE_START_DATA]] constinit bool has_started = false;
 constinit std::atomic<RequestedState> requested = RequestedState::kNone;
 
-// The one thread that won the exchange comes here; others wait in attach().
+// Runs on the one thread that won the exchange in start_once(); other threads wait in attach().
 void start() noexcept {
   has_started = true;
   tracking::reset_if_forked();
-  // A thread that requests something after this was read finds kStarting, waits, and acts on the
-  // session.
+  // A thread that requests a recording or a pause after this load finds kStarting, waits for the
+  // start, and acts on the session.
   const RequestedState wanted = requested.load();
   if (control_survives_fork) warn_not_recording("the kernel is too old (MADV_WIPEONFORK)");
   // mutant: failure_not_told
   if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
 }
 
-// A thread that wins and does not come to the end of start() would leave all others waiting: no
-// handler jumps out of here and the thread is not cancelled. Slow work is the background thread's,
-// and goes on without this thread. True for the thread that started it.
+// Starts the session on the first thread that comes; true for that thread. If that thread did not
+// finish start(), all others would wait: so no signal handler can jump out of start(), and the
+// thread is not cancelled. Slow work is the background thread's, and goes on without this thread.
 bool start_once() noexcept {
   const SignalsBlocked signals_blocked(~(kSignalsOfLibc | kSignalsOfFaults));
   const CancellationOff cancellation_off;
@@ -68,8 +68,8 @@ bool attach(bool may_start) noexcept {
   return true;
 }
 
-// Replaces the static page by one that the kernel empties in a forked child. Runs before any thread
-// could read it.
+// Replaces the static page of `control` by a page that the kernel empties in a forked child. Runs
+// before any thread could read `control`.
 [[gnu::constructor]] void library_begins() {
   remember_standard_error();
   install_attach_thread(attach);
@@ -80,7 +80,7 @@ bool attach(bool may_start) noexcept {
   }
 }
 
-// Processes that never use CUDA touch nothing more of the library.
+// Ends the session. A process that never used CUDA touches no other page of the library here.
 [[gnu::destructor, GPUMEMTRACE_START_CODE]] void library_destructor() {
   if (has_started) library_ends();
 }

@@ -24,8 +24,8 @@ bool thread_is_gone(std::uint32_t thread_id) noexcept {
   return syscall(SYS_tgkill, getpid(), thread_id, 0) != 0;
 }
 
-// Carries out a command of `gpumemtrace ctl` that has come in the ring's header, then answers it.
-// Calls `resumed()` in between if the command resumes the recording.
+// Carries out a command that `gpumemtrace ctl` has left in the ring's header, then answers it.
+// Calls `resumed()` before the answer if the command resumes the recording.
 template <class Resumed>
 void handle_control_request(const CallGuard& guard, Session& session, Resumed&& resumed) noexcept {
   trace::ControlMailbox& mailbox = session.ring.header().mailbox;
@@ -51,13 +51,13 @@ void handle_control_request(const CallGuard& guard, Session& session, Resumed&& 
   mailbox.answered.store(requested);
 }
 
-// The thread's jobs, and the order of a round.
+// The jobs of the background thread, and their order in each of its rounds.
 class BackgroundThread {
  public:
   explicit BackgroundThread(Session& session) noexcept : session_(session) {}
 
   void run() noexcept {
-    static_cast<void>(attach_background_thread());  // its writer is always there
+    static_cast<void>(attach_background_thread());  // its own writer is always free
     begin_reading_cupti();
     while (control.session.load() != kOff) {
       const CallGuard guard;
@@ -65,7 +65,7 @@ class BackgroundThread {
     }
     const CallGuard guard;
     activities_.end(guard);
-    // A thread that waits for a flush must not wait for a thread that is gone.
+    // Ends the waits of threads that have asked for a flush: no thread will answer them any more.
     session_.pool.is_emptied.store(false);
   }
 
@@ -113,7 +113,7 @@ class BackgroundThread {
     bound_.keep(guard, service_requests, this);
   }
 
-  // The work that goes on while a checkpoint is made.
+  // Called again and again while a checkpoint is made: goes on packing and answering flushes.
   bool service_requests() noexcept {
     const auto pack = [this]() noexcept {
       packer_.pack_sealed(*guard_);
@@ -136,7 +136,7 @@ class BackgroundThread {
   }
 
   Session& session_;
-  const CallGuard* guard_ = nullptr;  // of the round in which a checkpoint is made
+  const CallGuard* guard_ = nullptr;  // the guard of the round in which a checkpoint is made
   TracePacker packer_{session_};
   TraceBound bound_{session_, packer_};
   ActivityReader activities_{session_, packer_};
@@ -144,9 +144,9 @@ class BackgroundThread {
   RoundPause pause_;
 };
 
-// The driver allocates when it is asked for its numbers. A thread's first allocation takes locks
-// that all threads of the process share: it is made now, while wait_for_background_thread() waits,
-// and not at a time at which the program makes a child that would inherit them.
+// Makes this thread's first allocation, which takes locks that all threads of the process share,
+// while wait_for_background_thread() waits. The driver allocates when it is asked for its numbers:
+// if that were the first allocation, the program could make a child that inherits the locks taken.
 void prepare_allocation() noexcept {
   void* volatile memory = malloc(1);
   free(memory);
@@ -173,7 +173,7 @@ bool start_background_thread(MakeSession* make) noexcept {
   return start_own_thread(thread_main);
 }
 
-// The wait has a limit: the background thread may need a lock of the program that is held here.
+// The wait has a limit: the background thread may need a lock that the calling thread holds.
 void wait_for_background_thread() noexcept {
   wait_until([] { return the_session().background_is_ready.load(); }, 2000, 50);
 }

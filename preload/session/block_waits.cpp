@@ -14,8 +14,9 @@ constinit thread_local Recorded recorded [[gnu::tls_model("initial-exec")]] = {}
 
 namespace {
 
-// The allocator's events, each with whether a block waits for it. Slots are claimed once: a
-// program has as many events as blocks waited at the same time, and uses them again.
+// The events that PyTorch's allocator created, each with a bit that says whether a block waits for
+// it. An event keeps its slot: the allocator has only as many events as blocks waited at the same
+// time, and reuses them.
 class EventTable {
  public:
   void add(std::uint64_t event) noexcept {
@@ -26,12 +27,13 @@ class EventTable {
       if (known <= kGone && slot.compare_exchange_strong(known, event)) return;
     }
   }
-  // The event of another owner reuses the number of one that is gone.
+  // Called for an event that other code created: the driver may have given it the handle of an
+  // event of the allocator that is gone.
   void remove(std::uint64_t event) noexcept {
     if (std::atomic<std::uint64_t>* const slot = find(event); slot != nullptr) slot->store(kGone);
   }
   [[nodiscard]] bool contains(std::uint64_t event) noexcept { return find(event) != nullptr; }
-  // True if that changes something.
+  // Sets whether a block waits for the event; true if that is a change.
   [[nodiscard]] bool set_waits(std::uint64_t event, bool waits) noexcept {
     std::atomic<std::uint64_t>* const slot = find(event);
     if (slot == nullptr) return false;
@@ -41,7 +43,7 @@ class EventTable {
  private:
   static constexpr std::size_t kSlots = 4096;
   static constexpr std::size_t kReach = 32;
-  static constexpr std::uint64_t kWaits = 1;  // handles are addresses
+  static constexpr std::uint64_t kWaits = 1;  // a free bit: event handles are addresses
   static constexpr std::uint64_t kGone = 2;
 
   [[nodiscard]] std::atomic<std::uint64_t>& slot_of(std::uint64_t event, std::size_t i) noexcept {
@@ -93,7 +95,7 @@ void event_was_over(std::uint64_t event) noexcept {
   if (allocator_events.set_waits(event, false)) write_wait(0, event);
 }
 
-// If there were too many events, the replay finds a difference.
+// Events beyond Recorded::kMost are not written; a replay of the allocator then finds a difference.
 [[gnu::noinline, gnu::cold]] void record_waits(std::uint64_t address) noexcept {
   Recorded& own = recorded;
   for (std::uint32_t i = 0; i < own.count && i < Recorded::kMost; ++i) {

@@ -16,7 +16,8 @@ constexpr std::size_t kPieceBytes = 16 * 1024;
 
 constinit bool enabled = false;
 
-// Four sums that do not wait for each other, 32 bytes a round.
+// Hashes 32 bytes a round into four sums that do not depend on each other, so that the processor
+// computes them at the same time.
 class ContentHash {
  public:
   void add(const char* piece, std::size_t bytes) noexcept {
@@ -31,7 +32,7 @@ class ContentHash {
   std::uint64_t finish(std::uint64_t bytes) const noexcept {
     std::uint64_t hash = bytes;
     for (const std::uint64_t lane : lanes_) hash = mix(hash, lane);
-    return hash == 0 ? 1 : hash;  // 0 is no hash
+    return hash == 0 ? 1 : hash;  // 0 means that there is no hash
   }
 
  private:

@@ -30,12 +30,12 @@ namespace {
 
 constexpr char kFilePrefix[] = "libcupti";
 constexpr char kMarkSymbol[] = "cuptiActivityRegisterCallbacks";
-// Triton's profiler. It opens a libcupti of its own when it is used.
+// Triton's profiler (Proton), which opens a libcupti of its own when it is used.
 constexpr char kProton[] = "libproton.so";
 constexpr std::size_t kMaxPath = 512;
 
 struct Copy {
-  void* mark = nullptr;  // address of kMarkSymbol: tells a file from one loaded in its place
+  void* mark = nullptr;  // address of kMarkSymbol: a file loaded later in its place has another
   ElfLibrary symbols;
   char path[kMaxPath] = {};
   cupti::Library library;
@@ -48,8 +48,8 @@ struct Copies {
 };
 constinit Copies copies;
 
-// The entry of a loaded file, made if there is none yet; nullptr if the file is no libcupti or
-// there are too many.
+// The entry of a loaded file in `copies`, made if there is none yet; nullptr if the file is no
+// libcupti or there are too many copies.
 Copy* entry_of(const dl_phdr_info& info) noexcept {
   if (info.dlpi_name == nullptr || !has_prefix(file_name_of(info.dlpi_name), kFilePrefix)) {
     return nullptr;
@@ -92,7 +92,7 @@ AllCopies find_all() noexcept {
   return all;
 }
 
-// Calls visit(info) for the file around the address.
+// Calls visit(info) for the loaded file that contains the address.
 template <class Visit>
 void visit_around(const void* address, Visit&& visit) noexcept {
   (void)find_loaded([&](const dl_phdr_info& info) noexcept {
@@ -102,7 +102,7 @@ void visit_around(const void* address, Visit&& visit) noexcept {
   });
 }
 
-// Library is a member of Copy.
+// The copy of libcupti that has this Library as a member; each Library is part of a Copy.
 const Copy& copy_of(const cupti::Library& library) noexcept {
   return copies.entries[library.index()];
 }
@@ -135,7 +135,7 @@ LoadedCupti look_for_cupti() noexcept {
   loaded.other = all.count > 1 ? all.entries[1]->path : all.proton;
   if (all.count == 0) return loaded;
   Copy* chosen = all.entries[0];
-  // Another copy cannot be used any more once the program has registered with one.
+  // Once the program has registered callbacks with one copy of libcupti, no other copy can be used.
   for (std::size_t i = 0; i < all.count; ++i) {
     if (!all.entries[i]->library.program_has_callbacks()) continue;
     chosen = all.entries[i];
@@ -153,7 +153,7 @@ const char* path_of(const cupti::Library& library) noexcept { return copy_of(lib
 
 namespace {
 
-// In a forked child: the copies' recorded use is the parent's.
+// Called in a forked child: the use of libcupti that the copies have noted is the parent's.
 void reset_cupti_libraries() noexcept {
   copies.lock.free_in_child();
   for (std::size_t i = 0; i < copies.count; ++i) copies.entries[i].library.reset();
@@ -165,12 +165,13 @@ using namespace cupti;
 
 constinit std::atomic<pid_t> owner_process = 0;
 
-// The process had no libcupti when it initialised CUDA, and may have one later.
+// A late start of the collection: the process had no libcupti when it initialised CUDA, and may
+// load one later.
 enum class LateStart { kNone, kMayCome, kGoesOn };
 constinit std::atomic<LateStart> late_start = LateStart::kNone;
 constinit std::atomic<pid_t> started_in = 0;
 
-// The user's request.
+// The user's request for CUPTI's records (GPUMEMTRACE_CUPTI); `why_off` is set if it is for none.
 struct Request {
   Plan plan;
   const char* why_off = nullptr;
@@ -194,7 +195,7 @@ Request read_request() noexcept {
   return request;
 }
 
-// The libcupti that the user names is opened if the process has none.
+// Opens the libcupti that the user names, if any. Called if the process has loaded none.
 void open_named_library() noexcept {
   const std::string_view path = environment("GPUMEMTRACE_CUPTI_LIBRARY");
   if (path.empty()) return;
@@ -206,11 +207,11 @@ void open_named_library() noexcept {
                  << (reason == nullptr ? "" : reason) << ". CUPTI's records are not collected.");
 }
 
-// --- The recorder that cupti/ sees.
+// --- The functions of the recorder that cupti/ calls.
 
 std::uint64_t read_ticks() { return ticks(); }
 
-// Takes nothing of the ring's reserve: if the ring is short these records are dropped first.
+// Takes no chunk of the ring's reserve: if the ring is short, CUPTI's records are dropped first.
 bool write_activity(const void* record, std::size_t bytes, const char* tail,
                     std::size_t tail_bytes) {
   const ThreadState& state = thread_state;
@@ -220,7 +221,7 @@ bool write_activity(const void* record, std::size_t bytes, const char* tail,
   return write_bytes(record, bytes, tail, tail_bytes);
 }
 
-// CUPTI may complete buffers before there is a recording, and those are not kept.
+// CUPTI may complete buffers before there is a session; these are not kept and wake no thread.
 void wake() {
   if (session_exists()) background_wake.wake();
 }
@@ -232,12 +233,12 @@ constexpr Recorder kCuptiRecorder = {read_ticks, write_activity, wake};
 namespace {
 
 void start_through(Library& library, const Plan& plan) noexcept {
-  // Our thread calls it from now on: a program that closes it must not take it away.
+  // Keeps libcupti loaded: our thread calls it from now on, and the program may close it.
   if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
-    libc_dlerror();  // the look-up was ours
+    libc_dlerror();  // clears the error of our look-up
   }
   static_cast<void>(
-      the_collection().start(library, plan, kCuptiRecorder));  // the state says why not
+      the_collection().start(library, plan, kCuptiRecorder));  // a failure's reason is in its state
 }
 
 void start_collection() noexcept {
@@ -254,7 +255,7 @@ void start_collection() noexcept {
     return collection.stay_off("another copy of CUPTI may be used by", loaded.other);
   }
   if (loaded.library == nullptr) {
-    // With an injected tool (nsys, say) a libcupti that comes later may be the tool's own.
+    // If a tool (nsys, say) is injected into CUDA, a libcupti that comes later may be the tool's.
     if (environment("CUDA_INJECTION64_PATH").empty()) late_start.store(LateStart::kMayCome);
     return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
                                nullptr);
@@ -262,10 +263,10 @@ void start_collection() noexcept {
   start_through(*loaded.library, request.plan);
 }
 
-// A profiler of the program's has loaded a libcupti and calls it for the first time. Its other
-// threads wait a while, so that none registers callbacks of its own meanwhile; the wait has a
-// limit, because they may hold a lock that CUPTI waits for. CUPTI may call back the thread that
-// starts.
+// Starts the collection when a profiler in the program, which has loaded a libcupti late, first
+// calls it. The program's other threads wait in their calls of CUPTI, so that none registers
+// callbacks of its own meanwhile; the wait has a limit, because they may hold a lock that CUPTI
+// waits for. The starting thread never waits here: CUPTI may call it back.
 void start_late(Library& library) noexcept {
   static constinit std::atomic<pthread_t> starting_thread = 0;
   const ErrnoKeeper errno_keeper;

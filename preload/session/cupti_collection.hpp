@@ -11,42 +11,43 @@ struct Recorder;
 
 namespace gpumemtrace::preload {
 
-// The driver is ready and no context exists yet, or none that we know of. Keeps errno.
+// Starts the collection if the user wants it. Called when the driver is ready and no context exists
+// yet, or none that we know of. Keeps errno.
 void start_cupti_collection() noexcept;
 
 // Called before each call of the program into a libcupti.
 void program_calls_cupti(cupti::Library& library) noexcept;
 
-// The parent's use of CUPTI means nothing in a forked child. True if this process is a child that
-// has just noticed that.
+// Forgets the parent's use of CUPTI, which means nothing in a forked child. True if this process is
+// a forked child and this is the first call in it.
 [[nodiscard]] bool notice_cupti_fork() noexcept;
 
-// --- The background thread.
+// --- For the background thread.
 
-// From now on completed buffers are kept for it.
+// Makes the collection keep CUPTI's completed buffers for the background thread from now on.
 void begin_reading_cupti() noexcept;
-// Writes the collection's records into the trace.
+// The functions by which the collection writes CUPTI's records into the trace.
 extern const cupti::Recorder kCuptiRecorder;
 
 // --- The copies of libcupti in the process. Only threads of the program may ask for them: the list
 // of files is read under the loader's lock.
 
-// The copy whose file surrounds `address`; nullptr if there is none.
+// The copy of libcupti whose loaded file contains `address`; nullptr if there is none.
 cupti::Library* cupti_library_around(const void* address) noexcept;
 
-// The copy that a call of a linked symbol means: the only one, or the one that the caller's file
-// names as needed. nullptr if none is loaded.
+// The copy of libcupti that `caller` is linked to: the only copy, or the copy that the caller's
+// file names as needed, else the first. nullptr if none is loaded.
 cupti::Library* cupti_library_for(const void* caller) noexcept;
 
 struct LoadedCupti {
-  cupti::Library* library = nullptr;  // the first
-  const char* other = nullptr;  // the second copy's, or Triton's profiler's, which brings its own
+  cupti::Library* library = nullptr;  // the first, or the one in use
+  const char* other = nullptr;  // path of a second copy, or of Triton's profiler, which opens one
 };
 LoadedCupti look_for_cupti() noexcept;
 
-// Address of a function of that copy; nullptr if it has none of the name.
+// Address of a function of that copy of libcupti; nullptr if the copy has none of that name.
 void* symbol_of(const cupti::Library& library, const char* name) noexcept;
-// The loader's text.
+// The path of the copy's file, as the loader names it.
 const char* path_of(const cupti::Library& library) noexcept;
 
 }  // namespace gpumemtrace::preload

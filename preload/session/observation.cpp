@@ -53,7 +53,7 @@ void ProcessFacts::write_driver_version() noexcept {
   write_text(trace::TextKey::kDriverVersion, text.text());
 }
 
-// Writes which interpreter runs here, and the reason if its stacks are not recorded.
+// Writes the version of the process's Python, and the reason if Python stacks are not recorded.
 void ProcessFacts::write_python_state() noexcept {
   const python::State state = python::state();
   if (state == python_state_written_) return;
@@ -128,7 +128,8 @@ namespace {
 
 constexpr std::uint64_t kPeriodNs = 1'000'000'000;
 
-// `asked` has what was asked of the kernel beside the clocks, if anything.
+// Writes the clocks. `asked` has the kernel's estimate of the error of the time of day, if the
+// caller asked for it.
 void write_clock(const CallGuard& guard, const trace::Clock& asked = {}) noexcept {
   (void)write_event<trace::Clock>(guard, [&](trace::Clock& clock) {
     const trace::RecordHeader header = clock.record;
@@ -144,8 +145,8 @@ void write_clock(const CallGuard& guard, const trace::Clock& asked = {}) noexcep
 
 }  // namespace
 
-// The first time follows the start at once: until it has written the devices, it is not known
-// whether two processes share one.
+// The first observation is due right after the session's start: until it has written the devices,
+// an analysis cannot tell whether two processes share a device.
 Observation::Due Observation::due() noexcept {
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (session_.driver_memory_changed.exchange(false)) schedule_.change_seen(now_ns);
@@ -178,7 +179,7 @@ void Observation::observe(const CallGuard& guard) noexcept {
   sample(guard);
 }
 
-// Not once the exit handlers run: one of them shuts the driver down.
+// Takes no sample once the exit handlers run: one of them shuts the driver down.
 void Observation::sample(const CallGuard& guard) noexcept {
   const bool is_over = session_.ring.header().exit_seen.load() != 0;
   const Sampled sampled = is_over ? Sampled::kNothingToAsk : record_samples(guard);
@@ -209,7 +210,7 @@ void Observation::write_losses(const CallGuard& guard) noexcept {
   losses_since_ticks_ = ticks();
 }
 
-// One rank of a node prints for all.
+// Only one rank of a node (local rank 0) prints the message about missing names, for all of them.
 void Observation::observe_end(const CallGuard& guard) noexcept {
   trace::Clock clock;
   ask_realtime_error(clock);

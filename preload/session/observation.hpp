@@ -17,13 +17,13 @@ class CallGuard;
 class LoaderList;
 struct Session;
 
-// The times of the driver's samples beside those of each second: soon after a call that makes the
-// driver take memory by itself, and some times more, because the driver often takes it later than
-// in that call.
+// The times of samples of the driver's numbers, besides the sample of each second: soon after a
+// call that makes the driver take memory by itself, and some times more, because the driver often
+// takes the memory later than in that call.
 //
-// Samples are kClosestNs apart at least, so there are at most twenty a second. After the last
-// change the distance doubles until it is a second, when the sample of each second is as
-// near:
+// Samples are kClosestNs apart at least, so there are at most twenty a second. After the last such
+// call the distance doubles; the follow-up ends when the distance reaches a second, because the
+// sample of each second is as near:
 //
 //   change     sample at once, then after 50, 100, 200, 400, 800 ms
 class SampleSchedule {
@@ -43,14 +43,14 @@ class SampleSchedule {
     last_ns_ = now_ns;
     follow_up(now_ns);
   }
-  // There was nothing to sample.
+  // Call this if a sample was due and there was nothing to sample.
   void passed_over(std::uint64_t now_ns) noexcept { follow_up(now_ns); }
-  // A context was being torn down.
+  // Call this if no sample could be taken because a context was being torn down.
   void postponed(std::uint64_t now_ns) noexcept {
     constexpr std::uint64_t kPauseNs = 1'000'000;
     if (next_ns_ != 0) next_ns_ = now_ns + kPauseNs;
   }
-  // The time without work, `most_ns` at most.
+  // The time until the next sample, `most_ns` at most.
   [[nodiscard]] std::uint64_t pause_ns(std::uint64_t now_ns, std::uint64_t most_ns) const noexcept {
     if (next_ns_ == 0) return most_ns;
     return next_ns_ <= now_ns ? 0 : std::min(next_ns_ - now_ns, most_ns);
@@ -64,19 +64,19 @@ class SampleSchedule {
   }
 
   std::uint64_t last_ns_ = 0;
-  std::uint64_t next_ns_ = 0;  // 0 = none
+  std::uint64_t next_ns_ = 0;  // 0 = no sample to come
   std::uint64_t distance_ns_ = 0;
 };
 
 // Writes facts about a process that become known while it runs as texts of the trace: versions, the
 // reasons why stacks are not recorded, suppressions, and calls that the wrappers may miss. Only the
-// background thread may use it; it must be recording.
+// background thread may use it, while that thread records.
 class ProcessFacts {
  public:
   // Writes the facts that are new since the last time.
   void write_new(const CallGuard& guard, const LoaderList& modules) noexcept;
-  // The process ends. If names of tensors were asked for, PyTorch ran and none came, says so in the
-  // trace, and on stderr as far as that is `loud`.
+  // Called when the process ends, if the user asked for names of tensors. If PyTorch ran and no
+  // name came, says so in the trace, and on stderr if `loud`.
   void write_missing_names(bool loud) noexcept;
 
  private:
@@ -92,29 +92,30 @@ class ProcessFacts {
   bool native_state_written_ = false;
   bool torch_version_written_ = false;
   bool missing_names_written_ = false;
-  std::uint32_t torch_changes_seen_ = 0;  // of the modules, when PyTorch was looked for last
+  std::uint32_t torch_changes_seen_ = 0;  // modules.changes() at the last look for PyTorch
   std::size_t suppressions_written_ = 0;
   std::size_t runtime_callers_written_ = 0;
   std::size_t unwrapped_written_ = 0;
 };
 
-// Only the background thread may use it; it must be recording.
+// Decides when the records of this file are due, and writes them. Only the background thread may
+// use it, while that thread records.
 class Observation {
  public:
   Observation(Session& session, ActivityReader& activities) noexcept
       : session_(session), activities_(activities) {}
 
   // The samples that are due: all of them once a second and on request, the driver's numbers alone
-  // if it may have taken memory by itself.
+  // if the driver may have taken memory by itself.
   enum class Due : std::uint8_t { kNothing, kSamples, kEverything };
   [[nodiscard]] Due due() noexcept;
   void observe(const CallGuard& guard) noexcept;
   void sample(const CallGuard& guard) noexcept;
-  // The time until something is due, `most_ns` at most.
+  // The time until the driver's next sample is due, `most_ns` at most.
   [[nodiscard]] std::uint64_t pause_ns(std::uint64_t most_ns) const noexcept;
-  // The process is about to end, or to become another program.
+  // Call this when the process is about to end, or to become another program.
   void observe_end(const CallGuard& guard) noexcept;
-  // At the very end, when the driver may have been shut down already.
+  // Call this at the very end, when the driver may have been shut down already: writes losses only.
   void observe_last(const CallGuard& guard) noexcept;
 
  private:
@@ -127,7 +128,7 @@ class Observation {
   SampleSchedule schedule_;
   bool devices_written_ = false;
   ProcessFacts facts_;
-  // The written values of counters for all threads together, and their times.
+  // The last written values of counters of all threads together, and the time of that writing.
   std::uint64_t stacks_written_ = 0;
   std::uint64_t parts_written_ = 0;
   std::uint64_t losses_since_ticks_ = ticks();

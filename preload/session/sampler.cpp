@@ -24,14 +24,14 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// The relations of other processes to this one.
+// The relations of the processes that NVML lists to this process.
 
-// Background thread only. An answer is read from /proc once and kept while the process is in every
-// round of samples, so that its number is not another process's by then.
+// Background thread only. The relation of a process is read from /proc once and kept while the
+// process is in every round of samples: after a round without it, its id may be another process's.
 class ProcessRelations {
  public:
   void round_begins() noexcept { ++round_; }
-  // Number 0 stands for no process.
+  // The relation of the process; kOther for process id 0, which stands for no process.
   [[nodiscard]] trace::ProcessRelation relation_of(std::uint32_t process_id) noexcept;
 
  private:
@@ -39,7 +39,7 @@ class ProcessRelations {
 
   struct Known {
     std::uint32_t process_id = 0;
-    std::uint32_t round = 0;  // in which it was asked about last
+    std::uint32_t round = 0;  // the round in which `process_id` was asked for last
     trace::ProcessRelation relation = trace::ProcessRelation::kOther;
   };
 
@@ -49,7 +49,7 @@ class ProcessRelations {
 
 using trace::ProcessRelation;
 
-// 0 if there is no such process.
+// The id of the process's parent; 0 if there is no such process.
 std::uint32_t parent_of(std::uint32_t process_id) noexcept {
   Line path;
   path << "/proc/" << std::uint64_t{process_id} << "/stat";
@@ -93,7 +93,7 @@ using namespace cuda_abi;
 
 constexpr int kMaxDevices = 64;
 
-// The longest waits for NVML, in a round and at the end of the process.
+// The longest waits for NVML, in a round of samples and at the end of the process.
 constexpr std::uint64_t kLimitMs = 100;
 constexpr std::uint64_t kLastLimitMs = 20;
 
@@ -130,7 +130,7 @@ struct Limits {
   std::uint64_t heap_bytes = 0;
   friend bool operator==(const Limits&, const Limits&) = default;
 };
-// The limits written last, by id of the context, from 1.
+// The limits of each context that were written last, indexed by the context's id, from 1.
 constinit Limits known_limits[tracking::kMaxContexts + 1] = {};
 
 constinit ProcessRelations relations;
@@ -140,7 +140,7 @@ void load(Function*& function, const char* name) noexcept {
   function = reinterpret_cast<Function*>(driver::query(name));
 }
 
-// True if the driver can be asked, in this thread's capture mode.
+// True if the driver can be asked. Sets this thread's stream capture mode first.
 bool prepare() noexcept {
   if (ready) return true;
   if (functions.device_count == nullptr) return false;
@@ -159,8 +159,8 @@ bool is_debugged() noexcept {
   return tracer != nullptr && tracer[strlen("TracerPid:\t")] != '0';
 }
 
-// compute-sanitizer and cuda-gdb report a call about a context that ended as an error of the
-// program, so under them none is made.
+// True under compute-sanitizer and cuda-gdb: they report a call about a context that has ended as
+// an error of the program, so the sampler makes no calls about contexts under them.
 bool shows_errors_of_questions() noexcept {
   const auto is_sanitizer = [](const dl_phdr_info& info) noexcept {
     return strstr(info.dlpi_name, "/libsanitizer-collection.so") != nullptr;
@@ -168,7 +168,7 @@ bool shows_errors_of_questions() noexcept {
   return find_loaded(is_sanitizer) || is_debugged();
 }
 
-// Makes the context current as long as it lives; false if that fails.
+// Makes a CUDA context current on this thread while the object lives; false if that fails.
 class CurrentContext {
  public:
   explicit CurrentContext(std::uint64_t handle) noexcept
@@ -186,7 +186,7 @@ class CurrentContext {
   bool is_current_;
 };
 
-// For the context that is current.
+// Writes the free memory of `device`, whose context must be current.
 void record_free_memory(const CallGuard& guard, int device) noexcept {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
@@ -202,7 +202,7 @@ void record_free_memory(const CallGuard& guard, int device) noexcept {
   });
 }
 
-// For the context that is current.
+// Writes the limits of the context `id`, which must be current, if they have changed.
 void record_limits(const CallGuard& guard, trace::ContextId id, int device) noexcept {
   if (functions.limit == nullptr) return;
   const auto limit = [](CUlimit name) noexcept {
@@ -224,7 +224,8 @@ void record_limits(const CallGuard& guard, trace::ContextId id, int device) noex
   if (is_written) known = limits;
 }
 
-// NVML's sums for this process and for all others together; false if its list does not have both.
+// Sums NVML's bytes of this process, and of all other processes of a device together; false if
+// NVML's list does not have both.
 bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noexcept {
   if (!answer.has_processes || answer.process_count == 0) return false;
   if (relations.relation_of(answer.processes[0].id) != trace::ProcessRelation::kThis) return false;
@@ -238,7 +239,7 @@ bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noex
 
 void record_processes(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
   if (!answer.has_processes) return;
-  // If this process is not among them, the numbers are those of another namespace.
+  // If this process is not in NVML's list, the process ids there are of another PID namespace.
   const bool are_ours =
       answer.process_count != 0 &&
       relations.relation_of(answer.processes[0].id) == trace::ProcessRelation::kThis;
@@ -255,12 +256,13 @@ void record_processes(const CallGuard& guard, const nvml::Answer& answer, int de
   }
 }
 
-// An instance of a device (MIG) is a part of the device that NVML knows by the bus id.
+// False if CUDA's device is a MIG instance: it is only a part of the device whose numbers NVML
+// gives for the bus id.
 bool is_of_whole_device(const nvml::Answer& answer, std::uint64_t total_bytes) noexcept {
   return total_bytes == 0 || answer.total_bytes - answer.total_bytes / 4 <= total_bytes;
 }
 
-// True if NVML gave the device's memory.
+// Writes NVML's answer about a device; true if it has the device's memory.
 bool record_answer(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
   const bool has_memory =
       answer.has_memory && is_of_whole_device(answer, known_devices[device].total_bytes);
@@ -304,7 +306,7 @@ void record_pool(const CallGuard& guard, std::uint64_t pool, int device) noexcep
   });
 }
 
-// The device's default and current pool, then all pools that the program named.
+// Writes the default and current memory pool of each device, then all pools that the program named.
 void record_pools(const CallGuard& guard, const bool (&has_context)[kMaxDevices]) noexcept {
   std::uint64_t done[2 * kMaxDevices] = {};
   std::size_t done_count = 0;
@@ -368,7 +370,7 @@ void know_device(int device) noexcept {
 }
 
 struct UsedDevices {
-  bool are_used[kMaxDevices] = {};  // they have or had a context
+  bool are_used[kMaxDevices] = {};  // devices that have or had a context
   bool have_context[kMaxDevices] = {};
   bool any = false;
 };
@@ -386,7 +388,8 @@ UsedDevices used_devices() noexcept {
   return used;
 }
 
-// Within the gate. The first context of each device gives the device's memory.
+// Asks the driver about each context. Called within the gate of tracking.hpp. The first context of
+// each device gives the device's free memory.
 void ask_contexts(const CallGuard& guard) noexcept {
   bool is_told[kMaxDevices] = {};
   const std::uint32_t contexts = tracking::context_count();
@@ -409,7 +412,7 @@ std::uint64_t in_ms(std::uint64_t ms) noexcept {
   return clock_ns(CLOCK_MONOTONIC) + ms * 1'000'000;
 }
 
-// True if NVML gave the memory of all.
+// Asks NVML about all devices in use; true if NVML gave the memory of all of them.
 bool ask_nvml(const CallGuard& guard, const UsedDevices& used, std::uint64_t limit_ms) noexcept {
   const std::uint64_t deadline_ns = in_ms(limit_ms);
   relations.round_begins();
@@ -465,7 +468,8 @@ void record_devices(const CallGuard&) noexcept {
     know_device(device);
     record_device(device, {});
   }
-  // The devices again with their links: NVML takes its time, and the devices must be known at once.
+  // Writes the devices again, with their PCIe links: NVML takes its time to tell the links, and the
+  // devices must be known at once.
   for (int device = 0; device < count; ++device) {
     const char* const bus_id = known_devices[device].bus_id;
     if (bus_id[0] == '\0') continue;

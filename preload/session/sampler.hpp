@@ -12,7 +12,8 @@ namespace gpumemtrace::preload {
 
 class CallGuard;
 
-// Looks up the functions for samples, for a new recording. The thread that starts it.
+// Looks up the functions of the driver and of NVML that samples need. Called for a new recording,
+// by the thread that starts it.
 void load_sampler() noexcept;
 
 enum class Sampled : std::uint8_t {
@@ -24,14 +25,16 @@ enum class Sampled : std::uint8_t {
 // PoolSample for each pool, and ContextLimits if they changed.
 [[nodiscard]] Sampled record_samples(const CallGuard& guard) noexcept;
 
-// The process ends: if NVML gives the devices' numbers within 20 ms, CUDA is asked for pools alone,
-// because only it has their highest marks. Without NVML it is asked as before.
+// Called when the process ends. If NVML gives the devices' numbers within 20 ms, CUDA is asked for
+// pools alone, because only CUDA has their highest marks. If not, CUDA is asked as in
+// record_samples().
 void record_last_samples(const CallGuard& guard) noexcept;
 
-// In the form of cuDriverGetVersion: 13000 is CUDA 13.0. 0 if the driver does not say.
+// The driver's version in the form of cuDriverGetVersion: 13000 is CUDA 13.0. 0 if the driver does
+// not say.
 [[nodiscard]] int driver_version() noexcept;
 
-// Writes a Device record for each device; once the driver is initialised.
+// Writes a Device record for each device. Called once the driver is initialised.
 void record_devices(const CallGuard& guard) noexcept;
 
 }  // namespace gpumemtrace::preload

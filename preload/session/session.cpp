@@ -38,7 +38,7 @@ void driver_memory_changed() noexcept {
 
 namespace {
 
-// Not inlined: the line must not lie on the stack of every thread that records.
+// Not inlined: the message's buffer must not lie on the stack of every thread that records.
 [[gnu::noinline]] void warn_slow_start() noexcept {
   message(Line() << "the trace's folder does not answer. The program goes on; it is recorded from "
                     "when the folder answers.");
@@ -51,7 +51,8 @@ std::uint32_t settled_session() noexcept {
     // mutant: start_not_awaited
     return control.session.load() != kStarting || control.start_is_slow.load();
   };
-  // About two seconds. Looks are counted, not time: a busy machine has longer for them.
+  // Waits about two seconds. The limit is a number of checks, not a time, so that a busy machine
+  // has longer.
   wait_until(is_settled, 12'000, 100);
   const std::uint32_t session = control.session.load();
   if (session == kStarting && !control.start_is_slow.exchange(true)) warn_slow_start();
@@ -102,7 +103,7 @@ bool resume_recording(const CallGuard&) noexcept {
 
 void disable(const CallGuard&, const char* reason) noexcept {
   if (control.session.load() == kOff) return;
-  // If the trace file cannot be written any more, readers find this in the ring.
+  // If the trace file cannot be written any more, readers find this mark in the ring.
   (void)write_mark(trace::MarkKind::kDisabled, reason);
   control.session.store(kOff);
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
@@ -123,14 +124,14 @@ void flush_and_wait() noexcept {
   wait_until(is_answered, 10'000, 100);
 }
 
-// False in a child of vfork: it has our memory and another number.
+// False in a child of vfork, which shares our memory but has another process id.
 bool is_recorded_process() noexcept {
   // mutant: end_during_pause_not_told
   return session_exists() &&
          syscall(SYS_getpid) == static_cast<long>(the_session().ring.header().process_id);
 }
 
-// Also while recording is paused.
+// Writes the mark of the process's end, also while recording is paused.
 bool write_end(trace::MarkKind mark) noexcept {
   Session& session = the_session();
   if (thread_state.session != session.id() &&
@@ -147,7 +148,8 @@ void process_ends(trace::MarkKind mark) noexcept {
   const ErrnoKeeper errno_keeper;
   const CallGuard guard;
   trace::RingHeader& header = the_session().ring.header();
-  // A handler of a signal that came inside a hook must not write between that hook's records.
+  // In a signal handler that has interrupted a hook, no mark is written: it would come between the
+  // records of that hook.
   if (guard.outermost() && write_end(mark)) {
     header.marked_end.store(static_cast<std::uint32_t>(mark));
   }
@@ -173,8 +175,9 @@ namespace {
 constinit pthread_key_t thread_end_key = 0;
 constinit bool thread_end_key_made = false;
 
-// Destructor of the thread-specific key: runs after the thread's C++ thread-local objects. A record
-// of a later destructor takes a writer again, and the key's next round returns that one.
+// Destructor of the thread-specific key: runs after the destructors of the thread's C++
+// thread_local objects. If a later destructor records, the thread takes a writer again, and the
+// next round of destructors of keys returns that writer.
 void thread_ends(void* value) noexcept {
   if (!session_exists() || thread_state.session != the_session().id()) return;
   if (thread_state.writer == static_cast<Writer*>(value)) return_writer(the_session().pool);
@@ -184,7 +187,7 @@ void thread_ends(void* value) noexcept {
 
 bool make_thread_end_key() noexcept {
   if (thread_end_key_made) return true;
-  // Both functions are looked up now, and not by a thread that others may wait for.
+  // Both pthread functions are looked up now, and not later by a thread for which others may wait.
   thread_end_key_made = libc_pthread_key_create && libc_pthread_setspecific &&
                         libc_pthread_key_create(&thread_end_key, thread_ends) == 0;
   return thread_end_key_made;

@@ -30,9 +30,9 @@ struct Session {
   Ring ring;
   WriterPool pool{ring};
   TraceWriter writer;
-  Line path;  // not on the stack of the thread that starts, which may be small
+  Line path;  // here because the stack of the starting thread may be small
   Line ring_path;
-  LoaderList modules;  // the starting thread's, then the background thread's
+  LoaderList modules;  // used by the starting thread, then by the background thread
 
   // Requests to the background thread. A thread that asks for a flush raises `flush_requested` and
   // waits for the answer.
@@ -41,9 +41,9 @@ struct Session {
   std::atomic<bool> sample_wanted = false;
   std::atomic<bool> driver_memory_changed = false;
   std::atomic<bool> ending = false;               // the next flush is the last
-  std::atomic<bool> background_is_ready = false;  // it waits for no lock from now on
+  std::atomic<bool> background_is_ready = false;  // the thread waits for no lock from now on
 
-  // The value of control.session while it records.
+  // The value of control.session while this session records.
   std::uint32_t id() const noexcept { return pool.session_id; }
   // False before the start has ended, while paused, and after the end.
   [[nodiscard]] bool is_recording() const noexcept { return control.session.load() == id(); }
@@ -54,22 +54,22 @@ struct Session {
 alignas(Session) inline constinit std::byte
     session_storage[sizeof(Session)] [[gnu::visibility("hidden")]] = {};
 
-// Meaningful from kStarting on.
+// The process's session; valid once control.session is kStarting or a later state.
 inline Session& the_session() noexcept {
   return *std::launder(reinterpret_cast<Session*>(session_storage));
 }
 
-// Writes a mark for the calling thread, which must be attached; false if dropped.
+// Writes a mark for the calling thread, which must be attached; false if the mark was dropped.
 [[nodiscard]] bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
 
-// The value of control.session once no start is going on. All callers together wait for one at most
-// two seconds; after that it is kStarting, at once.
+// Waits while a session is being started, then returns control.session. All callers together wait
+// for one start at most two seconds; after that they return kStarting at once.
 std::uint32_t settled_session() noexcept;
 
-// A session was made, or there is none: threads that wait for the start go on. The background
-// thread.
+// Ends the start of a session, which was made or could not be made: threads that wait for the start
+// go on. Called by the background thread.
 void start_ends(bool has_session) noexcept;
-// Counts calls that were not recorded; their class is not known here.
+// Counts calls that were not recorded as losses of class kOther: their own class is not known here.
 void count_unrecorded(std::uint32_t calls) noexcept;
 
 // Pauses or resumes the recording; false if that changes nothing.
@@ -77,41 +77,41 @@ void count_unrecorded(std::uint32_t calls) noexcept;
 [[nodiscard]] bool resume_recording(const CallGuard& guard) noexcept;
 
 // Asks for a sample of the driver's numbers soon, for example after an allocation failed. Any
-// thread that records; a store, and a system call if the background thread sleeps long.
+// thread that records. Costs a store, and a system call if the background thread sleeps long.
 void request_sample() noexcept;
 
-// The driver may have taken or returned memory by itself: contexts, limits, graphs, streams,
-// modules. Samples follow soon, at most twenty a second. Any thread, recording or not; a load if
-// samples are due already.
+// Called when the driver may have taken or returned memory by itself: for contexts, limits, graphs,
+// streams, modules. Samples follow soon, at most twenty a second. Any thread, recording or not.
+// Costs a load if samples are due already.
 void driver_memory_changed() noexcept;
 
 // Gives the background thread its writer; the thread calls this itself.
 [[nodiscard]] bool attach_background_thread() noexcept;
 
-// Recording is over for good; the job goes on. Prints the reason once, on stderr and in the trace.
-// For the background thread.
+// Ends the recording for good; the program goes on. Tells the reason once, on stderr and in the
+// trace. Called by the background thread.
 void disable(const CallGuard& guard, const char* reason) noexcept;
 
-// The process is about to end (kExit), or to become another program (kExec) unless that fails: mark
-// it, and have everything so far packed and sampled. Waits for the background thread, at most a
-// second. From signal handlers too, and from children that share our memory (vfork), whose end is
-// not ours.
+// Called when the process is about to end (kExit), or to become another program (kExec) unless that
+// fails: writes a mark, and has everything so far packed and sampled. Waits for the background
+// thread, at most a second. Is also called in signal handlers, and in children that share our
+// memory (vfork): there it does nothing, because the child's end is not this process's.
 void process_ends(trace::MarkKind mark) noexcept;
-// From now on exit() comes here, too; once in a process.
+// Makes exit() call process_ends() from now on; registers the handler once in a process.
 void watch_exit() noexcept;
-// The library's own end, after most destructors: packs the last records.
+// Called by the destructor of this library, after most other destructors: packs the last records.
 void library_ends() noexcept;
 
-// Makes the key by which a thread that ends returns its writer. Once in a process, before threads
-// attach.
+// Makes the thread-specific key by which a thread that ends returns its writer. Called before
+// threads attach; makes the key once in a process.
 [[nodiscard]] bool make_thread_end_key() noexcept;
 
-// The calling thread has a writer and returns it at its end. The background thread and signal
-// handlers must not call this: libc may allocate memory.
+// Makes the calling thread, which must have a writer, return the writer when the thread ends. The
+// background thread and signal handlers must not call this: libc may allocate memory.
 void return_writer_at_end() noexcept;
 
-// Answers flushes, of which `requested` were asked for: packs all that was committed before, then
-// tells the askers. The background thread.
+// Answers the first `requested` requests for a flush: packs all that was committed before, then
+// tells the threads that asked. Called by the background thread.
 template <class PackAll>
 void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all) noexcept {
   if (requested == session.flush_answered.load()) return;
@@ -119,9 +119,9 @@ void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all)
   session.flush_answered.store(requested);  // mutant: answered_later_request
 }
 
-// The work that goes on while a checkpoint is made: packing, and answers. False if recording ends.
-// The library's end gets no answer here: with it the process may be gone, and a file left half
-// made.
+// Packs and answers flushes while a checkpoint is made. False if recording ends. The flush of the
+// library's end gets no answer here: after an answer the process may be gone, and the checkpoint's
+// file would be left half made.
 template <class Pack, class PackAll>
 [[nodiscard]] bool service_requests(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
   const std::uint32_t requested = session.flush_requested.load();

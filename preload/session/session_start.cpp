@@ -33,11 +33,11 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// --- The start of every trace.
+// --- The first records of every trace.
 
 constexpr std::size_t kMaxTailBytes = 1600;
 
-// Collects records in memory of its own.
+// Collects records in the memory `out` instead of the ring.
 class RecordBuffer {
  public:
   explicit RecordBuffer(std::span<std::byte> out) noexcept : out_(out) {}
@@ -59,7 +59,7 @@ class RecordBuffer {
     used_ += bytes;
   }
 
-  // Long texts come in several records of increasing part.
+  // Splits a long text into several records, whose `part` counts from 0.
   void add_text(trace::TextKey key, std::string_view text) noexcept {
     std::uint32_t part = 0;
     do {
@@ -167,7 +167,7 @@ void add_contexts(RecordBuffer& buffer) noexcept {
   for (std::uint32_t number = 1; number <= count; ++number) {
     const trace::ContextId id{number};
     const tracking::ContextInfo info = tracking::context_info(id);
-    if (info.handle == 0) continue;  // the thread that adds it writes its record
+    if (info.handle == 0) continue;  // the thread that adds this context writes it
     trace::Context record;
     record.id = id;
     record.handle = info.handle;
@@ -208,7 +208,7 @@ trace::TraceId random_id() noexcept {
   return id;
 }
 
-// Removes the file of a checkpoint that was being written when the process was killed.
+// Removes the unfinished file of a checkpoint that a killed process left behind.
 void unlink_replacement(Line& path) noexcept {
   const std::size_t size = path.size();
   path << ".tmp";
@@ -221,9 +221,9 @@ int create_files(Session& session) noexcept {
   constexpr std::string_view kExtension = ".gmt";
   Line& path = session.path;
   Line& ring_path = session.ring_path;
-  constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // a number and endings follow
+  constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // room for a number and endings
   if (path.size() > kLongestPath) {
-    path.truncate(200);  // as much as is reported
+    path.truncate(200);  // the error message shows no more
     return ENAMETOOLONG;
   }
   make_folders(path.c_str());
@@ -243,7 +243,7 @@ int create_files(Session& session) noexcept {
       continue;
     }
     if (error != 0) return error;
-    // The rest of a trace that was deleted.
+    // Removes the ring and the checkpoint's file that a deleted trace may have left behind.
     unlink(ring_path.c_str());
     unlink_replacement(path);
     error = session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
@@ -253,7 +253,7 @@ int create_files(Session& session) noexcept {
   return EEXIST;
 }
 
-// A recording that cannot begin leaves nothing behind.
+// Removes the files of a recording that cannot begin.
 void discard_files(Session& session) noexcept {
   session.ring.discard(session.ring_path.c_str());
   session.writer.discard(session.path.c_str());
@@ -267,7 +267,7 @@ int begin_trace(Session& session) noexcept {
   return error;
 }
 
-// Not inlined: the message buffers must not lie on the starting thread's stack.
+// Not inlined: the message's buffers must not lie on the stack of the thread that starts a session.
 [[gnu::noinline]] void warn_unwritable_trace(const Session& session, int error) noexcept {
   message(Line() << "cannot write the trace " << session.path.text() << ": " << errno_text(error)
                  << " (errno " << static_cast<std::uint64_t>(error) << "). "
@@ -282,8 +282,9 @@ void say_no_thread() noexcept {
 
 // --- The session.
 
-// For the calling thread, because it may hold locks that another thread would wait for: the
-// loader's, and those of the program's environment and memory functions.
+// The part of a session's start that the program's thread does, because it may hold locks for which
+// another thread would wait: the loader's, and those of the program's environment and memory
+// functions.
 bool prepare_session(Session& session, RequestedState requested) noexcept {
   writer_pool = &session.pool;
   session.config = read_config();
@@ -294,7 +295,7 @@ bool prepare_session(Session& session, RequestedState requested) noexcept {
   session.job = read_job_facts();
   expand_output_path(session.config.output_pattern, session.job, session.path);
   session.modules.find_list();
-  choose_module_lookup();  // hooks use it also without native stacks
+  choose_module_lookup();  // hooks look modules up also without native stacks
   load_sampler();
   if (!make_thread_end_key()) {
     warn_not_recording("the process has no thread-specific key left");
@@ -325,7 +326,7 @@ bool make_session(Session& session) noexcept {
   return true;
 }
 
-// The background thread's part.
+// The part of a session's start that the background thread does.
 bool finish_session() noexcept {
   const bool is_running = file_thread::wait_until_ready();
   if (!is_running) say_no_thread();
@@ -339,7 +340,7 @@ bool finish_session() noexcept {
 
 }  // namespace
 
-// Not inlined: the line must not lie on the stack of a thread of the program.
+// Not inlined: the message's buffer must not lie on the stack of a thread of the program.
 [[gnu::noinline]] void warn_not_recording(const char* reason) noexcept {
   message(Line() << "not recording: " << reason << ".");
 }

@@ -27,8 +27,8 @@ void TracePacker::pack_active(const CallGuard& guard) noexcept {
                       [&](auto append) noexcept { preload::pack_active(session_.ring, append); });
 }
 
-// On the file thread, all chunks in one step: each step is two switches of threads. This thread
-// ends the recording if it must, and prints why.
+// Packs all chunks in one step on the file thread, because each step costs two switches of threads.
+// The calling (background) thread then ends the recording if it must, and prints why.
 template <class Pack>
 void TracePacker::pack_on_file_thread(const CallGuard& guard, Pack&& pack) noexcept {
   Refusal refusal = Refusal::kNone;
@@ -63,8 +63,8 @@ TracePacker::Refusal TracePacker::append(const Span& span, int& error) noexcept 
   return error == 0 ? Refusal::kNone : Refusal::kError;
 }
 
-// Live memory may need more room than the bound, and a call that does not return keeps all later
-// records out of checkpoints. This is the limit for that.
+// The size of the file at which recording ends. The file may exceed its bound: live memory may need
+// more room, and a call that does not return keeps all later records out of checkpoints.
 std::uint64_t TracePacker::most_bytes() const noexcept {
   const std::uint64_t bound = session_.config.max_trace_bytes;
   return bound + (bound > kLeastSlackBytes ? bound : kLeastSlackBytes);
@@ -76,8 +76,8 @@ void TracePacker::stop_for_file(const CallGuard& guard, std::string_view what, i
   disable(guard, reason.c_str());
 }
 
-// The pause until the next checkpoint grows with the file, so that the cost of an event stays the
-// same.
+// The file grows by at least a quarter of its bound between two checkpoints, so that the cost of
+// checkpoints for each event stays the same.
 void TraceBound::keep(const CallGuard& guard, ServiceRequests* service_requests,
                       void* owner) noexcept {
   const std::uint64_t bound = session_.config.max_trace_bytes;
@@ -100,7 +100,8 @@ void TraceBound::keep(const CallGuard& guard, ServiceRequests* service_requests,
   next_checkpoint_bytes_ = later > bound - bound / 8 ? later : bound - bound / 8;
 }
 
-// Their records fill the ring faster than calls do, so each buffer is packed before the next.
+// The records of CUPTI's buffers fill the ring faster than calls do, so each buffer is packed
+// before the next is read.
 void ActivityReader::read(const CallGuard& guard) noexcept {
   const bool is_recorded = session_.is_recording();
   cupti::Collection& collection = cupti::the_collection();
@@ -115,7 +116,7 @@ void ActivityReader::flush(const CallGuard&) noexcept {
   if (!is_over_) cupti::the_collection().flush(false, kCuptiRecorder);
 }
 
-// Once the process exits, libcupti's destructors may run at any time, and it is not called again.
+// Once the process exits, libcupti's destructors may run at any time, so CUPTI is not called again.
 void ActivityReader::read_all(const CallGuard& guard) noexcept {
   if (is_over_) return;
   if (session_.is_recording()) cupti::the_collection().flush(true, kCuptiRecorder);

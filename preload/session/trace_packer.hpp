@@ -31,7 +31,8 @@ class TracePacker {
  private:
   enum class Refusal : std::uint8_t { kNone, kTooLarge, kRemoved, kCut, kError };
 
-  // Calls pack(put) on the file thread; put(span) appends a span to the trace, false: stop.
+  // Calls pack(put) on the file thread; put(span) appends a span to the trace and returns false if
+  // packing must stop.
   template <class Pack>
   void pack_on_file_thread(const CallGuard& guard, Pack&& pack) noexcept;
   [[nodiscard]] Refusal append(const Span& span, int& error) noexcept;
@@ -43,7 +44,7 @@ class TracePacker {
 // Keeps the trace file below --max-trace-bytes by checkpoints.
 class TraceBound {
  public:
-  // The work that goes on while a checkpoint is made. False if there is no time for one any more.
+  // Called again and again while a checkpoint is made. False if the checkpoint must be given up.
   using ServiceRequests = bool(void* owner) noexcept;
 
   TraceBound(Session& session, TracePacker& packer) noexcept : session_(session), packer_(packer) {}
@@ -67,10 +68,11 @@ class ActivityReader {
   void read(const CallGuard& guard) noexcept;
   // Makes CUPTI complete its buffers; the next read() finds them.
   void flush(const CallGuard& guard) noexcept;
-  // Before an end that may come: reads all that CUPTI has, also for activities that are not
-  // complete.
+  // Called before a possible end of the process: reads all that CUPTI has, also for activities that
+  // are not complete.
   void read_all(const CallGuard& guard) noexcept;
-  // Returns all filled buffers: CUPTI, and with it a profiler of the program's, would lack them.
+  // Returns all filled buffers to CUPTI: CUPTI, and with it a profiler in the program, would lack
+  // them.
   void end(const CallGuard& guard) noexcept;
 
  private:

@@ -29,7 +29,7 @@ struct KnownModule {
 struct ModuleTable {
   KnownModule modules[kMaxModules];
   std::size_t count = 0;
-  std::uint32_t changes = 0;  // of the list that was written
+  std::uint32_t changes = 0;  // changes() of the list that was written
 };
 constinit ModuleTable table;
 constinit KeyTable serials;
@@ -42,7 +42,7 @@ std::uint64_t hash_text(const char* text) noexcept {
   return hash;
 }
 
-// False if the ring had no room.
+// Writes a Module record. False if the ring had no room.
 bool write_module(const KnownModule& module, const char* path, const BuildId& id,
                   bool unloaded) noexcept {
   trace::Module record;
@@ -88,8 +88,8 @@ void notice(const dl_phdr_info& info) noexcept {
   write_module(module, path, find_build_id(info.dlpi_addr, info.dlpi_phdr, info.dlpi_phnum), false);
 }
 
-// Writes the name of a file at a place. The search table tells files of one name apart that have no
-// build-id.
+// A hash that identifies a file at its address. The begin of the unwind search table tells files of
+// one name apart that have no build-id.
 std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcept {
   std::uint64_t hash = hash_text(module.path);
   const auto add = [&](std::uint64_t value) noexcept { hash = (hash ^ value) * 0x100000001b3ull; };
@@ -143,7 +143,7 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
 void forget_modules() noexcept {
   table.count = 0;
   table.changes = 0;
-  static_cast<void>(serials.map(kSerialSlots));  // without it no stack names a file
+  static_cast<void>(serials.map(kSerialSlots));  // without this table no stack names a file
 }
 
 }  // namespace gpumemtrace::preload

@@ -11,8 +11,9 @@ namespace gpumemtrace::preload {
 class CallGuard;
 class LoaderList;
 
-// Writes a Module record for every loaded file that was not written yet, and one for each that is
-// gone. Cheap if nothing was loaded or unloaded since the last call. Background thread.
+// Writes a Module record for every loaded file that was not written yet, and one for each written
+// file that is gone. Cheap if nothing was loaded or unloaded since the last call. For the
+// background thread.
 void record_modules(const CallGuard& guard, LoaderList& modules) noexcept;
 
 // The number of a file in stacks (native::SerialOf). Writes its Module record if this file was not

@@ -45,8 +45,8 @@ constinit std::string_view native_off;
 
 // Settings that every stack needs.
 struct Settings {
-  python::Walk* walks = nullptr;                 // by writer
-  native::UnwindCache* unwind_caches = nullptr;  // by writer, for the first of them
+  python::Walk* walks = nullptr;                 // indexed by writer
+  native::UnwindCache* unwind_caches = nullptr;  // for the first kUnwindCaches writers
   std::size_t depth_limit = 0;
   bool python = false;
   NativeStacks native = NativeStacks::kNone;
@@ -55,7 +55,7 @@ struct Settings {
 
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-// These return false if the ring had no room.
+// The functions that write code objects return false if the ring had no room.
 bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
@@ -73,7 +73,7 @@ bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText
   return true;
 }
 
-// The frames' thread decides how their code objects may be read.
+// The thread that frames belong to, which decides how their code objects may be read.
 enum class Owner { kThisThread, kAnotherThread };
 
 bool write_own_code(std::uint32_t id, const void* object) noexcept {
@@ -91,7 +91,7 @@ bool write_own_code(std::uint32_t id, const void* object) noexcept {
 
 bool write_other_code(std::uint32_t id, const void* object) noexcept {
   static constinit python::CodeCopy code =
-      {};  // too large for the stack; for the thread inside a waiting look
+      {};  // too large for the stack; for the thread that samples waiting threads
   if (!python::copy_code(object, code)) return true;
   return write_code_text(id, code.first_line, trace::CodeText::kName,
                          {code.name, code.name_bytes}) &&
@@ -102,7 +102,7 @@ bool write_other_code(std::uint32_t id, const void* object) noexcept {
 }
 
 // The number of a code object; its texts go into the trace the first time. `has_room` becomes false
-// if the ring had none for them.
+// if the ring had no room for the texts.
 std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_room) noexcept {
   bool emitted = false;
   const std::uint32_t id = codes.intern(python::key_of_code(frame), emitted);
@@ -115,7 +115,7 @@ std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_roo
   return id;
 }
 
-// The input of a new stack. Without initial values: most of it stays unused.
+// The Python frames of a new stack. Members have no initial values: most of them stay unused.
 struct PythonFrames {
   python::Frame frames[python::kMaxFrames];  // innermost first
   std::size_t count;
@@ -128,7 +128,7 @@ std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
 }
 
 void write_stack(StackId id, const PythonFrames& python, const native::Walk& native) noexcept {
-  // Both are shortened to what a record has room for.
+  // Python and native frames are shortened to what a record has room for.
   const bool fits = python.count + native.count <= kMaxFrames;
   const std::size_t native_count =
       fits ? native.count
@@ -152,7 +152,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   record.native_frames = static_cast<std::uint32_t>(native_count);
   const bool written =
       write_record(record, {reinterpret_cast<const char*>(words), count * sizeof words[0]});
-  // If a code object is missing, the next thread that meets the stack writes both again.
+  // If a code object is missing, the next thread that meets the stack writes code and stack again.
   // mutant: stack_emitted_without_code
   if (written && has_room) stacks.mark_emitted(trace::number_of(id));
 }
@@ -176,7 +176,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   write_stack(id, python, native);
 }
 
-// The id of the calling thread's stack. `walk`: its Python frames, if it has some.
+// The id of the calling thread's stack. `walk`: the thread's Python frames; nullptr: it has none.
 [[gnu::always_inline]] inline StackId id_of(std::uint64_t hash, const python::Walk* walk,
                                             const native::Walk& native,
                                             bool under_autograd) noexcept {
@@ -212,10 +212,10 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
          });
 }
 
-// Writes a WaitingStack record for each Python thread that waits: some microseconds, mostly of one
-// system call.
+// Writes a WaitingStack record for each Python thread that waits. Takes some microseconds, mostly
+// for one system call.
 [[gnu::noinline, gnu::cold]] void look_who_waits(const CallGuard& guard) noexcept {
-  static constinit python::WaitingLook waiting;  // as above
+  static constinit python::WaitingLook waiting;  // too large for the stack; for the sampling thread
   const ErrnoKeeper errno_keeper;
   waiting.look(settings.depth_limit);
   for (const python::WaitingThread& thread : waiting.found()) {
@@ -223,8 +223,8 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
   }
 }
 
-// With the native frames of an earlier walk, if the stack has them again. kNone: it has not, or
-// nothing was written of them.
+// The id of the stack if it has the native frames of an expected earlier walk. kNone: the frames
+// differ, or the stack was not written yet.
 [[gnu::always_inline]] inline StackId expected_stack(const native::Caller& caller,
                                                      native::UnwindCache& memory,
                                                      std::uint64_t hash, bool has_python) noexcept {
@@ -252,7 +252,7 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
 }
 
 // c10::GradMode::is_enabled() reads a thread-local of the library whose hook is running. PyTorch
-// before 1.11 has it elsewhere, so the result there is false.
+// before 1.11 has this function elsewhere, so the result is false there.
 bool autograd_is_on() noexcept {
   [[GPUMEMTRACE_HOT_DATA]] static constinit FunctionBehind behind("_ZN3c108GradMode10is_enabledEv");
   void* const function = behind.in_libc10();
@@ -278,7 +278,7 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
   return {};
 }
 
-// Maps the memory that threads keep of their walks; it is empty at first.
+// Maps the memory in which threads remember their walks; no walk is remembered at first.
 bool map_walks() noexcept {
   if (settings.walks == nullptr) {
     settings.walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *settings.walks));
@@ -309,7 +309,7 @@ bool map_walks() noexcept {
       }
     } else if (begin_waiting_look(now)) [[unlikely]] {
       look_who_waits(guard);
-      end_waiting_look(ticks());  // a look is no quiet time
+      end_waiting_look(ticks());  // the time of the sample is no quiet time
     }
   }
   if (wants_native(use, walk != nullptr)) {

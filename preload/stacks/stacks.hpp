@@ -24,9 +24,9 @@ class CallGuard;
 // The use of a stack decides how much of it NativeStacks::kAuto takes.
 enum class StackUse {
   kCall,        // a call of the driver: always native frames
-  kBlock,       // stream-ordered memory, a framework's block: if there are no Python frames
-  kTorchBlock,  // a block of PyTorch from 2.0 on: with whether autograd is on, too
-  kRelease,     // any of them is taken back: no stack, it says nothing about who held the memory
+  kBlock,       // stream-ordered memory, a framework's block: native if there are no Python frames
+  kTorchBlock,  // a block of PyTorch from 2.0 on: as kBlock, and whether autograd is on
+  kRelease,     // memory is freed: no stack, because it says nothing about who held the memory
 };
 
 // The calling thread's stack, from the hook's caller on.
@@ -39,23 +39,24 @@ trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& 
   return use == StackUse::kRelease ? trace::StackId::kNone : walk_current_stack(guard, caller, use);
 }
 
-// Writes a WaitingStack record with the calling thread's Python stack: it waits for PyTorch's
-// engine from here on. False if it has none, or there was no room.
+// Writes a WaitingStack record with the calling thread's Python stack: the thread waits for
+// PyTorch's autograd engine from here on. False if it has no Python stack, or the ring no room.
 [[nodiscard]] bool record_waiting_stack(const CallGuard& guard) noexcept;
 
 // True if one of the calling thread's nearest callers is code of the loaded file around the
 // address. Any thread, no lock; half a microsecond a frame.
 [[nodiscard]] bool is_called_from_library_of(const void* address) noexcept;
 
-// Empties the tables: a new trace needs every stack again. Before the session's first record.
+// Empties the tables: a new trace needs every stack again. To be called before the session's first
+// record.
 void reset_stacks(const Config& config) noexcept;
 
-// Why Python or native frames are not recorded although the thread may have them; empty if they
-// are.
+// The reason why Python or native frames are not recorded although the thread may have them; empty
+// if they are recorded.
 std::string_view python_stacks_off() noexcept;
 std::string_view native_stacks_off() noexcept;
 
-// Stacks that were not recorded because the table was full.
+// The number of stacks that were not recorded because the table was full.
 std::uint64_t stacks_without_room() noexcept;
 
 }  // namespace gpumemtrace::preload

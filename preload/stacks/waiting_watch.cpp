@@ -10,13 +10,13 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kQuietUs = 1000;
-constexpr std::uint64_t kShortestUs = 200;  // between two looks of a thread
+constexpr std::uint64_t kShortestUs = 200;  // between two samples that a thread takes
 constexpr std::uint64_t kLongestUs = 10'000;
 
-// Hints, nothing is ordered by them. In a cache line of their own.
+// Hints, which order no other data. They are in a cache line of their own.
 struct alignas(64) Hints {
-  std::atomic<bool> python_ran = false;      // since the last look or recorded wait
-  std::atomic<bool> waits_recorded = false;  // all that wait now have recorded it
+  std::atomic<bool> python_ran = false;      // since the last sample or recorded wait
+  std::atomic<bool> waits_recorded = false;  // all threads that wait now have recorded their wait
 };
 constinit Hints hints;
 
@@ -40,7 +40,7 @@ bool take_turn() noexcept {
   const std::uint64_t since_look = now - state.last_waiting_look;
   const bool was_quiet = now - state.last_without_python > kQuietUs * ticks_per_us;
   if (was_quiet || python_ran || since_look > kLongestUs * ticks_per_us) [[unlikely]] {
-    // A sample that cannot be taken now stays due: the time of the last one is kept.
+    // A sample that cannot be taken now stays due: the time of the last sample is kept.
     if (since_look < kShortestUs * ticks_per_us || !take_turn()) return false;
     hints.python_ran.store(false, std::memory_order_relaxed);
     return true;

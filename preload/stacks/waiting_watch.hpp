@@ -5,12 +5,12 @@
 // The waiting thread and its stack change only while the engine is without work, or after the
 // thread that waited has run Python again. So an engine's thread takes a sample if it had been
 // quiet for longer than between two operators of one pass, or if a thread ran Python since the last
-// sample; and now and then in between, because neither shows a thread that waits again at once and
-// records nothing before.
+// sample; and now and then in between, because neither condition shows a thread that waits again at
+// once and records nothing before.
 //
-// With PyTorch 2 the thread itself passes through a hook of ours before it waits. Then a sample
-// is due only if a thread has run Python since: the analyzer takes an event of the thread's own for
-// the end of its wait.
+// With PyTorch 2 the waiting thread passes through a hook of ours before it waits, and records
+// itself. Then a sample is due only if a thread has run Python since: the analyzer takes an event
+// of the thread's own for the end of its wait.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@
 namespace gpumemtrace::preload {
 
 // For a thread without Python frames that allocates or frees memory; `now` is in ticks(). True if
-// the thread must take a sample of the threads that wait and then call end_waiting_look(): one
-// thread at a time, at most each 200 us.
+// the thread must take a sample of the threads that wait and then call end_waiting_look(). Samples
+// are taken by one thread at a time, by each thread at most every 200 us.
 [[nodiscard]] bool begin_waiting_look(std::uint64_t now) noexcept;
 void end_waiting_look(std::uint64_t now) noexcept;
 
-// The calling thread has Python frames. Mostly a load.
+// Called on a thread that has Python frames. Costs mostly one load.
 void python_runs_here() noexcept;
 
-// The calling thread is about to wait for the engine. `is_recorded`: its stack is recorded.
+// Called on a thread that is about to wait for the autograd engine. `is_recorded`: the thread's
+// stack is recorded.
 void waiting_begins(bool is_recorded) noexcept;
 
 // Forgets the sampling thread and all waiting threads: before a session's first record, also in a

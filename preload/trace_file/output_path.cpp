@@ -46,7 +46,7 @@ class Expansion {
   }
 
  private:
-  // At the '.' of ".r%r" or ".%r" with no rank: skip it whole.
+  // Skips the rest of ".r%r" or ".%r", whose dot `c` is, if the process has no rank.
   bool skip_unset_rank(char c) noexcept {
     if (c != '.' || !job_.rank.empty()) return false;
     for (const std::string_view part : {std::string_view("r%r"), std::string_view("%r")}) {
@@ -129,7 +129,7 @@ JobFacts read_job_facts() noexcept {
 }
 
 std::string_view executable_path() noexcept {
-  // Computed first before the recorder's thread starts, which computes it again.
+  // The path is first computed before the recorder's thread starts, which asks for it again.
   static char path[4096];
   static ssize_t length = -1;
   if (length < 0) length = readlink("/proc/self/exe", path, sizeof path);

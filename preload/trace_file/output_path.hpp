@@ -20,20 +20,21 @@ struct JobFacts {
   std::string_view world_size;
   std::string_view job;
   std::string_view attempt;  // how often the scheduler started the job before
-  std::string_view run;      // which `gpumemtrace run` started the process
+  std::string_view run;      // id of the `gpumemtrace run` that started the process
   std::string_view restart;  // how often torchrun started the workers of its node before
   std::string_view array;    // the array of jobs that the job is a task of
-  std::string_view task;     // the job's number there
+  std::string_view task;     // the job's number in that array
 };
 JobFacts read_job_facts() noexcept;
 
-// Base name of the executable and the host's name, in buffers that live as long as the process.
+// The executable's path and base name, and the host's name, in buffers that live as long as the
+// process.
 std::string_view executable_path() noexcept;
 std::string_view executable_name() noexcept;
 std::string_view host_name() noexcept;
 
-// The path without number, absolute. `pattern` empty: the default, a file in the current folder,
-// or in a folder for the job if the process is a rank of several.
+// Builds the absolute path, without the number that may be needed to make it unique. An empty
+// `pattern` means a file in the current folder, or in the job's folder if there are several ranks.
 void expand_output_path(std::string_view pattern, const JobFacts& job, Line& path) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -21,7 +21,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// Recorded trainings become 1.4 % larger than at level 3, in 26 % less time; level 1 is no faster.
+// Traces of trainings become 1.4 % larger than at level 3, in 26 % less time; level 1 is no faster.
 constexpr int kCompressionLevel = 2;
 constexpr std::size_t kCompressorBytes = 4 << 20;
 
@@ -31,7 +31,7 @@ constexpr std::size_t kCompressorBytes = 4 << 20;
 struct TraceWriter::Workspace {
   trace::PackScratch scratch;
   std::byte columns[trace::kMaxColumnBytes];
-  // A whole block, so that it reaches the file in one write.
+  // Room for a whole block, so that the block reaches the file in one write.
   std::byte block[sizeof(trace::BlockHeader) + ZSTD_COMPRESSBOUND(trace::kMaxColumnBytes)];
   alignas(64) std::byte compressor_memory[kCompressorBytes];
   ZSTD_CCtx* compressor = nullptr;
@@ -55,7 +55,7 @@ void TraceWriter::discard(const char* path) noexcept {
 }
 
 int TraceWriter::make_workspace() noexcept {
-  // No constructor runs: storing zeros again would touch every page.
+  // The workspace's constructor does not run: storing zeros again would touch every page.
   workspace_ = static_cast<Workspace*>(map_zeros(sizeof(Workspace)));
   if (workspace_ == nullptr) return ENOMEM;
   workspace_->compressor =
@@ -137,7 +137,7 @@ int TraceWriter::write_block(PackedFile& file, trace::BlockHeader& header,
 }
 
 int TraceWriter::begin_replacement(const char* path) noexcept {
-  unlink(path);  // left of a process that was killed while it made a checkpoint
+  unlink(path);  // a file of a process that was killed while it made a checkpoint
   replacement_ = PackedFile{};
   if (const int error = replacement_.file.create(path); error != 0) return error;
   return write_beginning(replacement_);

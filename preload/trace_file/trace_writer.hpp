@@ -36,20 +36,20 @@ class TraceWriter {
 
   std::uint64_t bytes() const noexcept { return trace_.bytes; }
   const OwnFile& file() const noexcept { return trace_.file; }
-  // Changes that others have made to the trace.
+  // Changes that others than this writer have made to the trace file.
   [[nodiscard]] FileState state() const noexcept { return trace_.file.state(trace_.bytes); }
 
   [[nodiscard]] int begin_replacement(const char* path) noexcept;
   [[nodiscard]] int append_to_replacement(trace::BlockType type, std::uint32_t writer,
                                           std::uint32_t sequence, std::uint32_t begin,
                                           std::span<const std::byte> image) noexcept;
-  // Notes in the replacement that it has the writer's records up to this chunk and its offset
-  // `end`.
+  // Notes in the replacement that its checkpoint has the writer's records up to offset `end` of
+  // this chunk.
   [[nodiscard]] int append_compacted(std::uint32_t writer, std::uint32_t sequence,
                                      std::uint32_t end) noexcept;
   // Copies bytes of the trace, in whole blocks.
   [[nodiscard]] int copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept;
-  // The replacement becomes the trace: a reader finds the one or the other, whole.
+  // The replacement becomes the trace: a reader finds the old or the new file, whole.
   [[nodiscard]] int finish_replacement(const char* replacement_path, const char* path) noexcept;
   void drop_replacement(const char* path) noexcept;
 
