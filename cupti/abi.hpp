@@ -26,7 +26,7 @@ enum class Kind : std::uint32_t {
   kRuntime = 5,
   kConcurrentKernel = 10,
   kOverhead = 17,
-  kMemcpy2 = 22,  // between two devices
+  kMemcpy2 = 22,  // copies between two devices
   kUnifiedMemoryCounter = 25,
   kMemory2 = 49,
   kMemoryPool = 50,
@@ -50,24 +50,24 @@ struct ManagedCounterConfig {
   std::uint32_t device;
   std::uint32_t enable;
 };
-inline constexpr std::uint32_t kAllDevices = 2;  // a scope
+inline constexpr std::uint32_t kAllDevices = 2;  // a value of `scope`
 inline constexpr std::uint32_t kHostToDeviceBytes = 1;
 inline constexpr std::uint32_t kDeviceToHostBytes = 2;
 inline constexpr std::uint32_t kHostFaults = 3;
 inline constexpr std::uint32_t kDeviceFaults = 4;
 
-// Versions by cuptiGetVersion().
+// Versions of CUPTI, as cuptiGetVersion() returns them.
 inline constexpr std::uint32_t kOldestVersion = 18;  // CUDA 11.8
 inline constexpr std::uint32_t kVersionThatTakesNoBuffer =
-    27;  // CUDA 12.9: before, NULL crashes it
+    27;  // CUDA 12.9: before, CUPTI crashes if it gets NULL
 
 }  // namespace gpumemtrace::cupti
 
 namespace gpumemtrace::cupti::layouts {
 
 // Offsets of the members of CUPTI's activity records: CUpti_ActivityMemcpy and its successors, and
-// so on. Records only grew at their ends; kBytes is the size of one that has all members here but
-// those of newer versions. tests/unit/cupti_abi_check.cpp compares all of it with cupti_activity.h.
+// so on. Records only grew at their ends; kBytes is the size of a record that has all members here
+// but those of newer versions. tests/unit/cupti_abi_check.cpp compares them with cupti_activity.h.
 
 // Members that copies and sets share: the time and the place on the device.
 struct DeviceWork {

@@ -26,7 +26,7 @@ std::uint8_t* Buffers::find(State from, State to) noexcept {
   return nullptr;
 }
 
-// From the front, so that buffers which were touched before are used again.
+// Searches from the front, so that buffers which were touched before are used again.
 std::uint8_t* Buffers::take() noexcept { return find(State::kFree, State::kWithCupti); }
 
 bool Buffers::is_ours(const std::uint8_t* buffer) const noexcept {
@@ -43,7 +43,7 @@ void Buffers::completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size
   slot.valid_bytes = valid_bytes < kBytes ? valid_bytes : kBytes;
   slot.library = library;
   const bool is_read = !discard && valid_bytes != 0;
-  // Counted first: the count must never say that there is none while there is one.
+  // Counted first: the count must never be 0 while a buffer is filled.
   // mutant: filled_without_release, filled_counted_late
   if (is_read) filled_count_.fetch_add(1);
   slot.state.store(is_read ? State::kFilled : State::kFree);  // mutant: filled_without_release

@@ -29,8 +29,8 @@ void Client::switch_kind(Kind kind, const Switch& change) noexcept {
   if (number >= kMostKinds) return;
   const SpinGuard guard(lock_);
   kinds_[number].add(change);
-  // Without a time the order is not known: the kind is taken for the later, and overrides its
-  // functions.
+  // Without a time the order of switches is not known: the kind's switch is taken for the later
+  // one, and overrides those of the kind's functions.
   if (change.time == 0 && is_call(kind)) forget_functions(domain_of(kind));
   collects_.store(change.on || has_any_kind());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's own use of one libcupti, as far as it cannot be left to CUPTI once our callbacks
-// are the registered ones: its callbacks, its switches with their times, its dropped records.
+// The program's own use of one libcupti, as far as CUPTI cannot keep it once our callbacks are the
+// registered ones: the program's callbacks, the times at which it switched kinds of records on and
+// off, and the number of records that it did not get.
 //
 // Any thread. The lock inside is held for a few instructions and never around a call.
 #pragma once
@@ -18,7 +19,7 @@ namespace gpumemtrace::cupti {
 
 struct Switch {
   std::uint64_t time = 0;
-  std::uint32_t context = 0;  // CUPTI's number, or kEverywhere
+  std::uint32_t context = 0;  // CUPTI's number of the context, or kEverywhere
   bool on = false;
 };
 inline constexpr std::uint32_t kEverywhere = ~std::uint32_t{0};
@@ -26,8 +27,7 @@ inline constexpr std::uint32_t kEverywhere = ~std::uint32_t{0};
 // The times at which a kind was switched on and off, by CUPTI's clock: a record belongs to a client
 // if the client had its kind on at the record's time.
 //
-// The last kCapacity switches; before the oldest of them the state is that of the switch before it.
-// Not for several threads at once.
+// Keeps the last kCapacity switches, and the state before the oldest of them. One thread at a time.
 template <std::size_t kCapacity>
 class History {
  public:
@@ -40,7 +40,7 @@ class History {
     changes_[count_++] = change;
   }
 
-  // The switch that was in force at `time` for the context; one of time 0 if there was none.
+  // The switch that was in force at `time` for the context; a switch of time 0 if none was.
   Switch at(std::uint64_t time, std::uint32_t context) const noexcept {
     for (std::size_t i = count_; i > 0; --i) {
       const Switch& change = changes_[i - 1];
@@ -49,7 +49,7 @@ class History {
     return {0, kEverywhere, before_};
   }
 
-  // True if the answer is the same for every time up to `time`.
+  // True if at() gives the same state for every time up to `time`.
   [[nodiscard]] bool was_constant(std::uint64_t time, std::uint32_t context) const noexcept {
     const bool now = at(time, context).on;
     if (before_ != now) return false;
@@ -60,15 +60,15 @@ class History {
     return true;
   }
 
-  // The clock was exchanged: the known past has no time any more. `on` is the present
-  // state.
+  // Called when CUPTI's clock was exchanged: the times of past switches mean nothing any more. `on`
+  // is the present state.
   void forget_times(bool on, bool known) noexcept {
     before_ = on;
     is_known_ = known;
     count_ = 0;
   }
 
-  // True if it is on now, for some context at least.
+  // True if the kind is on now, for one context at least.
   [[nodiscard]] bool is_on_anywhere() const noexcept {
     for (std::size_t i = count_; i > 0; --i) {
       if (changes_[i - 1].on) return true;
@@ -77,7 +77,7 @@ class History {
     return before_;
   }
 
-  // True if it was ever switched.
+  // True if the kind or function was ever switched.
   [[nodiscard]] bool is_known() const noexcept { return is_known_ || count_ != 0; }
 
  private:
@@ -115,7 +115,7 @@ class Client {
   // True if owns() returns the same for every time up to `time`.
   [[nodiscard]] bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
 
-  // Records that the client did not get; taking their numbers sets them to zero.
+  // Counts records that the client did not get; take_dropped() sets their number to zero.
   void add_dropped(std::uint64_t records) noexcept { dropped_.fetch_add(records); }
   std::uint64_t take_dropped() noexcept { return dropped_.exchange(0); }
 

@@ -15,13 +15,13 @@ namespace {
 using trace::ActivityDomain;
 using trace::ActivityMode;
 
-// The loader writes addresses into small data in every process. This one is large, and in their
-// midst it would spread them over more pages.
+// In a section of its own: the loader writes addresses into small data in every process, and this
+// large object in their midst would spread them over more pages.
 [[gnu::section(".data.collection")]] constinit Collection collection;
 
 constexpr std::size_t kDeviceBufferBytes = std::size_t{256} << 10;
 constexpr long kWaitStepNs = 100'000;
-constexpr int kMostWaitSteps = 10'000;  // a second
+constexpr int kMostWaitSteps = 10'000;  // one second in all
 
 // CUPTI before 12.9 gets this buffer when it has all others: nobody reads it.
 alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
@@ -93,8 +93,8 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
   return true;
 }
 
-// CUPTI takes 14 MiB of the device's memory by default. A program that registers callbacks of its
-// own gets its defaults back.
+// Makes CUPTI's buffers on the device small, which take 14 MiB of its memory by default. A program
+// that registers callbacks of its own gets the defaults back.
 void Collection::set_small_device_buffers(Library& library) noexcept {
   const Functions& real = library.real();
   if (real.cuptiActivityGetAttribute == nullptr || real.cuptiActivitySetAttribute == nullptr)
@@ -116,7 +116,7 @@ void Collection::set_small_device_buffers(Library& library) noexcept {
   }
 }
 
-// API records of the functions that copy, and of no others. True if CUPTI took any.
+// Enables API records of the functions that copy, and of no others. True if CUPTI accepted any.
 bool Collection::select_functions(const Functions& real) noexcept {
   bool any = false;
   for (const CopyFunction& function : kCopyFunctions) {
@@ -225,7 +225,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
     library->serve_program(buffer, valid_bytes);  // mutant: served_after_completed
-    // It is certain whether a buffer is kept once start() is over.
+    // Buffers are kept only once start() is over, because only then `what_` is complete.
     const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
     collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
     // The reading may have ended meanwhile. The thread that ends it and the one that fills a buffer
@@ -260,7 +260,7 @@ void Collection::finalize_begins() noexcept {
   // mutant: call_not_awaited
   for (int step = 0; in_call_.load() && step < kMostWaitSteps; ++step) {
     const timespec pause{0, kWaitStepNs};
-    syscall(SYS_nanosleep, &pause, nullptr);  // libc's is a place to cancel a thread at
+    syscall(SYS_nanosleep, &pause, nullptr);  // libc's nanosleep is a cancellation point
   }
   record_clock();
 }
@@ -278,8 +278,8 @@ void Collection::finalize_ended(bool succeeded) noexcept {
 
 // --- The thread that records
 
-// Both sides raise their own flag and then check the other's, in the one order of sequentially
-// consistent operations: at least one of them sees the other.
+// begin_call() and finalize_begins() raise their own flag and then check the other's, in the one
+// order of sequentially consistent operations: at least one of them sees the other's flag.
 bool Collection::begin_call() noexcept {
   in_call_.store(true);  // mutant: call_begins_unseen
   if (state_.load() == State::kCollecting) return true;
@@ -302,12 +302,13 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
   }
   const trace::ActivityClock clock = read_clock(recorder.ticks);
   end_call();
-  // If the numbers differ the clock was exchanged in between.
+  // If the epochs differ, CUPTI's clock was exchanged in between.
   if (clock.epoch == epoch_.load()) recorder.write(&clock, sizeof clock, nullptr, 0);
   write_dropped(recorder);
 }
 
-// Takes the best of a few pairs: a thread that is interrupted in between reads a wide one.
+// Takes the narrowest of a few pairs of clock times: a thread that is interrupted between two
+// readings gets a wide pair.
 trace::ActivityClock Collection::read_clock(std::uint64_t (*ticks)()) noexcept {
   constexpr int kTries = 4;
   trace::ActivityClock best;

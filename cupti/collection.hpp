@@ -3,9 +3,9 @@
 //
 //   kOff --start()--> kCollecting --the program's cuptiFinalize--> kFinalizing --> kLost
 //
-// - start(): a thread of the program, after cuInit. Best before the first context: later CUPTI
-//   makes API records of some functions only if it is asked for all and then for the others no
-//   more.
+// - start(): on a thread of the program, after cuInit. Best before the first context: later, CUPTI
+//   makes API records of selected functions only if all functions are enabled and then the others
+//   disabled.
 // - "The thread that records" is one thread. It flushes, reads completed buffers, writes records.
 // - CUPTI's callbacks: any thread, no allocation; locks are held for a few instructions and never
 //   around a call; errno is kept.
@@ -26,25 +26,27 @@ namespace gpumemtrace::cupti {
 struct Plan {
   trace::ActivityMode mode = trace::ActivityMode::kCopies;
   bool kernels = false;
-  bool is_late = false;  // there may be a context
+  bool is_late = false;  // a context may exist already
 };
 
 class Collection final : public LibraryObserver {
  public:
-  // Starts through `library`; false, and a state with the reason, if that is not possible.
+  // Starts collecting through `library`. If that is not possible, adds a state with the reason, and
+  // returns false.
   [[nodiscard]] bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
-  // Records the reason why nothing is collected. `path` (may be nullptr) is added to it.
+  // Records the reason why nothing is collected. `path` (may be nullptr) is added to the reason.
   void stay_off(const char* reason, const char* path) noexcept;
   // Adds a remark to the state, which a reader of the trace must know.
   void remark(const char* text, const char* path) noexcept;
   // The library through which records are collected; nullptr if none are.
   Library* collecting() const noexcept;
 
-  // --- The program's calls of the library.
+  // --- Called when the program calls the library.
   void program_joined() noexcept override;
   void clock_changes() noexcept override { record_clock(); }
   void clock_changed() noexcept override;
-  // The program has flushed: two pairs make a rate, also in a session that is soon over.
+  // Called when the program has flushed: a second pair of times gives the clocks' rate, also in a
+  // session that is soon over.
   void program_flushed() noexcept override { record_clock(); }
   void count_dropped(std::uint64_t records) noexcept override {
     dropped_by_cupti_.fetch_add(records);
@@ -54,19 +56,19 @@ class Collection final : public LibraryObserver {
 
   // --- The thread that records.
 
-  // Completed buffers are kept only while this is set. Buffers that were kept before are still to
-  // be read.
+  // Completed buffers are kept only while `reading` is true. Buffers that were kept before are
+  // still to be read.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
-  // Writes states, and pairs of clocks, that other threads have left.
+  // Writes the states, and the pairs of clock times, that other threads have noted.
   void write_notes(const Recorder& recorder) noexcept;
   // Makes CUPTI complete its buffers, `forced` also with activities that are not complete. Writes
   // the clock and the number of dropped records.
   void flush(bool forced, const Recorder& recorder) noexcept;
-  // Reads one completed buffer; without a recorder its content is dropped. False if there is
-  // none.
+  // Reads one completed buffer; without a recorder its content is dropped. False if no buffer is
+  // completed.
   [[nodiscard]] bool read_one(const Recorder* recorder) noexcept;
 
-  // In a forked child: there is no collection.
+  // Called in a forked child, which has no collection.
   void reset() noexcept;
 
  private:

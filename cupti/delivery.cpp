@@ -34,7 +34,7 @@ void Delivery::give_back(bool also_empty) noexcept {
   if (buffer_.used != 0 || also_empty) complete();
 }
 
-// CUPTI names neither context nor stream for buffers that hold records of several.
+// Names neither context nor stream, as CUPTI does for buffers that hold records of several.
 void Delivery::complete() noexcept {
   if (buffer_.bytes != nullptr) {
     callbacks_.complete(nullptr, 0, buffer_.bytes, buffer_.size, buffer_.used);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records on their way into the program's buffers: those that may or may not be the program's are
-// held until that is known.
+// CUPTI's records on their way into the program's buffers: records that may or may not be the
+// program's are held until that is known.
 #pragma once
 
 #include <sched.h>
@@ -23,7 +23,7 @@ namespace gpumemtrace::cupti {
 // - Any thread. review() lets one thread in at a time and calls out with no lock held.
 class HeldRecords {
  public:
-  // One thread, before anything else; false if there is no memory.
+  // Called by one thread, before all other functions; false if there is no memory.
   [[nodiscard]] bool reserve() noexcept {
     if (areas_[0].bytes != nullptr) return true;
     void* memory = mmap(nullptr, 2 * kAreaBytes, PROT_READ | PROT_WRITE,
@@ -34,15 +34,15 @@ class HeldRecords {
     return true;
   }
 
-  // A flush begins. Returns the number of the round that ends now: records held so far belong to it
-  // or to an earlier one.
+  // Called when a flush begins. Returns the number of the round that ends now: records held so far
+  // belong to this round or to an earlier one.
   std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
   // Returns false if there is no room.
   [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
   // Passes each held record and its round to `decide`, which returns whether to hold it further. If
-  // another thread is reviewing, waits for it if `wait` is set, else does nothing.
+  // another thread is reviewing, waits for that thread if `wait` is true, else does nothing.
   template <class Decide>
   void review(bool wait, Decide&& decide) noexcept {
     // Acquire and release: the area under review passes from one reviewer to the next.
@@ -55,7 +55,7 @@ class HeldRecords {
       Header header;
       memcpy(&header, under_review.bytes + at, sizeof header);
       const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
-      // Lost if others have filled the area meanwhile.
+      // The record is lost if other threads have filled the area meanwhile.
       if (decide(record, header.round)) static_cast<void>(hold(record, header.round));
       at += sizeof header + (header.size + 7) / 8 * 8;
     }
@@ -116,11 +116,11 @@ class HeldRecords {
   std::size_t filling_ = 0;
 };
 
-// Copies records into the program's buffers.
+// A buffer of the program, into which the program's records are copied.
 //
-// As with CUPTI alone, a program that collects gives CUPTI a buffer early on, gets it back when it
-// is full or flushed, and is asked for another at the next record: profilers rely on that
-// (PyTorch's does not even flush while CUPTI has no buffer).
+// As with CUPTI alone, a program that collects gives CUPTI a buffer early on, gets the buffer back
+// when that is full or flushed, and is asked for another buffer at the next record: profilers rely
+// on that (PyTorch's does not even flush while CUPTI has no buffer).
 struct ProgramBuffer {
   std::uint8_t* bytes = nullptr;
   std::size_t size = 0;
@@ -133,17 +133,17 @@ struct ProgramBuffer {
   }
 };
 
-// The buffer that the program gave and that has room. Any thread.
+// The buffer that the program gave and that still has room. For any thread.
 class OpenBuffer {
  public:
-  // Takes the buffer, which no other thread has from then on; an empty one if there is none.
+  // Takes the buffer, which no other thread has from then on; without `bytes` if there is none.
   ProgramBuffer take() noexcept {
     const SpinGuard guard(lock_);
     const ProgramBuffer taken = buffer_;
     buffer_ = {};
     return taken;
   }
-  // False if another one was put there meanwhile.
+  // Puts the buffer back; false if another buffer was put here meanwhile.
   [[nodiscard]] bool put(const ProgramBuffer& buffer) noexcept {
     const SpinGuard guard(lock_);
     if (buffer_.bytes != nullptr) return false;
@@ -170,12 +170,12 @@ class Delivery {
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 
-  // Asks for a buffer if there is none.
+  // Asks the program for a buffer if there is none.
   void ask() noexcept;
   void add(const RawRecord& record) noexcept;
   // Leaves the buffer open for the next delivery.
   void leave_open() noexcept;
-  // Returns the buffer to the program; an empty one only if `also_empty`, else it stays at hand.
+  // Returns the buffer to the program; an empty buffer only if `also_empty`, else it is kept.
   void give_back(bool also_empty) noexcept;
   // Records for which the program had no room.
   std::uint64_t dropped() const noexcept { return dropped_; }

@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::cupti {
 
-// nullptr if this version of CUPTI lacks the function.
+// A libcupti's functions; a member is nullptr if this version of CUPTI lacks the function.
 struct Functions {
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) Result(*symbol) parameters = nullptr;
 #include "cupti/functions.def"
@@ -44,10 +44,10 @@ inline constexpr CopyFunction kCopyFunctions[] = {
 #undef GPUMEMTRACE_CUPTI_FUNCTION
 };
 
-// The most functions that are distinguished here; CUDA 13.0 has 525 and 803.
+// The most functions of a domain (runtime, driver) that are distinguished; CUDA 13.0: 525 and 803.
 inline constexpr CallbackId kMostFunctions = 1024;
 
-// One bit a function.
+// A set of CUDA functions, one bit for each function.
 class FunctionSet {
  public:
   constexpr FunctionSet() noexcept = default;
@@ -67,8 +67,8 @@ class FunctionSet {
 inline constexpr FunctionSet kDriverCopies{trace::ActivityDomain::kDriver};
 inline constexpr FunctionSet kRuntimeCopies{trace::ActivityDomain::kRuntime};
 
-// The records of a completed buffer, one by one. CUPTI's own function finds the next; the length of
-// a record follows from the begin of the next one, so that none of a newer version is cut.
+// One record of a completed buffer. CUPTI's own function finds the next record; the length of a
+// record follows from the begin of the next one, so that no record of a newer version is cut.
 struct RawRecord {
   const std::uint8_t* bytes = nullptr;
   std::size_t size = 0;
@@ -94,7 +94,7 @@ class Walk {
   }
 
  private:
-  // CUPTI writes the next record's address over the one before; the first is asked for by nullptr.
+  // CUPTI replaces a record's address by that of the next record; nullptr asks for the first one.
   void advance() noexcept {
     std::uint8_t* record = following_;
     const bool found = valid_bytes_ != 0 &&

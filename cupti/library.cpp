@@ -55,7 +55,8 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   return result;
 }
 
-// The begins of the calls in this buffer, for their activities, which may come in another buffer.
+// Notes the begin times of the calls in this buffer, for the calls' activities, which may come in
+// another buffer.
 void Library::record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
@@ -63,7 +64,7 @@ void Library::record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexce
   }
 }
 
-// False if the program cannot get any.
+// Gets the program's callbacks; false if the program cannot get records.
 bool Library::get_callbacks(Callbacks& callbacks) noexcept {
   callbacks = client_.callbacks();
   return is_attached() && callbacks.request != nullptr && callbacks.complete != nullptr;
@@ -113,8 +114,8 @@ void Library::decide_held() noexcept {
   client_.add_dropped(delivery.dropped());
 }
 
-// A flush of all that CUPTI has is over. A record that came without its call (a function that is
-// newer than our list, say) is decided after another flush, which would have brought the call.
+// Called after a flush of all that CUPTI has. A record that came without its call (a function that
+// is newer than our list, say) is decided after another flush, which would have brought the call.
 void Library::settle_held(std::uint64_t round) noexcept {
   flush_ended(round);
   decide_held();
@@ -132,7 +133,7 @@ void Library::flushed(std::uint64_t round) noexcept {
   observer_->program_flushed();
   Delivery delivery(callbacks, open_);
   delivery.give_back(!client_.collects());
-  // CUPTI may go on with a buffer of ours that was not complete, and ask for none.
+  // CUPTI may go on with a buffer of ours that was not complete, and ask for no new one.
   if (client_.collects()) delivery.ask();
   delivery.leave_open();
 }
@@ -173,7 +174,8 @@ bool Library::is_shared(Kind kind) const noexcept {
          (own_kinds_.load().contains(kind) || (own_calls_.load() && is_call(kind)));
 }
 
-// As long as we do not share the library, all records are the program's.
+// The time of a switch; 0 as long as we do not share the library, because all records are the
+// program's then.
 std::uint64_t Library::time_of_switch() const noexcept { return is_attached() ? now() : 0; }
 
 void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
@@ -234,7 +236,7 @@ Result Library::enable_calls(Kind kind, Result result) noexcept {
   return result;
 }
 
-// CUPTI's own Disable would take our functions with it, and once there is a context they cannot be
+// CUPTI's own function would disable our functions, too, and once there is a context they cannot be
 // selected again. So the kind stays on in CUPTI, and all functions but ours are switched off.
 Result Library::disable_calls(Kind kind) noexcept {
   const ActivityDomain domain = domain_of(kind);
@@ -305,8 +307,8 @@ Result Library::set_flush_period(std::uint32_t milliseconds) noexcept {
   return result;
 }
 
-// CUPTI's count of dropped records is zero after each answer. The recorder asks as well, so what it
-// was told since is added for the program.
+// CUPTI's count of dropped records is zero after each answer. The recorder asks as well, so the
+// number that it was told since is added for the program.
 Result Library::dropped_records(Context context, std::uint32_t stream,
                                 std::size_t* dropped) noexcept {
   const Result result = real_.cuptiActivityGetNumDroppedRecords(context, stream, dropped);
@@ -316,8 +318,8 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
   return result;
 }
 
-// CUPTI loses the times of records that it has not delivered yet, and we those of records that wait
-// for their call.
+// Flushes first: with a new clock, CUPTI loses the times of records that it has not delivered yet,
+// and we lose those of records that wait for their call.
 Result Library::register_clock(TimestampFunction* clock) noexcept {
   if (is_attached()) {
     const std::uint64_t round = flush_begins();
@@ -365,7 +367,7 @@ void Library::keep_default(Attribute attribute, std::size_t value) noexcept {
   attributes_[attribute].kept.store(true);
 }
 
-// The program's own collection gets the buffers that it would have without us.
+// Sets attributes back: the program's own collection gets the buffers that it has without us.
 void Library::restore_defaults() noexcept {
   for (std::size_t i = 0; i < kMostAttributes; ++i) {
     KeptAttribute& kept = attributes_[i];

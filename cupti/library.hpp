@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One loaded libcupti, as the program sees it. As long as we do not collect through it, every verb
-// is the real function, and only the program's wishes are remembered. While we collect (attach() to
+// One loaded libcupti, as the program sees it. A verb is a function of CUPTI that we serve. As long
+// as we do not collect through the library, every verb calls the real function, and only the
+// program's wishes are remembered. While we collect (attach() to
 // detach()), our callbacks are the registered ones, and each verb gives the program what CUPTI
 // alone would give:
 //
@@ -30,10 +31,10 @@ namespace gpumemtrace::cupti {
 // call decides whether a copy is the program's, and the copy's own record has only the time at
 // which it ran.
 //
-// The last kCapacity calls, any thread.
+// Keeps the last kCapacity calls. For any thread.
 class CallTimes {
  public:
-  // One thread, before anything else; false if there is no memory.
+  // Called by one thread, before all other functions; false if there is no memory.
   [[nodiscard]] bool reserve() noexcept {
     if (calls_ != nullptr) return true;
     void* memory = mmap(nullptr, kCapacity * sizeof(Call), PROT_READ | PROT_WRITE,
@@ -49,7 +50,7 @@ class CallTimes {
     calls_[correlation % kCapacity] = {start, correlation};
   }
 
-  // False, and `start` as it was, if the call is not known.
+  // Sets `start` to the begin of the call; false, and `start` unchanged, if the call is not known.
   [[nodiscard]] bool find(std::uint32_t correlation, std::uint64_t& start) noexcept {
     if (calls_ == nullptr || correlation == 0) return false;
     const SpinGuard guard(lock_);
@@ -80,18 +81,19 @@ class CallTimes {
 inline constexpr std::size_t kMostLibraries = 8;
 
 // Events of a copy of libcupti, for the code that collects through it.
-// - Any thread of the program, inside a call of CUPTI's that it makes.
+// - Called on any thread of the program, inside a call of CUPTI that this thread makes.
 class LibraryObserver {
  public:
   // The program registered callbacks of its own.
   virtual void program_joined() noexcept {}
-  // Around the exchange of CUPTI's clock: the last time of the one, the first of the other.
+  // Called before and after the exchange of CUPTI's clock, for the last time of the old clock and
+  // the first time of the new one.
   virtual void clock_changes() noexcept {}
   virtual void clock_changed() noexcept {}
   virtual void program_flushed() noexcept {}
-  // CUPTI dropped records, and the program knows.
+  // CUPTI dropped records, and told the program so.
   virtual void count_dropped(std::uint64_t) noexcept {}
-  // Around cuptiFinalize().
+  // Called before and after cuptiFinalize().
   virtual void finalize_begins() noexcept {}
   virtual void finalize_ended(bool) noexcept {}
 
@@ -103,12 +105,12 @@ class LibraryObserver {
 // Our own use of CUPTI, kept apart from the program's switches.
 struct OwnUse {
   KindSet kinds;
-  bool calls = false;  // API records of the functions that copy
+  bool calls = false;  // collects API records of the functions that copy
 };
 
 class Library {
  public:
-  // Found in the process; before any verb is called.
+  // Called when the library was found in the process, before any verb is called.
   void found(const Functions& functions, std::size_t index, LibraryObserver& observer) noexcept;
   const Functions& real() const noexcept { return real_; }
   std::size_t index() const noexcept { return index_; }
@@ -118,38 +120,39 @@ class Library {
   Result verb parameters noexcept;
 #include "cupti/functions.def"
 
-  // --- The collection's.
+  // --- Functions for the collection.
 
-  // Before our callbacks are registered; false if there is no memory.
+  // Called before our callbacks are registered; false if there is no memory.
   [[nodiscard]] bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   [[nodiscard]] bool is_attached() const noexcept { return attached_.load(); }
-  // If there may be a context already: selects API records of the functions that copy, and of no
-  // others. False if CUPTI refuses.
+  // For a time when a context may exist already: selects API records of the functions that copy,
+  // and of no others. False if CUPTI refuses.
   [[nodiscard]] bool select_within_kinds() noexcept;
   [[nodiscard]] bool program_has_callbacks() noexcept {
     return client_.callbacks().complete != nullptr;
   }
   [[nodiscard]] bool program_has_set(Attribute attribute) const noexcept;
-  // Keeps the library's value before we changed it, for a program that asks.
+  // Keeps the value that an attribute had before we changed it, for a program that asks.
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
-  // Called around a flush: records held before it are decided when the next buffer comes, because
-  // the program has all calls of that time.
+  // Called around a flush: records held before the flush are decided when the next buffer comes,
+  // because all calls of their time have been delivered by then.
   std::uint64_t flush_begins() noexcept { return held_.end_round(); }
   void flush_ended(std::uint64_t round) noexcept { told_round_.store(round); }
 
-  // A buffer of ours is complete: gives the program its part.
+  // Called when a buffer of ours is complete: gives the program its records.
   void serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
-  // CUPTI needs a buffer, or the program begins to collect: the program is asked for one, too.
+  // Called when CUPTI needs a buffer, or the program begins to collect: asks the program for a
+  // buffer, too.
   void open_program_buffer() noexcept;
-  // For a buffer that is not ours, but of callbacks which were registered before we came.
+  // Passes on a buffer that is not ours, but of callbacks which were registered before ours.
   void pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
                std::size_t valid_bytes) noexcept;
 
-  // In a forked child: nothing is attached any more.
+  // Called in a forked child, where nothing is attached any more.
   void reset() noexcept;
 
  private:
@@ -190,10 +193,10 @@ class Library {
   CallTimes call_times_;
   HeldRecords held_;
   OpenBuffer open_;
-  std::atomic<bool> flushes_by_period_ = false;  // by the program's setting
-  std::atomic<std::uint64_t> told_round_ = 0;    // records held since may still get their call
-  // The whole kind is on inside CUPTI, and its functions are switched off one by one because the
-  // program does not have it on: [0] DRIVER, [1] RUNTIME.
+  std::atomic<bool> flushes_by_period_ = false;  // the program has set a flush period
+  std::atomic<std::uint64_t> told_round_ = 0;    // records of later rounds may still get their call
+  // True if the whole kind is on inside CUPTI, and its functions are switched off one by one
+  // because the program does not have the kind on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};
   KeptAttribute attributes_[kMostAttributes];
 };

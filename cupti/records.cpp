@@ -186,7 +186,7 @@ void fill(const RawRecord& from, const TakeOver&, layouts::Overhead,
   to.overhead = half(from, layouts::Overhead::kOverhead);
 }
 
-// All members of a kernel are common.
+// fill_common() fills in all members of a kernel.
 void fill(const RawRecord&, const TakeOver&, layouts::Kernel, trace::ActivityKernel&) noexcept {}
 
 void fill(const RawRecord& from, const TakeOver&, layouts::Call, trace::ActivityCall& to) noexcept {

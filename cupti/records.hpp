@@ -25,7 +25,7 @@ struct Recorder {
   void (*wake)() = nullptr;
 };
 
-// One bit a kind.
+// A set of kinds, one bit for each kind.
 class KindSet {
  public:
   constexpr KindSet() noexcept = default;
@@ -64,13 +64,13 @@ std::uint32_t context_of(const RawRecord& record) noexcept;
 enum class Taken { kNotOurs, kWritten, kNoRoom };
 
 struct TakeOver {
-  KindSet kinds;              // that are collected as a whole
-  bool calls = false;         // and API records of the functions that copy
+  KindSet kinds;              // kinds of which all records are collected
+  bool calls = false;         // also collects API records of the functions that copy
   std::uint32_t version = 0;  // cuptiGetVersion()
   std::uint16_t library = 0;
 };
 
-// Writes the record into the trace if it is one of ours. The thread that records.
+// Writes the record into the trace if our collection wants it. For the thread that records.
 Taken take_over(const RawRecord& record, const TakeOver& what, const Recorder& recorder) noexcept;
 
 }  // namespace gpumemtrace::cupti

@@ -17,7 +17,7 @@ class SpinLock {
     }
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }  // pairs with lock()
-  // In a forked child, which has one thread: the thread that held it is not there.
+  // Called in a forked child, which has one thread: the thread that held the lock is not there.
   void free_in_child() noexcept { unlock(); }
 
  private:
