@@ -14,7 +14,7 @@ namespace {
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// Table k advances a byte that stands k places before the end of an 8-byte step.
+// Table k gives the CRC of a byte that stands k places before the end of an 8-byte step.
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -35,7 +35,7 @@ constexpr Tables kTables = make_tables();
 
 #if defined(__x86_64__)
 
-// Processors since 2008 have an instruction for this very polynomial.
+// x86-64 processors since 2008 have an instruction for the Castagnoli polynomial.
 [[gnu::target("sse4.2")]] std::uint32_t crc32c_by_instruction(const void* data,
                                                               std::size_t bytes) noexcept {
   const auto* in = static_cast<const unsigned char*>(data);

@@ -8,9 +8,9 @@
 
 namespace gpumemtrace::trace {
 
-// Any thread.
+// Returns the CRC-32C of the bytes. Any thread may call it.
 [[nodiscard]] std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept;
-// The same for processors without an instruction for it.
+// The same checksum, computed with tables: for processors without an instruction for CRC-32C.
 [[nodiscard]] std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace gpumemtrace::trace

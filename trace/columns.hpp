@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From columns back to the fields of records. No allocation, no exception: used by the reader, and
-// by the recorder, which reads its own file for a checkpoint.
+// Decodes columns of the packed file back to the fields of records. No allocation, no exception:
+// the reader uses this, and the recorder, which reads its own file for a checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace gpumemtrace::trace {
 
-// A column of a payload; an absent one is empty.
+// A column of a payload; a column that the payload does not have is empty.
 struct Column {
   std::span<const std::byte> bytes;
   ColumnForm form = ColumnForm::kEach;
 };
 
-// Takes the next column off the payload; false if the rest is no column.
+// Takes the next column off the payload; false if the rest of the payload is no column.
 [[nodiscard]] inline bool take_column(std::span<const std::byte>& payload, ColumnHeader& header,
                                       Column& column) noexcept {
   if (payload.size() < sizeof header) return false;
@@ -59,7 +59,7 @@ class ValueDecoder {
   std::uint64_t previous_ = 0;
 };
 
-// The two reasons for a loop of its own: the meaning of the varints, and the width of the field.
+// Each encoding and each width of a field has a decoding loop of its own.
 template <class Join, Encoding kEncoding, class Value>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
                                std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
@@ -103,7 +103,8 @@ template <class Join>
   }
 }
 
-// The fields whose columns have the form, in records at `offsets` from `base`.
+// Decodes the columns of this form into their fields, in the records at `offsets` from `base`.
+// False if a column is too short.
 template <class Fields, class ColumnOf>
 [[nodiscard]] bool fill_fields(const Fields& fields, const ColumnOf& column_of, ColumnForm form,
                                std::span<const std::uint32_t> offsets, std::byte* base) noexcept {
@@ -122,9 +123,9 @@ template <class Fields, class ColumnOf>
 
 inline constexpr std::size_t kMaxRecordWords = 255;  // the most that RecordHeader::words can hold
 
-// All records of one kind, `bytes` long without their tails, at `offsets` in the image. They begin
-// as copies of one record with their common fields. column_of(f) is the column of fields[f], or
-// nothing if that stays 0.
+// Decodes all records of one kind, `bytes` long without their tails, to `offsets` in the image.
+// Each record begins as a copy of one record that has the fields which all share. column_of(f) is
+// the column of fields[f], or nothing if that field stays 0.
 template <class Fields, class ColumnOf>
 [[nodiscard]] bool fill_records(std::uint8_t kind, std::size_t bytes, const Fields& fields,
                                 const ColumnOf& column_of, std::span<const std::uint32_t> offsets,
@@ -155,8 +156,8 @@ template <class Fields, class ColumnOf>
   return true;
 }
 
-// Turns differences into times, in the order of recording: `offsets` are those of all records. Then
-// calls done(record), one by one.
+// Turns the differences between times into times. `offsets` are those of all records, in the order
+// of recording. Then calls done(record) for each record.
 template <class Done>
 void sum_times(std::byte* image, std::span<const std::uint32_t> offsets, Done done) noexcept {
   std::uint64_t time = 0;

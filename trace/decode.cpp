@@ -11,7 +11,7 @@ std::size_t index_of(std::byte kind) noexcept {
   return index < 0 ? kKinds.size() : static_cast<std::size_t>(index);
 }
 
-// Finds every column; sets `kinds` to the column of kinds.
+// Finds every column of the payload; sets `kinds` to the column of kinds.
 bool index_columns(std::span<const std::byte> payload, DecodeScratch& scratch,
                    std::span<const std::byte>& kinds) noexcept {
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
@@ -58,7 +58,7 @@ std::uint32_t count_of(std::size_t k, const DecodeScratch& scratch) noexcept {
   return scratch.begin_of_kind[k + 1] - scratch.begin_of_kind[k];
 }
 
-// Gives every record its place in the image.
+// Finds the offset of every record in the image.
 bool lay_out(std::span<const std::byte> kinds, std::size_t image_bytes,
              DecodeScratch& scratch) noexcept {
   std::uint32_t next[kKinds.size()];
@@ -82,7 +82,7 @@ bool lay_out(std::span<const std::byte> kinds, std::size_t image_bytes,
   return offset == image_bytes;
 }
 
-// All records of a kind.
+// Decodes all records of kind k into the image.
 bool fill(std::size_t k, std::byte* image, const DecodeScratch& scratch) noexcept {
   const KindInfo& info = kKinds[k];
   const std::uint32_t begin = scratch.begin_of_kind[k];

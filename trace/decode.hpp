@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns back to records if writer and reader are of one version: the recorder reads its own
-// file so when it makes a checkpoint. No allocation, no exception. For files of others: unpack.hpp.
+// Decodes columns back to records if one version of gpumemtrace packed and reads them: so the
+// recorder reads its own file for a checkpoint. No allocation, no exception. Files of other
+// versions are for unpack.hpp.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,14 @@ struct DecodeScratch {
   std::span<const std::byte> tail_word_columns[kKinds.size()];
   std::span<const std::byte> tail_bytes[kKinds.size()];
   std::uint32_t begin_of_kind[kKinds.size() + 1];
-  std::uint32_t offset[kMaxRecords];      // of each record in the image
-  std::uint32_t grouped[kMaxRecords];     // offsets, grouped by kind
-  std::uint64_t tail_words[kMaxRecords];  // grouped by kind
+  std::uint32_t offset[kMaxRecords];      // the offset of each record in the image
+  std::uint32_t grouped[kMaxRecords];     // offsets of records, grouped by kind
+  std::uint64_t tail_words[kMaxRecords];  // words of each record's tail, grouped by kind
 };
 
-// `columns` is what pack() of this version made. `image` must have the size of the image that was
-// packed and be 8-byte aligned. False if the columns are damaged. Any thread with its own
-// scratch.
+// `columns` is the output of pack() of this version. `image` must have the size of the image that
+// was packed and be 8-byte aligned. False if the columns are damaged. Any thread may call this with
+// its own scratch memory.
 [[nodiscard]] bool decode(std::span<const std::byte> columns, std::span<std::byte> image,
                           DecodeScratch& scratch) noexcept;
 

@@ -4,8 +4,8 @@
 //   FileHeader | schema block | block | block | ...
 //
 // A block is a BlockHeader and `stored_bytes` of payload. Blocks are appended; a checkpoint
-// replaces the whole file by a shorter one. A file whose process was killed ends anywhere; the
-// reader takes what is whole. docs/internals/format.md has the same for people.
+// replaces the whole file by a shorter one. A file whose process was killed may end within a block;
+// the reader takes the whole blocks. docs/internals/format.md explains the format.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,11 @@ inline constexpr std::uint32_t kFileVersion = 2;
 inline constexpr std::uint32_t kOldestFileVersion = 1;
 inline constexpr std::uint32_t kBlockMagic = 0x42'54'4d'47;  // "GMTB"
 
-// Largest chunk of the ring and so the largest image of a block; bounds the reader's memory.
+// Bytes of the largest chunk of the ring, and so of the largest image that a block holds; this
+// bounds the reader's memory.
 inline constexpr std::size_t kMaxChunkBytes = 256 * 1024;
-// Columns are never longer than this for an image of kMaxChunkBytes: ten bytes a varint at worst.
+// Bytes of the longest columns that an image of kMaxChunkBytes can make: at worst a varint takes
+// ten bytes.
 inline constexpr std::size_t kMaxColumnBytes = 4 * kMaxChunkBytes;
 
 struct TraceId {
@@ -34,9 +36,10 @@ struct FileHeader {
   std::uint64_t magic = kFileMagic;
   std::uint32_t version = kFileVersion;
   std::uint32_t header_bytes = sizeof(FileHeader);
-  TraceId id;  // the ring file of the same trace carries the same
+  TraceId id;  // the ring file of the same trace has the same id
   std::uint64_t start_realtime_ns = 0;
-  std::uint64_t ticks_per_second = 0;  // 0 = unknown: use the clock records
+  // 0 = the rate is not known: it follows from the Clock records
+  std::uint64_t ticks_per_second = 0;
   std::uint32_t process_id = 0;
   std::uint32_t checksum = 0;  // CRC-32C of all fields before it
 };
@@ -44,13 +47,13 @@ static_assert(sizeof(FileHeader) == 56);
 
 enum class BlockType : std::uint8_t {
   kSchema = 1,      // kinds and fields of all records in this file
-  kRecords = 2,     // one chunk, or a part of one
-  kCheckpoint = 3,  // records that stand for compacted ones; writer kCheckpointWriter
+  kRecords = 2,     // the records of one chunk of the ring, or of a part of one
+  kCheckpoint = 3,  // records that stand for compacted records; the writer is kCheckpointWriter
   kIndex = 4,       // offsets of all other blocks; written at an orderly end
-  kCompacted = 5,   // no payload: the checkpoint has the writer's records up to here
+  kCompacted = 5,   // no payload: the checkpoint stands for the writer's records up to this chunk
 };
 
-// The stream that a checkpoint's own records make; no thread writes it.
+// The number of the stream of records that a checkpoint adds; no thread writes this stream.
 inline constexpr std::uint32_t kCheckpointWriter = ~std::uint32_t{0};
 
 enum class Codec : std::uint8_t { kNone = 0, kZstd = 1 };
@@ -60,15 +63,17 @@ struct BlockHeader {
   BlockType type = BlockType::kRecords;
   Codec codec = Codec::kNone;
   std::uint16_t header_bytes = 0;
-  std::uint32_t writer = 0;        // records: whose chunk
-  std::uint32_t sequence = 0;      // records: number of the chunk among its writer's
-  std::uint32_t begin_offset = 0;  // records: which bytes of the chunk's content
+  std::uint32_t writer = 0;  // blocks of records: the writer whose chunk this is
+  // blocks of records: number of the chunk among its writer's chunks
+  std::uint32_t sequence = 0;
+  // blocks of records: the bytes of the chunk's content, from this to end_offset
+  std::uint32_t begin_offset = 0;
   std::uint32_t end_offset = 0;
   std::uint32_t records = 0;
-  std::uint32_t column_bytes = 0;  // payload before compression
-  std::uint32_t stored_bytes = 0;  // payload as it stands in the file
+  std::uint32_t column_bytes = 0;  // payload before compression, in bytes
+  std::uint32_t stored_bytes = 0;  // payload as it stands in the file, in bytes
   std::uint32_t payload_checksum = 0;
-  std::uint64_t first_time = 0;  // ticks of the first and last record
+  std::uint64_t first_time = 0;  // ticks of the block's first record; last_time: of its last record
   std::uint64_t last_time = 0;
   std::uint32_t reserved = 0;
   std::uint32_t header_checksum = 0;  // CRC-32C of all fields before it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a packed trace without a ring: for records that are known by other means than recording.
+// Writes a packed trace without a ring, for records that were not recorded but made of other data.
 // The recorder has a writer of its own (preload/trace_file/trace_writer.hpp), which neither
 // allocates nor throws.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace gpumemtrace::trace {
 
-// Appends the record to `words`, with kind and length filled in. The tail is padded to a word.
+// Appends the record to `words` and fills in its kind and length. The tail is padded to a word.
 template <class Record>
 void append_record(std::vector<std::uint64_t>& words, const Record& record,
                    std::string_view tail = {}) {
@@ -36,15 +36,16 @@ void append_record(std::vector<std::uint64_t>& words, const Record& record,
   out[1] = static_cast<std::byte>(words.size() - begin);
 }
 
-// One file, from its begin on. All throw std::system_error if it cannot be written.
+// Writes one trace file from its beginning on. All functions throw std::system_error if the file
+// cannot be written.
 class FileWriter {
  public:
   // Writes header and schema. The header's checksum is filled in.
   FileWriter(OwnDescriptor file, FileHeader header, Codec codec);
 
-  // One block: the records of a whole chunk.
+  // Writes one block: the records of a whole chunk.
   void write_chunk(std::uint32_t writer, std::uint32_t sequence, std::span<const std::byte> image);
-  // Ends the writing.
+  // Ends the writing and gives the file away.
   [[nodiscard]] OwnDescriptor take_file() { return std::move(file_); }
 
  private:
@@ -67,7 +68,7 @@ class FileWriter {
 // Collects the records of one writer and writes them in chunks; finish() writes the last chunk.
 class StreamWriter {
  public:
-  // The bytes that the largest chunk of the ring holds.
+  // The bytes of records that the largest chunk of the ring holds.
   static constexpr std::size_t kLargestImage = kMaxChunkBytes - 64;
 
   StreamWriter(FileWriter& file, std::uint32_t writer, std::size_t image_bytes = kLargestImage)
@@ -75,14 +76,14 @@ class StreamWriter {
     words_.reserve(image_words_);
   }
 
-  // As append_record() does it.
+  // Adds the record as append_record() does.
   template <class Record>
   void add(const Record& record, std::string_view tail = {}) {
     const std::size_t begin = words_.size();
     append_record(words_, record, tail);
     if (words_.size() > image_words_) write_up_to(begin);
   }
-  // A record with its tail, as it stands in a chunk.
+  // Adds a record with its tail, in the words that a chunk has.
   void add_words(std::span<const std::uint64_t> record) {
     const std::size_t begin = words_.size();
     words_.insert(words_.end(), record.begin(), record.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as they lie in memory once a piece of a trace is decoded.
+// An image: records as they lie in memory once a piece of a trace is decoded.
 #pragma once
 
 #include <bitset>
@@ -11,11 +11,11 @@
 
 namespace gpumemtrace::trace {
 
-// Kinds of records, by number.
+// A set of kinds of records; bit i stands for kind i.
 using KindSet = std::bitset<256>;
 
-// One record after the other, 8-byte aligned, in this version's layout; and for each of them where
-// it begins, in bytes, and its place in the order (trace/order.hpp). A record's key is no smaller
+// Records, one after the other, 8-byte aligned, in the layout of this version. For each record the
+// image has its offset in bytes and its sort key (trace/order.hpp). A record's key is no smaller
 // than that of the record before it, whatever the times in them say.
 struct Image {
   std::vector<std::uint64_t> words;
@@ -33,7 +33,7 @@ struct Image {
     offsets.clear();
     keys.clear();
   }
-  // The content after this is unspecified.
+  // The content of the image is unspecified after this.
   void resize(std::size_t new_bytes) {
     make_room(words, (new_bytes + kWordBytes - 1) / kWordBytes);
     bytes = new_bytes;
@@ -46,8 +46,8 @@ struct Image {
   }
 
  private:
-  // Reserves some more: pieces are of nearly equal size, and repeated small growth of memory leaves
-  // holes behind.
+  // Reserves an eighth more than asked for: the images of a trace are of nearly equal size, and
+  // repeated small growth of memory leaves holes in the heap.
   template <class Value>
   static void make_room(std::vector<Value>& values, std::size_t count) {
     if (values.capacity() < count) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which records took effect, and which results of a free leave nothing alive. Code
-// that replays a trace needs both: the analyzer, and the recorder if it makes a checkpoint.
+// The order in which records took effect, and the errors of a free after which its memory is gone
+// all the same. Code that replays a trace needs both: the analyzer, and the recorder if it makes a
+// checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +14,14 @@
 
 namespace gpumemtrace::trace {
 
-// The most ticks by which the free of an address may stand after its next allocation: clocks of
-// different cores disagree by less (20 us of a counter of 3 GHz).
+// The most ticks by which the free of an address may come after the next allocation of the same
+// address in the trace: clocks of different cores disagree by less (20 us of a counter of 3 GHz).
 inline constexpr std::uint64_t kReorderWindowTicks = 60'000;
 
 namespace order {
 
-// The order of a record by its kind. Calls that hand memory out take effect when they return, all
-// others when they begin; at the same tick, calls that free memory come first.
+// The time at which records of a kind take effect. Calls that hand memory out take effect when they
+// return, all others when they begin; at the same tick, calls that free memory come first.
 using Effect = std::uint8_t;
 inline constexpr Effect kAtEnd = 1;
 inline constexpr Effect kFrees = 2;
@@ -39,12 +40,13 @@ constexpr std::array<Effect, 256> make_table() {
 }
 inline constexpr std::array<Effect, 256> kByKind = make_table();
 
-// Each kind of record is long enough to read `end` of it, also those that are no calls.
+// Every kind of record is long enough that CallHeader::end can be read from it, also the kinds that
+// are no calls.
 static_assert(std::all_of(kKinds.begin(), kKinds.end(), [](const KindInfo& kind) {
   return kind.bytes >= offsetof(CallHeader, end) + sizeof(CallHeader::end);
 }));
 
-// For kinds whose effect depends on the record (kAsRecordSays).
+// The effect of a record of a kind whose effect depends on the record (kAsRecordSays).
 inline Effect effect_of(const RecordHeader& record) noexcept {
   if (record.kind == RecordKind::kBlock) {
     return reinterpret_cast<const Block&>(record).bytes < 0 ? kFrees : 0;
@@ -66,7 +68,7 @@ inline Effect effect_of(const RecordHeader& record) noexcept {
 
 }  // namespace order
 
-// True if a call of its kind takes effect when it returns, and not when it begins.
+// True if the call takes effect when it returns, and not when it begins.
 [[nodiscard]] inline bool takes_effect_at_end(const RecordHeader& record) noexcept {
   order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
   if ((effect & order::kAsRecordSays) != 0) effect = order::effect_of(record);
@@ -75,9 +77,9 @@ inline Effect effect_of(const RecordHeader& record) noexcept {
 
 inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 
-// Sorts records by the time at which they took effect; at the same tick, frees come first. If
-// threads take turns it is as good as random which of them is an allocation, so no branch depends
-// on it.
+// The sort key of a record: the time at which it took effect; at the same tick, frees come first.
+// Computed without a branch: if threads take turns, a processor could not predict which of their
+// records is an allocation.
 inline std::uint64_t order_key(const RecordHeader& record) noexcept {
   order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
   if ((effect & order::kAsRecordSays) != 0) effect = order::effect_of(record);
@@ -90,8 +92,8 @@ inline std::uint64_t order_key(const RecordHeader& record) noexcept {
 constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >> 1; }
 constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) noexcept { return (ticks << 1) | 1; }
 
-// Model time: the ticks at which a record took effect, made strictly increasing so that no two
-// events share a time. A checkpoint's records of compacted calls are no events.
+// Returns the next model time: the ticks at which a record took effect, made strictly increasing so
+// that no two events share a time. A checkpoint's records of compacted calls are no events.
 inline std::uint64_t next_model_time(std::uint64_t now, RecordKind kind,
                                      std::uint64_t ticks) noexcept {
   const bool stands_for_others = kind >= RecordKind::kDriverTaken && kind <= RecordKind::kCardPoint;
@@ -102,9 +104,9 @@ inline std::uint64_t next_model_time(std::uint64_t now, RecordKind kind,
 inline constexpr std::uint16_t kCudaSuccess = 0;
 inline constexpr std::uint16_t kCudaOutOfMemory = 2;
 
-// A call that reports one of these did its own work or came too late for it to matter: the error
-// is that of an earlier launch, which CUDA repeats on every later call, or says that the driver
-// or the context is gone already. A free that fails so leaves nothing alive.
+// True if the CUresult of a call does not tell of the call itself: CUDA repeats the error of an
+// earlier launch on every later call, or the driver or the context is gone already. A free that
+// fails so leaves nothing alive.
 [[nodiscard]] constexpr bool is_error_of_another_call(std::uint16_t result) noexcept {
   switch (result) {
     case 4:    // DEINITIALIZED

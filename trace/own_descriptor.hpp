@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open file, closed with its owner.
+// A file descriptor that is closed with its owner.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::trace {
 
-// Several threads may read at once.
+// The owner of a file descriptor. Several threads may read through one at once.
 class OwnDescriptor {
  public:
   explicit OwnDescriptor(int number = -1) : number_(number) {}
@@ -28,7 +28,7 @@ class OwnDescriptor {
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
   int number() const { return number_; }
 
-  // Bytes of the whole file; 0 if it has no size.
+  // Bytes of the whole file; 0 if fstat() tells no size.
   std::uint64_t bytes() const {
     struct stat status;
     if (fstat(number_, &status) != 0 || status.st_size < 0) return 0;

@@ -9,7 +9,7 @@
 namespace gpumemtrace::trace {
 namespace {
 
-// Appends columns to a fixed buffer; `failed` once something did not fit.
+// Appends columns to a fixed buffer; `failed_` is set once a column did not fit.
 class ColumnWriter {
  public:
   explicit ColumnWriter(std::span<std::byte> out) noexcept : out_(out) {}
@@ -67,7 +67,8 @@ RecordHeader header_at(std::span<const std::byte> image, std::size_t offset) noe
   return header;
 }
 
-// Fills scratch.offset; returns the number of records, or -1 if the image is malformed.
+// Fills scratch.offset with the offset of each record; returns the number of records, or -1 if the
+// image is malformed.
 std::ptrdiff_t index_records(std::span<const std::byte> image, PackScratch& scratch) noexcept {
   std::size_t count = 0;
   std::size_t offset = 0;
@@ -85,8 +86,8 @@ std::ptrdiff_t index_records(std::span<const std::byte> image, PackScratch& scra
   return static_cast<std::ptrdiff_t>(count);
 }
 
-// One field of the records of one kind. Its column, its offset and its width are chosen once, not
-// for each record.
+// Packs one field of all records of one kind. The field's encoding, offset and width are chosen
+// once, not for each record.
 class FieldColumn {
  public:
   FieldColumn(std::span<const std::byte> image, const PackScratch& scratch,
@@ -153,7 +154,7 @@ class FieldColumn {
     return true;
   }
 
-  // The field of record i; for times the difference that the column holds.
+  // The field's value in record i; for times the difference that the column holds.
   template <class Unsigned, Encoding kEncoding>
   std::uint64_t value_of(std::uint32_t i) const noexcept {
     Unsigned value;
@@ -177,7 +178,7 @@ class FieldColumn {
   }
 
   const std::byte* image_;
-  const std::uint32_t* offset_;  // of each record
+  const std::uint32_t* offset_;  // offset of each record in the image
   std::span<const std::uint32_t> members_;
   const Field& field_;
 };
@@ -239,8 +240,9 @@ PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
           header_at(image, scratch.offset[count - 1]).time};
 }
 
-// Layout: one byte number of kinds; each kind: number, has_tail, struct bytes (2), name, number
-// of fields; each field: offset (2), bytes, encoding, name. A name is a length byte and text.
+// The schema's layout: number of kinds (1 byte); for each kind: number, has_tail, struct bytes (2),
+// name, number of fields; for each field: offset (2), bytes, encoding, name. A name is a length
+// byte and text.
 std::size_t write_schema(std::span<std::byte> out) noexcept {
   std::size_t position = 0;
   const auto byte = [&](std::size_t value) noexcept {

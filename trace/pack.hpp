@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs the records of a chunk into columns: all kinds, then field by field of each kind. Columns
-// of one field repeat from training step to training step, which is what makes the compressor
-// effective.
+// Packs the records of a chunk into columns: first the kinds of all records, then each field of
+// each kind. Columns of one field repeat from training step to training step, which is what makes
+// the compressor effective.
 //
 //   payload = column, column, ...      column = ColumnHeader | bytes
 //
@@ -20,28 +20,29 @@
 namespace gpumemtrace::trace {
 
 enum class ColumnForm : std::uint8_t {
-  kEach = 0,  // one varint a record of the kind, or the bytes of kinds or tails
-  kSame = 1,  // one varint, the first record's: all others have the same value, or the same
-              // difference if the encoding is kTime or kAfterStart
+  kEach = 0,  // one varint for each record of the kind, or the bytes of kinds or tails
+  kSame = 1,  // one varint, of the kind's first record: all other records have the same value,
+              // or the same difference if the encoding is kTime or kAfterStart
 };
 
 struct ColumnHeader {
   std::uint8_t kind = 0;
-  std::uint8_t field = 0;  // index among the kind's fields, or one of the numbers below
+  std::uint8_t field = 0;  // index among the kind's fields, or one of the three numbers below
   ColumnForm form = ColumnForm::kEach;
   std::uint8_t reserved = 0;
   std::uint32_t bytes = 0;
 };
 static_assert(sizeof(ColumnHeader) == 8);
 
-inline constexpr std::uint8_t kKindsColumn = 253;      // with kind 0
+// the kinds of all records; the column's kind is 0
+inline constexpr std::uint8_t kKindsColumn = 253;
 inline constexpr std::uint8_t kTailWordsColumn = 254;  // varints: words of each tail
-inline constexpr std::uint8_t kTailBytesColumn = 255;  // the tails, padding included
+inline constexpr std::uint8_t kTailBytesColumn = 255;  // the bytes of the tails, padding included
 
 // Working memory of pack(); a quarter of a MiB, so static or mapped, never on a stack.
 struct PackScratch {
   static constexpr std::size_t kMaxRecords = kMaxChunkBytes / sizeof(RecordHeader);
-  std::uint32_t offset[kMaxRecords];   // of each record in the image
+  std::uint32_t offset[kMaxRecords];   // the offset of each record in the image
   std::uint32_t grouped[kMaxRecords];  // indexes of records, grouped by kind
 };
 
@@ -52,12 +53,13 @@ struct PackResult {
   std::uint64_t last_time = 0;
 };
 
-// `image` holds whole records, 8-byte aligned, at most kMaxChunkBytes. `out` should offer
-// kMaxColumnBytes. No allocation, no exception; any thread with its own scratch.
+// Packs `image`, which holds whole records, 8-byte aligned, at most kMaxChunkBytes. `out` should
+// have room for kMaxColumnBytes. No allocation, no exception; any thread may call this with its own
+// scratch memory.
 [[nodiscard]] PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
                               PackScratch& scratch) noexcept;
 
-// Bytes of the schema payload that describes kKinds; 0 if `out` is too small.
+// Writes the schema payload, which describes kKinds. Returns its bytes; 0 if `out` is too small.
 [[nodiscard]] std::size_t write_schema(std::span<std::byte> out) noexcept;
 
 }  // namespace gpumemtrace::trace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that a block of the packed file is intact, and gives its columns.
+// Checks that a block of the packed file is intact, and decompresses its columns.
 #pragma once
 
 #include <zstd.h>
@@ -19,13 +19,15 @@ namespace gpumemtrace::trace {
          crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum;
 }
 
-// A checksum shows that a length was written so, not that a recorder wrote it.
+// True if the lengths in a block's header are within their bounds. A valid checksum only shows that
+// the lengths were written so, not that a recorder wrote them.
 [[nodiscard]] inline bool is_plausible(const BlockHeader& block) noexcept {
   return block.column_bytes <= kMaxColumnBytes &&
          block.stored_bytes <= ZSTD_COMPRESSBOUND(kMaxColumnBytes);
 }
 
-// Fills `columns`, which is as long as the block's header gives; false if the payload is damaged.
+// Checks and decompresses a block's payload into `columns`, whose size is that in the block's
+// header; false if the payload is damaged.
 [[nodiscard]] inline bool open_payload(Codec codec, std::uint32_t checksum,
                                        std::span<const std::byte> stored,
                                        std::span<std::byte> columns, ZSTD_DCtx* context) noexcept {

@@ -20,7 +20,7 @@ struct Registers {
   unsigned edx = 0;
 };
 
-// All zero where the processor has no such leaf.
+// The registers of a CPUID leaf; all zero if the processor has no such leaf.
 Registers leaf(unsigned number) noexcept {
   Registers is;
   if (__get_cpuid_count(number, 0, &is.eax, &is.ebx, &is.ecx, &is.edx) == 0) return {};
@@ -39,7 +39,7 @@ bool ask_for_fast_pext() noexcept {
 class Answer {
  public:
   bool get(bool (*ask)() noexcept) noexcept {
-    // Relaxed: every thread finds the same answer, and nothing else depends on it.
+    // Relaxed: every thread finds the same answer, and no other memory is ordered by it.
     int known = known_.load(std::memory_order_relaxed);
     if (known == kNotAsked) {
       known = ask() ? kYes : kNo;

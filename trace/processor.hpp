@@ -6,11 +6,12 @@
 
 namespace gpumemtrace::trace::processor {
 
-// An instruction for CRC-32C, as x86-64 has with SSE 4.2. Any thread.
+// True if the processor has an instruction for CRC-32C, as x86-64 has with SSE 4.2. Any thread may
+// call this.
 [[nodiscard]] bool has_crc32c() noexcept;
 
-// BMI2's instruction that joins bits. Not where it is microcode, as on AMD's before Zen 3. Any
-// thread.
+// True if the processor has BMI2's instruction pext, which gathers bits, and not as slow microcode,
+// as AMD's processors before Zen 3 have it. Any thread may call this.
 [[nodiscard]] bool has_fast_pext() noexcept;
 
 }  // namespace gpumemtrace::trace::processor

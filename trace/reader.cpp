@@ -29,8 +29,8 @@ struct ContextDeleter {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// The memory for reading one block, from its bytes to its image. One for each thread, not for each
-// cursor: it would add up over the cursors of a process with many threads.
+// The memory for reading one block, from its bytes to its image. Each thread has one, not each
+// cursor: the memory of the cursors of a process with many threads would add up.
 struct Workspace {
   std::vector<std::byte> stored;
   std::vector<std::byte> columns;
@@ -43,7 +43,7 @@ Workspace& workspace() {
   return of_this_thread;
 }
 
-// Reads and decompresses a payload into workspace().columns; false if it is damaged.
+// Reads and decompresses a block's payload into workspace().columns; false if it is damaged.
 bool load_payload(const OwnDescriptor& file, std::uint64_t offset, std::uint32_t stored_bytes,
                   std::uint32_t column_bytes, std::uint32_t checksum, Codec codec) {
   Workspace& work = workspace();
@@ -71,7 +71,8 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
     throw TraceError(path.string() +
                      " is not a regular file. Traces are read in any order: save it to a file.");
   }
-  // The ring first: records that leave it after this are in the file by then.
+  // The ring is opened before the packed file: records that leave the ring after this are in the
+  // packed file by then.
   RingHeader ring;
   open_ring(ring);
   UnpackedFile unpacked = open_unpacked(path);
@@ -98,7 +99,7 @@ void TraceFile::read(const RingHeader& ring) {
   read_ring(ring, streams);
   for (auto& [writer, stream] : streams) {
     order_pieces(stream);
-    // Left out: a writer all of whose records were replaced by a checkpoint.
+    // A writer all of whose records a checkpoint replaced has no pieces and is left out.
     if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
   }
 }
@@ -108,7 +109,7 @@ TraceFile::~TraceFile() = default;
 bool TraceFile::ring_is_spent() const {
   if (!has_ring() || still_running_ || !end_is_marked_ || ended_by_signal_ != 0) return false;
   for (const std::uint64_t count : dropped_) {
-    if (count != 0) return false;  // only the ring knows all of them
+    if (count != 0) return false;  // the packed file may lack drops, only the ring counts all
   }
   for (const WriterStream& stream : writers_) {
     for (const ChunkPiece& piece : stream.pieces) {
@@ -148,7 +149,8 @@ void TraceFile::read_blocks(Writers& writers) {
       break;
     }
     if (!checks_out(block)) {
-      // Without a trustworthy length, look for the next header at every later byte.
+      // The length of a damaged block cannot be trusted: look for the next header at every later
+      // byte.
       ++losses_.corrupt_blocks;
       const std::optional<std::uint64_t> next = find_block_header(offset + 1);
       if (!next) break;
@@ -194,7 +196,7 @@ void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writ
 }
 
 std::optional<std::uint64_t> TraceFile::find_block_header(std::uint64_t offset) const {
-  // Small: a file that is damaged in many places must not be read many times over.
+  // The window is small, because it is read again for each place at which the file is damaged.
   std::array<char, 4096> window;
   while (offset + sizeof(BlockHeader) <= file_bytes_) {
     const std::size_t bytes =
@@ -259,16 +261,17 @@ void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
     calls_taken_for_parts_ = header.calls_taken_for_parts.load();
     read_chunks(writers);
   } else {
-    // The ring of another trace, or one that was never finished: it has no records of this one.
+    // The ring belongs to another trace, or was never finished: it has no records of this trace.
     ring_ = OwnDescriptor();
     still_running_ = false;
   }
-  // A process that ended while a block was being appended left that block's records in the ring.
+  // If the process ended while a block was being appended, that block's records are still in the
+  // ring.
   if (tail_is_cut_ && !has_ring()) ++losses_.truncated_tail;
 }
 
-// Chunks follow each other. A killed process may have left zeros that it was about to make into
-// chunks, and chunks of other threads may come after them.
+// Chunks follow each other in the ring. A killed process may have left zeros in place of a chunk
+// that it was about to make, and chunks of other threads may come after the zeros.
 void TraceFile::read_chunks(Writers& writers) {
   bool damaged = false;
   std::uint64_t offset = kRingHeaderBytes;
@@ -313,9 +316,10 @@ void TraceFile::read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writ
   stream.pieces.push_back(piece);
 }
 
-// Sorts by position in the stream, packed before ring, and cuts from each piece the part that an
-// earlier one has already: a chunk that was packed, but not recycled before the kill, stands in
-// both files, and records that a checkpoint has compacted may still stand in the ring.
+// Sorts pieces by their position in the stream, those of the packed file before those of the ring,
+// and cuts from each the part that an earlier piece has already: a chunk that was packed, but not
+// recycled before the kill, stands in both files, and records that a checkpoint has compacted may
+// still stand in the ring.
 void TraceFile::order_pieces(WriterStream& stream) {
   std::sort(stream.pieces.begin(), stream.pieces.end(),
             [](const ChunkPiece& a, const ChunkPiece& b) {
@@ -330,7 +334,8 @@ void TraceFile::order_pieces(WriterStream& stream) {
     if (piece.sequence < stream.compacted_sequence) continue;
     if (piece.sequence != sequence) {
       const std::uint32_t missing = piece.sequence - sequence - (has_begun ? 1 : 0);
-      // The record between was taken while the ring was copied: this one is from after the copy.
+      // The missing chunk was packed while the ring was copied, so this piece was recorded after
+      // the copy began.
       if (missing > 0 && still_running_ && piece.in_ring) break;
       losses_.missing_chunks += missing;
       sequence = piece.sequence;
@@ -343,7 +348,7 @@ void TraceFile::order_pieces(WriterStream& stream) {
       piece.file_offset += covered - piece.begin_offset;
       piece.begin_offset = covered;
     }
-    // A block within the chunk is missing.
+    // Here a block within the chunk is missing.
     if (piece.begin_offset > covered) ++losses_.missing_chunks;
     covered = piece.end_offset;
     kept.push_back(piece);
@@ -378,7 +383,7 @@ void WriterCursor::look_for(std::initializer_list<RecordKind> kinds) {
   for (const RecordKind kind : kinds) wanted_->set(static_cast<std::size_t>(kind));
 }
 
-// Makes the next piece the one that next() is in; false if the stream is at its end.
+// Reads the next piece and lets next() continue in it; false at the end of the stream.
 bool WriterCursor::load_next_piece() {
   if (!read_piece(image_)) return false;
   end_ = image_.data() + image_.bytes;
@@ -388,7 +393,7 @@ bool WriterCursor::load_next_piece() {
 
 namespace {
 
-// No driver numbers so many devices.
+// The bound of device ordinals that are believed; no driver has so many devices.
 constexpr std::int32_t kMostDevices = 1024;
 
 constexpr bool names_device(const Field& field) {
@@ -398,7 +403,7 @@ constexpr bool names_device(const Field& field) {
          std::ranges::find(kNames, field.name) != kNames.end();
 }
 
-// Offsets of the fields that name devices, for the records of a kind; 0: no more.
+// Offsets of the fields that hold device ordinals, in the records of a kind; 0 ends the list.
 using DeviceOffsets = std::array<std::uint16_t, 4>;
 
 consteval std::array<DeviceOffsets, 256> find_device_offsets() {
@@ -414,8 +419,8 @@ consteval std::array<DeviceOffsets, 256> find_device_offsets() {
 }
 constexpr std::array<DeviceOffsets, 256> kDeviceOffsets = find_device_offsets();
 
-// The model keeps data for each device, which must not depend on how many numbers were written
-// into a file: numbers that no device has become kNoKnownDevice. Returns how many there were.
+// The analyzer keeps data for each device, which must not depend on how many numbers were written
+// into a file: ordinals that no device has become kNoKnownDevice. Returns their number.
 std::uint64_t forget_impossible_devices(Image& image) {
   std::uint64_t count = 0;
   for (const std::uint32_t offset : image.offsets) {
@@ -441,13 +446,14 @@ bool WriterCursor::next_piece(Image& image) {
   return true;
 }
 
-// Reads the next piece as far as possible, which may be nothing; false if there is none.
+// Reads the next piece as far as possible, so the image may stay empty; false if there is no next
+// piece.
 bool WriterCursor::read_piece(Image& image) {
   if (next_piece_ == stream_->pieces.size()) return false;
   image.clear();
   const ChunkPiece& piece = stream_->pieces[next_piece_++];
   losses_before_piece_ = losses_;
-  // The image of a damaged ring chunk has the records before the damage.
+  // If a ring chunk is damaged, the image has the records before the damage.
   if (piece.in_ring) {
     if (!read_ring(piece, image)) ++losses_.malformed_records;
   } else if (!read_packed(piece, image)) {
@@ -491,7 +497,7 @@ namespace {
 struct FolderContent {
   std::vector<std::filesystem::path> folders;
   std::vector<std::filesystem::path> traces;
-  std::vector<std::filesystem::path> snapshots;  // of PyTorch
+  std::vector<std::filesystem::path> snapshots;  // memory snapshots of PyTorch (*.pickle)
 };
 
 FolderContent list_folder(const std::filesystem::path& folder, std::error_code& error) {
@@ -549,14 +555,15 @@ std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem
       content.snapshots.insert(content.snapshots.end(), below.snapshots.begin(),
                                below.snapshots.end());
     }
-    // A snapshot beside a trace is mostly of the same process.
+    // Snapshots are taken only if the folder has no trace: mostly a snapshot beside a trace is of
+    // the same process.
     if (content.traces.empty()) content.traces = std::move(content.snapshots);
     if (content.traces.empty()) {
       throw NoTrace(
           "There is no trace (*.gmt) and no snapshot of PyTorch (*.pickle) in the folder " +
           input.string() + ".");
     }
-    // If the same trace lies there packed as well, it is read once, as it was recorded.
+    // If a folder has a trace both plain and compressed, only the plain one is read.
     std::set<fs::path> names;
     std::sort(content.traces.begin(), content.traces.end());
     for (const fs::path& trace : content.traces) {

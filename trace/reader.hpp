@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a trace: the packed file and, beside it, the rest of the ring.
 //
-// Hostile input is expected: nothing here trusts a length. Memory is bounded by one image (of at
-// most kMaxImageBytes, with the offsets of its records) a cursor, a few words a block and the
-// working memory of one block a thread.
+// Hostile input is expected: nothing here trusts a length. Its memory is bounded: for each cursor
+// one image (of at most kMaxImageBytes, with the offsets of its records), for each block a few
+// words, and for each thread the working memory of one block.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class NoTrace : public TraceError {
   using TraceError::TraceError;
 };
 
-// Damage found while reading, by the rows of stats.def.
+// Counts of the damage found while reading, named as the rows of stats.def.
 struct ReadLosses {
   std::uint64_t corrupt_blocks = 0;
   std::uint64_t truncated_tail = 0;
@@ -54,13 +54,14 @@ class FileSchema;
 struct ChunkHeader;
 struct RingHeader;
 
-// A piece of one writer's stream: a block of the packed file or a span of a ring chunk.
+// A piece of one writer's stream of records: a block of the packed file or a span of a ring chunk.
 struct ChunkPiece {
-  std::uint64_t file_offset = 0;  // of the payload (packed) or of the content's begin (ring)
+  // offset of the payload (packed file) or of the first byte of the piece's content (ring)
+  std::uint64_t file_offset = 0;
   std::uint32_t sequence = 0;
   std::uint32_t begin_offset = 0;
   std::uint32_t end_offset = 0;
-  std::uint32_t records = 0;  // 0 = not known (ring)
+  std::uint32_t records = 0;  // 0 = the number is not known (in the ring)
   std::uint32_t column_bytes = 0;
   std::uint32_t stored_bytes = 0;
   std::uint32_t payload_checksum = 0;
@@ -69,11 +70,13 @@ struct ChunkPiece {
 };
 
 struct WriterStream {
-  std::uint32_t writer = 0;  // kCheckpointWriter: records that stand for compacted ones
-  // The checkpoint has the writer's records up to here; end 0 = nothing.
+  // kCheckpointWriter: the stream of records that stand for compacted ones
+  std::uint32_t writer = 0;
+  // A checkpoint stands for the writer's records up to this chunk and this offset in its content;
+  // compacted_end 0 = for none.
   std::uint32_t compacted_sequence = 0;
   std::uint32_t compacted_end = 0;
-  std::vector<ChunkPiece> pieces;  // in the order of recording
+  std::vector<ChunkPiece> pieces;  // the pieces of the stream in the order of recording
 };
 
 struct FileIdentity {
@@ -82,21 +85,22 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-// A position in a writer's stream. It holds for every later opening of the same file, however much
-// of the ring has been packed by then: a packed piece begins at the end of the one before.
+// A position in a writer's stream of records. It stays valid when the same file is opened again,
+// however much of the ring has been packed by then: a packed piece begins at the end of the one
+// before.
 struct StreamPosition {
-  std::uint32_t sequence = 0;      // of the chunk
-  std::uint32_t begin_offset = 0;  // of a piece of it
-  std::uint64_t records = 0;       // from there on that come before the place
+  std::uint32_t sequence = 0;      // number of the chunk among its writer's chunks
+  std::uint32_t begin_offset = 0;  // offset of the piece in the chunk
+  std::uint64_t records = 0;       // the number of records from the piece's begin to the position
 };
 
-// One trace, opened. Not copyable; cursors borrow it and must not outlive it.
+// One trace, opened. Not copyable; cursors keep a pointer to it and must not outlive it.
 class TraceFile {
  public:
   // Opens `path` (the .gmt file) and its ring if there is one. Throws TraceError.
   explicit TraceFile(const std::filesystem::path& path);
-  // Reads a trace without a ring from an open file, as one in memory is; `path` is its name for
-  // people. Throws TraceError.
+  // Reads a trace without a ring from a file that is open already, such as one in memory; `path` is
+  // its name in messages. Throws TraceError.
   TraceFile(OwnDescriptor file, const std::filesystem::path& path);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
@@ -106,20 +110,21 @@ class TraceFile {
   const FileHeader& header() const { return header_; }
   const std::vector<WriterStream>& writers() const { return writers_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
-  // The file's identity, whatever its name: the same as long as data is only appended to it.
+  // The device and inode of the file: the same as long as data is only appended to it, whatever its
+  // name.
   [[nodiscard]] FileIdentity identity() const { return identity_; }
   [[nodiscard]] bool has_ring() const { return ring_.is_open(); }
-  // The ring's own counters; zero if there is no ring.
+  // The counter of dropped records in the ring's header; zero if there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
   std::uint64_t calls_taken_for_parts() const { return calls_taken_for_parts_; }
   [[nodiscard]] bool exit_seen() const { return exit_seen_; }
   // The signal that ended the process, if `gpumemtrace run` saw it; else 0.
   int ended_by_signal() const { return ended_by_signal_; }
-  // The ring holds nothing that the packed file does not have, and never will.
+  // True if the ring holds no records that the packed file does not have, and never will.
   [[nodiscard]] bool ring_is_spent() const;
-  // A process still holds the trace open for writing.
+  // True if a process still holds the trace open for writing.
   [[nodiscard]] bool still_running() const { return still_running_; }
-  // Losses known after opening; cursors add to their own.
+  // Damage found when the trace was opened; each cursor counts the damage that it finds itself.
   const ReadLosses& losses() const { return losses_; }
 
  private:
@@ -139,7 +144,7 @@ class TraceFile {
 
   std::filesystem::path path_;
   OwnDescriptor file_;
-  OwnDescriptor ring_;  // a copy of it if the process is still running
+  OwnDescriptor ring_;  // the ring file, or a copy of it if the process is still running
   std::uint64_t file_bytes_ = 0;
   FileIdentity identity_;
   std::uint64_t ring_bytes_ = 0;
@@ -162,16 +167,17 @@ class TraceFile {
 class WriterCursor {
  public:
   WriterCursor(const TraceFile& file, const WriterStream& stream);
-  // Resumes at the position of another cursor on the same file, which may have been opened since.
-  // If the stream has no such position, found() is false and there is nothing to read.
+  // Resumes at the position of another cursor, which may have read the same file when it was opened
+  // earlier. If the stream has no such position, found() is false and there is nothing to read.
   WriterCursor(const TraceFile& file, const WriterStream& stream, const StreamPosition& from);
   [[nodiscard]] bool found() const { return found_; }
 
-  // From now on whole blocks that have no record of these kinds are left out, at a fraction of what
-  // reading them takes. Records of other kinds are still among what next() returns.
+  // From now on the cursor skips whole blocks that have no record of these kinds, at a fraction of
+  // the time that reading them takes. next() still returns records of other kinds in the blocks
+  // that it reads.
   void look_for(std::initializer_list<RecordKind> kinds);
 
-  // nullptr at the end of the stream.
+  // The next record; nullptr at the end of the stream.
   const RecordHeader* next() {
     while (next_ == end_) {
       if (!load_next_piece()) return nullptr;
@@ -180,55 +186,58 @@ class WriterCursor {
     next_ += header->words * kWordBytes;
     return header;
   }
-  // The records of the next piece that has any, for callers that do not call next() for each
-  // record: they are in `image`, which is the caller's. Records before index passed() are before
-  // the position at which the cursor began. False at the end of the stream.
+  // Reads the next piece that has records into the caller's `image`, for callers that do not call
+  // next() for each record. Records with an index below passed() are before the position at which
+  // the cursor began. False at the end of the stream.
   [[nodiscard]] bool next_piece(Image& image);
   [[nodiscard]] std::size_t passed() const { return passed_; }
-  // The piece that was read last; only if one was.
+  // The piece that was read last; only valid once a piece was read.
   [[nodiscard]] const ChunkPiece& piece() const { return stream_->pieces[next_piece_ - 1]; }
-  // Behind the record that next() returned last; only if a piece was read.
+  // The position behind the record that next() returned last; only valid once a piece was read.
   [[nodiscard]] StreamPosition position() const;
   [[nodiscard]] bool is_last_piece() const { return next_piece_ == stream_->pieces.size(); }
-  // Damage found so far, and the part of it that was found before the piece().
+  // The damage found so far; losses_before_piece(): the damage found before piece() was read.
   const ReadLosses& losses() const { return losses_; }
   [[nodiscard]] const ReadLosses& losses_before_piece() const { return losses_before_piece_; }
 
  private:
   [[nodiscard]] bool load_next_piece();
   [[nodiscard]] bool read_piece(Image& image);
-  // False if the piece is damaged. Leaves the image empty if no record of it is wanted.
+  // Reads a block of the packed file; false if it is damaged. Leaves the image empty if no record
+  // of the block is wanted.
   [[nodiscard]] bool read_packed(const ChunkPiece& piece, Image& image);
   [[nodiscard]] bool read_ring(const ChunkPiece& piece, Image& image);
 
   const TraceFile* file_;
   const WriterStream* stream_;
   std::size_t next_piece_ = 0;
-  std::uint64_t skipped_ = 0;  // records that are still to be left out
+  std::uint64_t skipped_ = 0;  // number of records that are still to be skipped
   std::size_t passed_ = 0;
   bool found_ = true;
-  Image image_;                      // the piece that next() reads
-  const std::byte* next_ = nullptr;  // in the image
+  Image image_;                      // the records of the piece that next() reads
+  const std::byte* next_ = nullptr;  // address of the next record in the image
   const std::byte* end_ = nullptr;
-  std::unique_ptr<KindSet> wanted_;  // nullptr: all
+  std::unique_ptr<KindSet> wanted_;  // the kinds that look_for() asked for; nullptr: all
   ReadLosses losses_;
   ReadLosses losses_before_piece_;
 };
 
-// Bytes after the struct, without the padding zeros at the end. Empty for kinds without tail.
+// The tail of a record: the bytes after its struct, without the padding zeros at the end. Empty for
+// kinds without tail.
 std::string_view tail_of(const RecordHeader& header);
 
-// The words after a stack's struct: its Python frames.
+// The Python frames of a stack: the words after its struct.
 std::span<const std::uint64_t> python_frames_of(const Stack& stack);
-// The words after those: return addresses.
+// The native frames of a stack, return addresses: the words after its Python frames.
 std::span<const std::uint64_t> native_frames_of(const Stack& stack);
 
-// The bytes after a code text's struct, as many as the struct gives.
+// The bytes of the text after the struct of a Code record, as many as the struct says.
 std::span<const std::byte> bytes_of(const Code& code);
 
-// All traces below `inputs`, sorted: files as they are; in folders (at most one level down) *.gmt,
-// or *.pickle if there are none. Throws TraceError for a path that does not exist and for a folder
-// that cannot be read, NoTrace for one that holds none. Unreadable folders in it are left out.
+// Finds all traces below `inputs`, sorted: files are taken as they are; in folders (at most one
+// level down) *.gmt is looked for, or *.pickle if there is none. Throws TraceError for a path that
+// does not exist and for a folder that cannot be read, NoTrace for one that holds no trace.
+// Unreadable folders below `inputs` are left out.
 std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs);
 
 }  // namespace gpumemtrace::trace

@@ -25,85 +25,90 @@ enum class RecordKind : std::uint8_t {
 #include "trace/every_record.def"
 };
 
-// The encoding of a column's values before compression.
+// The encodings by which a column turns the values of a field into varints.
 enum class Encoding : std::uint8_t {
-  kPlain = 0,       // the value
-  kSigned = 1,      // zigzag of the sign-extended value
-  kDelta = 2,       // zigzag of the difference to the same field of the previous record of the kind
-  kTime = 3,        // zigzag of the difference to the time of the previous record of the chunk
-  kAfterStart = 4,  // 0 while the call runs, else 1 + zigzag of the difference to the own time
+  kPlain = 0,   // the field's value itself
+  kSigned = 1,  // zigzag of the sign-extended value
+  kDelta = 2,   // zigzag of the difference to the same field of the previous record of the kind
+  kTime = 3,    // zigzag of the difference to the time of the previous record of the chunk
+  // 0 while the call runs, else 1 + zigzag of the difference to the record's `time`
+  kAfterStart = 4,
 };
 
 struct Field {
   std::string_view name;
-  std::uint16_t offset = 0;  // in the struct
-  std::uint8_t bytes = 0;    // 1, 2, 4 or 8
+  std::uint16_t offset = 0;  // offset of the field in the record's struct, in bytes
+  std::uint8_t bytes = 0;    // width of the field: 1, 2, 4 or 8
   Encoding encoding = Encoding::kPlain;
 };
 
-// First two words of every record.
+// The first two words of every record.
 struct RecordHeader {
   RecordKind kind = RecordKind::kNone;
-  std::uint8_t words = 0;    // length in words, tail included
-  std::uint16_t api = 0;     // calls: index of the kApiName record; 0 elsewhere
+  std::uint8_t words = 0;    // length of the record in words, tail included
+  std::uint16_t api = 0;     // calls: index of the kApiName record of the function; 0 elsewhere
   std::uint16_t result = 0;  // calls: CUresult, valid once `end` is not 0
-  std::uint16_t flags = 0;   // kFlag...
-  std::uint64_t time = 0;    // ticks; for a call its start
+  std::uint16_t flags = 0;   // bits: the constants kFlag... in this file
+  std::uint64_t time = 0;    // ticks; for a call the time of its start
 };
 
-// Bits of `flags`.
-// The caller held a pointer from dlsym or cuGetProcAddress; else it was linked to the driver.
+// Bits of RecordHeader::flags. kFlagByPointer: the caller held a pointer from dlsym or
+// cuGetProcAddress; without this flag, the caller was linked to the driver.
 inline constexpr std::uint16_t kFlagByPointer = 1;
-// The call was captured into a graph, not carried out.
+// The call was captured into a CUDA graph, not carried out.
 inline constexpr std::uint16_t kFlagCaptured = 2;
-// `bytes` is an estimate (arrays).
+// The record's `bytes` is an estimate (arrays).
 inline constexpr std::uint16_t kFlagEstimated = 4;
-// The stream-ordered variant of the function.
+// The call was the stream-ordered variant of the function.
 inline constexpr std::uint16_t kFlagAsynchronous = 8;
-// Stream 0 means the thread's own stream.
+// Stream 0 of the call means the thread's own stream.
 inline constexpr std::uint16_t kFlagPerThreadStream = 16;
-// Set by checkpoints, and in traces made from a snapshot: this memory held the framework's blocks.
+// In records of checkpoints and of traces made from a snapshot: this memory held blocks of the
+// framework's allocator.
 inline constexpr std::uint16_t kFlagSegment = 32;
-// Stacks: there were more frames, at the outer end.
+// In Stack records: the stack had more frames, at its outer end, than were recorded.
 inline constexpr std::uint16_t kFlagCut = 64;
-// Frees, and blocks taken back: Python's cycle collector ran on the thread.
+// In records of frees, and of blocks taken back: Python's cycle collector ran on the thread.
 inline constexpr std::uint16_t kFlagCollected = 128;
-// Blocks: `stream` is known. Older traces, which do not record it, have neither.
+// In Block records: `stream` is known. Older traces record neither the flag nor the stream.
 inline constexpr std::uint16_t kFlagStream = 256;
-// Stacks of blocks: while they were allocated, PyTorch's autograd recorded for a backward pass.
+// In Stack records of blocks: while the blocks were allocated, PyTorch's autograd recorded for a
+// backward pass.
 inline constexpr std::uint16_t kFlagAutograd = 512;
-// Allocations and blocks of the state in which recording began: they are older than all events.
-// Such an allocation is a segment of the framework: `stream` is the framework's number as in Block,
-// and `pool` the number of its private pool; 0 = none. Such a reservation is the address space of
-// an expandable segment: `handle` is the number of its stream.
+// In records of allocations and blocks that existed when recording began: they are older than all
+// events. Such an allocation is a segment of the framework: `stream` is the framework's number as
+// in Block, and `pool` the number of its private pool; 0 = none. Such a reservation is the address
+// space of an expandable segment: `handle` is the number of its stream.
 inline constexpr std::uint16_t kFlagEarlier = 1024;
 
-// Types of their own, so that none is taken for another of the numbers beside it.
+// Ids are types of their own, so that the compiler finds code that confuses them with other
+// numbers.
 //
 // A recorded call stack: the `id` of a Stack record.
 enum class StackId : std::uint32_t { kNone = 0 };
 [[nodiscard]] constexpr std::uint32_t number_of(StackId stack) noexcept {
   return static_cast<std::uint32_t>(stack);
 }
-// A context of the driver: the `id` of a Context record, 1 and up in the order in which the process
-// met them. CUPTI's records have numbers of CUPTI's own.
+// A CUDA context: the `id` of a Context record, 1 and up in the order in which the process first
+// used the contexts. CUPTI's records have context numbers of CUPTI's own.
 enum class ContextId : std::uint32_t { kNone = 0 };
 [[nodiscard]] constexpr std::uint32_t number_of(ContextId context) noexcept {
   return static_cast<std::uint32_t>(context);
 }
 
-// A call of the driver API. The slot is committed before the real call with its arguments and
-// completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
-// the process died in, or hangs in. Outputs are meaningful only if `result` is 0.
+// The header of a record of a driver API call. The record is committed before the real call, with
+// the call's arguments, and completed after it: `result` and outputs first, `end` last (release).
+// `end` is 0 for a call in which the process died or hangs. Outputs are meaningful only if `result`
+// is 0.
 struct CallHeader {
   RecordHeader record;
-  std::uint64_t end = 0;     // ticks
+  std::uint64_t end = 0;     // ticks at the call's end
   std::uint64_t caller = 0;  // return address of the wrapper
   StackId stack = StackId::kNone;
-  ContextId context = ContextId::kNone;  // of the calling thread
+  ContextId context = ContextId::kNone;  // the current context of the calling thread
 };
 
-// Memory kinds of an allocation; level and kind of the report follow from it.
+// The kind of memory that an allocation takes; the report's level and kind follow from it.
 enum class MemoryKind : std::uint32_t {
   kUnknown = 0,
   kDevice = 1,
@@ -114,8 +119,8 @@ enum class MemoryKind : std::uint32_t {
   kRegistered = 6,
   kArray = 7,
   kMipmappedArray = 8,
-  kPhysical = 9,       // cuMemCreate on a device; `address` is the handle
-  kPhysicalHost = 10,  // cuMemCreate on the host
+  kPhysical = 9,       // physical memory of cuMemCreate on a device; `address` is the handle
+  kPhysicalHost = 10,  // physical memory of cuMemCreate on the host; `address` is the handle
 };
 
 enum class MappingOperation : std::uint32_t {
@@ -145,7 +150,7 @@ enum class PoolOperation : std::uint32_t {
   kImport = 9,
 };
 
-// The type of an end of a copy, as far as the arguments show it (CUmemorytype).
+// The type of memory at one end of a copy, as far as the call's arguments show it (CUmemorytype).
 enum class EndType : std::uint8_t {
   kUnknown = 0,
   kHost = 1,
@@ -214,7 +219,7 @@ enum class ImportOperation : std::uint32_t {
 
 enum class Framework : std::uint32_t { kUnknown = 0, kPytorch = 1 };
 
-inline constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
+inline constexpr std::int8_t kCudaDeviceType = 1;  // the value of c10::DeviceType::CUDA
 
 // The files of other tools that a trace can be made from.
 enum class SourceKind : std::uint32_t { kUnknown = 0, kPytorchSnapshot = 1 };
@@ -223,28 +228,29 @@ enum class SampleSource : std::uint32_t {
   kNone = 0,
   kMemGetInfo = 1,
   kNvmlProcess = 2,
-  kNvmlDevice = 3,  // NVML knows the device, but not what this process uses of it
+  kNvmlDevice = 3,  // NVML knows the device's use, but not what this process uses of it
 };
 
-// The relation of a process that uses a device to the recorded one.
+// The relation of a process that uses a device to the recorded process.
 enum class ProcessRelation : std::uint32_t {
   kOther = 0,
   kThis = 1,
-  kDescendant = 2,  // its child, or a child of one
+  kDescendant = 2,  // a child of the recorded process, or a child of such a one
 };
 
-// The kernel's answer to how wrong its time of day is (adjtimex(2)). A larger number says more.
+// The kernel's answer to how wrong its time of day is (adjtimex(2)). Larger numbers tell more.
 enum class RealtimeState : std::uint32_t {
   kNotAsked = 0,
-  kFiltered = 1,  // a filter of system calls is on, which could end the process
-  kRefused = 2,   // the system call failed
+  // not asked: a filter of system calls (seccomp) is on, which could end the process
+  kFiltered = 1,
+  kRefused = 2,  // the kernel refused the system call
   kSynchronized = 3,
-  kUnsynchronized = 4,  // nothing sets the clock: the estimates mean nothing
+  kUnsynchronized = 4,  // nothing synchronizes the clock: the kernel's estimates mean nothing
 };
 
 inline constexpr std::uint64_t kBytesNotTold = ~std::uint64_t{0};
 
-// A longer command line is cut there.
+// Longer command lines are cut after so many bytes.
 inline constexpr std::size_t kMaxCommandLineBytes = 64 << 10;
 
 enum class TextKey : std::uint32_t {
@@ -270,49 +276,52 @@ enum class TextKey : std::uint32_t {
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
   kNativeStacksOff = 21,  // why native frames are not recorded
-  kSuppression = 22,      // each part a line: a finding that the program wants left out
-  // PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF as they stood when recording began.
+  kSuppression = 22,      // each part is a line: a finding that the program wants left out
+  // The environment variables PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF as they stood when
+  // recording began.
   kTorchCudaAllocConf = 23,
   kTorchAllocConf = 24,
-  // The options that PyTorch took last before recording began, from either or from the program.
+  // The allocator options that PyTorch had when recording began, from either variable or set by the
+  // program.
   kTorchAllocatorOptions = 25,
-  // Which traces were recorded together, beside kJob.
+  // With kJob, these keys say which traces were recorded together.
   kAttempt = 26,  // the number of earlier starts of the job by the scheduler
   kRun = 27,      // the id of the `gpumemtrace run` that started the process
   kRestart = 28,  // the number of earlier starts of the workers by torchrun
-  kArray = 29,    // the array of jobs that the scheduler's job is a task of
-  kTask = 30,     // the job's number in the array
+  kArray = 29,    // the scheduler's job array of which the job is a task
+  kTask = 30,     // the job's number in that array
 };
 
 enum class AllocatorOption : std::uint32_t {
   kText = 1,            // options as in PYTORCH_CUDA_ALLOC_CONF
-  kMemoryFraction = 2,  // of the device, that the process may take
+  kMemoryFraction = 2,  // the part of the device's memory that the process may take
 };
 
 enum class CodeText : std::uint32_t { kName = 1, kFile = 2, kLineTable = 3 };
 
 enum class MarkKind : std::uint32_t {
-  kUser = 1,      // gpumemtrace ctl mark NAME
-  kStarted = 2,   // recording began or went on
+  kUser = 1,      // set by `gpumemtrace ctl mark NAME`
+  kStarted = 2,   // recording began or was resumed
   kStopped = 3,   // recording was paused
   kExit = 4,      // the process runs its exit handlers
-  kDisabled = 5,  // recording ended for good; the tail says why
-  kExec = 6,      // the process is about to replace itself; what follows says that it could not
+  kDisabled = 5,  // recording ended for good; the record's tail says why
+  // the process is about to call exec; a record after this one means that exec failed
+  kExec = 6,
 };
 
 enum class AnnotationOperation : std::uint32_t {
   kStep = 1,   // a new step begins; `value` is its number, or ~0 if it has none
-  kMark = 2,   // a time
+  kMark = 2,   // a point of time, with a name
   kPush = 3,   // a range of this thread begins
-  kPop = 4,    // its innermost range ends
+  kPop = 4,    // the innermost range of this thread ends
   kStart = 5,  // a range of the process begins; `value` names it
-  kEnd = 6,    // the range `value` ends
+  kEnd = 6,    // the range that `value` names ends
 };
 
 enum class AnnotationSource : std::uint16_t { kUnknown = 0, kApi = 1, kNvtx = 2 };
 
-// The name of a mark: what is allocated before it is no leak. GPUMEMTRACE_LEAKS_FROM_HERE of
-// gpumemtrace.h.
+// The name of a mark: memory allocated before the mark is no leak. The macro
+// GPUMEMTRACE_LEAKS_FROM_HERE of gpumemtrace.h sets it.
 inline constexpr std::string_view kLeaksFromHere = "gpumemtrace: leaks from here";
 
 enum class TensorRole : std::uint32_t {
@@ -320,13 +329,13 @@ enum class TensorRole : std::uint32_t {
   kParameter = 1,
   kGradient = 2,
   kOptimizerState = 3,
-  kBuffer = 4,  // of a module, beside its parameters: running means, masks
+  kBuffer = 4,  // a tensor of a module that is no parameter: running means, masks
 };
 
 // --- Checkpoints.
 
-// The memory class at an end of a copy, by the allocations before it and by the call's own type.
-// Unknown: the reader uses the call's own type.
+// The memory class at one end of a copy, found by the allocations before the copy and by the call's
+// own type. kUnknown: the reader uses the call's own type.
 enum class Place : std::uint8_t {
   kUnknown = 0,
   kPinned = 1,
@@ -336,10 +345,10 @@ enum class Place : std::uint8_t {
   kArray = 5,
 };
 
-// Totals::location of calls in a context that was not announced yet.
+// The value of Totals::location for calls in a context that was not announced yet.
 inline constexpr std::int32_t kNoKnownDevice = -2;
 
-// Tells if one call site freed all of the allocations whose free is known.
+// Tells if one call site freed all allocations whose free is known.
 enum class FreedAt : std::uint32_t { kNotTold = 0, kOnePlace = 1, kSeveralPlaces = 2 };
 
 enum class PeakScope : std::uint32_t {
@@ -348,47 +357,51 @@ enum class PeakScope : std::uint32_t {
   kManaged = 3,    // all managed memory of the device
   kHost = 4,       // all page-locked host memory
   kFramework = 5,  // all framework blocks of the device
-  kKind = 6,       // memory of one kind on the device, of pools: of one pool
-  // The bytes that the framework itself reported as reserved. peak_time: time of its last report,
-  // pool_reserved: its bytes at the cut.
+  kKind = 6,       // memory of one kind on the device; stream-ordered memory: of one pool
+  // The bytes that the framework itself reported as reserved. peak_time is the time of its last
+  // report, pool_reserved the bytes reserved at the checkpoint's cut.
   kFrameworkReserved = 7,
-  kPhysical = 8,  // driver memory and what pools hold of the device
-  // No peaks: the state that the rest of the trace begins with.
-  kPoolReserved = 9,  // bytes of the pool at the cut; pool_reserved is the most that it ever held
-  kLastSample = 10,   // bytes that the process held by its own calls at the last memory sample
-  kPoolSamples = 11,  // the sample at which the device's pools held most: pool_used, pool_reserved
+  kPhysical = 8,  // driver memory of the device and the bytes that pools reserve of it
+  // The scopes from here on are no peaks: they are the state with which the rest of the trace
+  // begins. kPoolReserved: bytes of the pool at the cut; pool_reserved is the most that the pool
+  // ever held.
+  kPoolReserved = 9,
+  kLastSample = 10,  // bytes that the process held by its own calls at the last memory sample
+  // the sample at which the device's pools held most, in pool_used and pool_reserved
+  kPoolSamples = 11,
 };
 
-// A curve counts all that is in use on a card, or the memory of one process on it.
+// The curve of memory over time: of everything in use on a card, or of one process on it.
 enum class CurveOf : std::uint8_t { kCard = 1, kJob = 2 };
 
-// A part of the memory that the driver took by itself. It came with calls of one cause, or the
-// limits of contexts tell it.
+// A part of the memory that the driver took by itself, without being asked. Calls of one cause led
+// to it, or the limits of contexts tell its size.
 enum class DriverPart : std::uint8_t {
   kContext = 0,
   kModules = 1,
   kGraphs = 2,
   kLocalMemory = 3,
-  kLocalMemoryOfNewContexts = 4,  // the part of it that came with them
+  kLocalMemoryOfNewContexts = 4,  // the part of kLocalMemory that came with new contexts
   kHeap = 5,
 };
 
 enum class DriverMoment : std::uint8_t {
-  kNow = 1,          // at the cut
-  kPeak = 2,         // at the sample that showed most
-  kSinceSample = 3,  // calls since the last sample, whose bytes are not known
+  kNow = 1,          // bytes at the checkpoint's cut
+  kPeak = 2,         // bytes at the sample at which the driver had taken most
+  kSinceSample = 3,  // calls since the last sample; how much the driver took for them is not known
 };
 
 // The allocation at the address of a free that the driver refused.
 enum class FreedWhat : std::uint32_t {
-  kLiveMemory = 0,   // the address is right, the function is not
-  kFreedBefore = 1,  // and nothing was allocated there since
-  kEndedBefore = 2,  // with its context
+  kLiveMemory = 0,   // a live allocation: the address is right, the function is not
+  kFreedBefore = 1,  // the allocation was freed, and nothing was allocated there since
+  kEndedBefore = 2,  // the allocation ended with its context
   kInsideLive = 3,   // an address within an allocation, not its start
   kNothingKnown = 4,
 };
 
-// In allocated_flags and freed_flags of RefusedFree, beside kFlagByPointer: the site is known.
+// A bit of allocated_flags and freed_flags of RefusedFree, beside kFlagByPointer: the call site is
+// known.
 inline constexpr std::uint16_t kRefusedFreeKnown = 2;
 
 // --- CUPTI's activities.

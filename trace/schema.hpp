@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of each record kind, which packer, reader, `dump` and docs/internals/records.txt have.
-// Made of trace/every_record.def. It is checked at compile time: every byte of a struct belongs to
-// exactly one field.
+// The schema: the fields of each kind of record. Packer, reader, `dump` and
+// docs/internals/records.txt use it. It is made of trace/every_record.def. It is checked at compile
+// time that every byte of a record's struct belongs to exactly one field.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace gpumemtrace::trace {
 struct KindInfo {
   RecordKind kind = RecordKind::kNone;
   std::string_view name;
-  std::uint16_t bytes = 0;  // of the struct, without tail
+  std::uint16_t bytes = 0;  // bytes of the struct, without tail
   bool has_tail = false;    // text or bytes follow the struct, padded with zeros to a word
   std::span<const Field> fields;
 };
@@ -30,7 +30,7 @@ namespace schema {
 template <class Record>
 struct Of;
 
-// `kind` and `words` are structure, not columns: the packer writes them on their own.
+// `kind` and `words` of a record are structure, not columns: the packer writes them separately.
 #define GPUMEMTRACE_NESTED_FIELD(name, path, encoding) \
   Field{name, offsetof(Record, path), sizeof(Record{}.path), Encoding::encoding},
 #define GPUMEMTRACE_HEADER_FIELDS(path)                   \
@@ -65,14 +65,16 @@ struct Of;
 #undef GPUMEMTRACE_HEADER_FIELDS
 #undef GPUMEMTRACE_NESTED_FIELD
 
-// Never defined: a call of one of them while compiling is the error message.
+// These functions are never defined: the name of the one that is called during compilation is the
+// error message.
 void a_field_is_missing_doubled_or_out_of_order();
 void the_last_bytes_of_the_record_are_in_no_field();
 void two_fields_of_one_name();
 void two_rows_for_one_kind();
 void more_fields_than_the_limit();
 
-// Every byte but `kind` and `words` is covered, in order, without a hole.
+// Describes a record's struct; checks that its fields cover every byte but `kind` and `words`, in
+// order and without a hole.
 template <class Record>
 consteval KindInfo describe() {
   static_assert(std::is_trivially_copyable_v<Record> && std::is_standard_layout_v<Record>);
@@ -114,20 +116,20 @@ consteval std::array<std::int8_t, 256> index_kinds() {
 inline constexpr std::array<std::int8_t, 256> kIndex = index_kinds();
 }  // namespace schema
 
-// The kind of a record struct.
+// The number of the kind of a record's struct.
 template <class Record>
 consteval RecordKind kind_of() {
   return schema::Of<Record>::kKind;
 }
 
-// The typed view of a record; the kind must match.
+// The record as its own struct; the record's kind must be that of the struct.
 template <class Record>
 [[nodiscard]] const Record& as(const RecordHeader& header) noexcept {
   return reinterpret_cast<const Record&>(header);
 }
 
-// Calls visit(record) with the struct of the record's kind; with the header alone if this version
-// does not know the kind.
+// Calls visit(record) with the record as the struct of its kind, or with the header alone if this
+// version does not know the kind.
 template <class Visit>
 decltype(auto) dispatch(const RecordHeader& record, Visit&& visit) {
   switch (record.kind) {
@@ -141,19 +143,19 @@ decltype(auto) dispatch(const RecordHeader& record, Visit&& visit) {
   return visit(record);
 }
 
-// nullptr for a kind that this version does not know.
+// The description of a kind; nullptr if this version does not know the kind.
 constexpr const KindInfo* find_kind(RecordKind kind) {
   const std::int8_t index = schema::kIndex[static_cast<std::size_t>(kind)];
   return index < 0 ? nullptr : &kKinds[static_cast<std::size_t>(index)];
 }
 
-// True for kinds whose struct begins with a CallHeader.
+// True for kinds of records whose struct begins with a CallHeader.
 [[nodiscard]] constexpr bool is_call(RecordKind kind) {
   return kind >= RecordKind::kAllocation && kind <= RecordKind::kOtherCall;
 }
 
-// Unsigned value of a field of a record in memory, zero-extended: on our processors a number's
-// lowest bytes come first.
+// The value of a field of a record in memory as an unsigned number, zero-extended. Relies on
+// little-endian processors.
 inline std::uint64_t load_field(const std::byte* record, std::uint16_t offset,
                                 std::uint8_t bytes) noexcept {
   std::uint64_t value = 0;

@@ -21,12 +21,12 @@
 namespace gpumemtrace::trace {
 namespace {
 
-// A trace is compressed already and shrinks little, a ring is mostly zeros. A file that grows more
-// than both together is no trace.
+// The bounds of a decompressed file. A trace is compressed already and shrinks little, a ring is
+// mostly zeros. A file that grows by more than both bounds together is no trace.
 constexpr std::uint64_t kMostGrowth = 200;
 constexpr std::uint64_t kAlwaysAllowedBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kBufferBytes = 256 << 10;
-constexpr int kGzipWindow = 15 + 16;  // the largest window, a header of gzip
+constexpr int kGzipWindow = 15 + 16;  // zlib's windowBits: the largest window, and a header of gzip
 
 enum class Packer { kNone, kGzip, kZstd };
 
@@ -38,7 +38,7 @@ Packer packer_of(const OwnDescriptor& file) {
   return begin == kZstdMagic ? Packer::kZstd : Packer::kNone;
 }
 
-// Open for writing, without a name by which others could reach it.
+// Opens a temporary file for writing and removes its name, so that no other process can reach it.
 OwnDescriptor open_temporary() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
@@ -48,7 +48,7 @@ OwnDescriptor open_temporary() {
   return file;
 }
 
-// Takes the content of a packed file, up to a bound.
+// Takes the decompressed content of a file, up to a bound of bytes.
 class Sink {
  public:
   Sink(const OwnDescriptor& file, std::uint64_t most_bytes)
@@ -75,7 +75,7 @@ struct Buffers {
   std::vector<std::byte> out = std::vector<std::byte>(kBufferBytes);
 };
 
-// The next bytes of the packed file at `offset`; 0 at its end.
+// Reads the next bytes of the compressed file at `offset`; 0 at its end.
 std::size_t refill(const OwnDescriptor& packed, std::uint64_t& offset, std::vector<std::byte>& in) {
   const std::uint64_t left = packed.bytes() - std::min(packed.bytes(), offset);
   const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left, in.size()));
@@ -92,7 +92,7 @@ Outcome unpack_gzip(const OwnDescriptor& packed, Sink& sink) {
   Buffers buffers;
   std::uint64_t offset = 0;
   int result = Z_OK;
-  bool is_full = false;  // more may be waiting inside the stream
+  bool is_full = false;  // zlib may hold more output than the buffer took
   for (;;) {
     if (stream.avail_in == 0 && !is_full) {
       stream.avail_in = static_cast<uInt>(refill(packed, offset, buffers.in));
@@ -117,10 +117,10 @@ Outcome unpack_zstd(const OwnDescriptor& packed, Sink& sink) {
   if (stream == nullptr) return Outcome::kNoRoom;
   Buffers buffers;
   std::uint64_t offset = 0;
-  std::size_t wanted = 0;  // 0 between two frames
+  std::size_t wanted = 0;  // zstd's hint of input that it needs; 0 between two frames
   while (const std::size_t bytes = refill(packed, offset, buffers.in)) {
     ZSTD_inBuffer in = {buffers.in.data(), bytes, 0};
-    bool is_full = true;  // more may be waiting inside the stream
+    bool is_full = true;  // zstd may hold more output than the buffer took
     while (in.pos < in.size || is_full) {
       ZSTD_outBuffer out = {buffers.out.data(), buffers.out.size(), 0};
       wanted = ZSTD_decompressStream(stream.get(), &out, &in);
@@ -176,7 +176,8 @@ bool same_use(const ChunkHeader& before, const ChunkHeader& after) {
          before.committed.load() <= after.committed.load();
 }
 
-// Copies one chunk, header and content, in `chunk`; false if it has none or lost it meanwhile.
+// Copies one chunk of the ring, header and content, to `chunk`; false if the chunk has no records
+// or was reused meanwhile.
 bool read_chunk(const OwnDescriptor& ring, std::uint64_t offset, const ChunkHeader& before,
                 std::vector<std::byte>& chunk) {
   if (!is_in_use(before) || before.committed.load() > before.bytes - sizeof before) return false;
@@ -209,7 +210,7 @@ OwnDescriptor copy_live_ring(const OwnDescriptor& ring) {
     ChunkHeader header;
     if (!ring.read_at(offset, static_cast<void*>(&header), sizeof header)) break;
     if (!is_chunk(header)) {
-      offset += kMinChunkBytes;  // being made
+      offset += kMinChunkBytes;  // the recorder is just making the chunk
       continue;
     }
     if (read_chunk(ring, offset, header, chunk) &&

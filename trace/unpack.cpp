@@ -14,7 +14,7 @@
 namespace gpumemtrace::trace {
 namespace {
 
-// Reads the schema payload; `failed` once it ended too early.
+// Reads the schema payload; `failed_` is set if the payload ended too early.
 class SchemaCursor {
  public:
   explicit SchemaCursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -54,7 +54,8 @@ bool valid_field(const FileSchema::FieldMap& field, std::uint16_t struct_bytes) 
          field.file_offset + field.file_bytes <= struct_bytes;
 }
 
-// Times and ends are summed up over records, so only those fields have their encodings.
+// False if a field has an encoding that it cannot have: times and ends, and only these, are encoded
+// as differences to the record before or to the start.
 bool valid_encoding(const KindInfo& kind, const FileSchema::FieldMap& field) {
   const bool is_time = field.offset == offsetof(RecordHeader, time);
   const bool is_end = is_call(kind.kind) && field.offset == offsetof(CallHeader, end);
@@ -69,18 +70,19 @@ bool is_mapped(const FileSchema::KindMap& kind, const Field& ours) {
                      });
 }
 
-// In files of version 1 both contexts of a context call have the name of the first.
+// In files of version 1 both contexts of a context call are named "context".
 bool is_named(const KindInfo& kind, const Field& ours, std::string_view name_in_file) {
   return ours.name == name_in_file || (kind.kind == RecordKind::kContextCall &&
                                        ours.name == "handle_context" && name_in_file == "context");
 }
 
-// Connects a field of the file with the one of the same name in our struct; false if the two
-// cannot be the same thing.
+// Connects a field of the file with the field of the same name in this version's struct; false if
+// the two cannot be the same field.
 bool map_field(std::string_view name, const FileSchema::KindMap& kind,
                FileSchema::FieldMap& field) {
   if (kind.ours == nullptr) {
-    // Its records are skipped, but the times of the records after them build on theirs.
+    // Records of an unknown kind are skipped, but the times of later records are differences to
+    // theirs.
     field.wanted = name == "time" && field.encoding == Encoding::kTime;
     field.offset = offsetof(RecordHeader, time);
     field.bytes = sizeof(RecordHeader::time);
@@ -144,7 +146,7 @@ class ColumnIndex {
       entry.key = key(header.kind, header.field);
       entries_.push_back(entry);
     }
-    // As written they are in order nearly always; a hostile payload has many of them.
+    // The entries are in order already, unless the payload is hostile; then there may be many.
     std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return a.key < b.key; });
     return std::adjacent_find(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
@@ -158,7 +160,7 @@ class ColumnIndex {
     if (found == entries_.end() || found->key != key(kind, field)) return {};
     return found->column;
   }
-  // A column of kinds or tails, which has only the one form.
+  // Finds a column of kinds or tails, which has the form kEach only.
   std::span<const std::byte> find_bytes(std::uint8_t kind, std::uint8_t field) const {
     const Column column = find(kind, field);
     return column.form == ColumnForm::kEach ? column.bytes : std::span<const std::byte>();
@@ -173,9 +175,9 @@ class ColumnIndex {
   std::vector<Entry> entries_;
 };
 
-// Makes the image of a block: first the offset of each record, then, kind by kind, its content.
-// Times are summed up later, so records of unknown kinds get a slot too: a bare header, removed at
-// the end.
+// Decodes a block into an image: first the offset of each record, then, kind by kind, the records'
+// content. Times are summed up later, so records of unknown kinds get a slot too: a bare header,
+// which is removed at the end.
 class ImageBuilder {
  public:
   ImageBuilder(const FileSchema& schema, const ColumnIndex& columns, Image& image,
@@ -206,7 +208,7 @@ class ImageBuilder {
     return scratch_.begin_of_kind[kind + 1] - scratch_.begin_of_kind[kind];
   }
 
-  // Both the file and this version know it with a tail.
+  // True if records of the kind have a tail both in the file and in this version.
   static bool has_tail(const FileSchema::KindMap& kind) {
     return kind.ours != nullptr && kind.ours->has_tail && kind.has_tail;
   }
@@ -291,7 +293,7 @@ void remove_unknown(Image& image, std::uint64_t& unknown_records) {
   image.bytes = bytes;
 }
 
-// Gives the records of an image their keys, one after the other, when their times are known.
+// Computes the sort keys of an image's records, one after the other, once their times are known.
 class KeyWriter {
  public:
   explicit KeyWriter(Image& image) : next_(image.keys.data()) {}
@@ -342,7 +344,7 @@ bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image&
     remove_unknown(image, unknown_records);
     write_keys(image);
   } else {
-    // In one go: the records are at hand.
+    // Times and keys are computed in one pass: the records are in the cache.
     sum_times(image.data(), image.offsets, KeyWriter(image));
   }
   return true;
@@ -360,7 +362,7 @@ std::size_t raw_record_bytes(const FileSchema& schema, std::span<const std::byte
   return bytes;
 }
 
-// The value of a field in the file's layout, as wide as a word.
+// The value of a field in the file's layout, sign-extended or zero-extended to a word.
 std::uint64_t load_raw_field(const std::byte* record, const FileSchema::FieldMap& field) {
   const std::uint64_t value = load_field(record, field.file_offset, field.file_bytes);
   if (field.encoding != Encoding::kSigned) return value;

@@ -32,7 +32,8 @@ inline std::byte* put_varint(std::byte* out, std::uint64_t value) noexcept {
   return out;
 }
 
-// The seven bits of each byte of a varint, moved together: bytes, pairs of bytes, and so on.
+// Joins the seven value bits of each byte of a varint: first within pairs of bytes, then of four,
+// then of eight.
 constexpr std::uint64_t join_septets(std::uint64_t bytes) noexcept {
   bytes &= 0x7f7f'7f7f'7f7f'7f7f;
   bytes = (bytes & 0x007f'007f'007f'007f) | ((bytes & 0x7f00'7f00'7f00'7f00) >> 1);
@@ -40,7 +41,7 @@ constexpr std::uint64_t join_septets(std::uint64_t bytes) noexcept {
   return (bytes & 0x0fff'ffff) | ((bytes & 0x0fff'ffff'0000'0000) >> 4);
 }
 
-// The septets in the first so many bytes of a word.
+// Element n is the mask of the value bits in the first n bytes of a word.
 inline constexpr std::array<std::uint64_t, 9> kSeptetsOfBytes = {0,
                                                                  0x7f,
                                                                  0x7f7f,
@@ -51,7 +52,8 @@ inline constexpr std::array<std::uint64_t, 9> kSeptetsOfBytes = {0,
                                                                  0x7f'7f7f'7f7f'7f7f,
                                                                  0x7f7f'7f7f'7f7f'7f7f};
 
-// The two ways to join the septets of a word's first bytes, at most eight.
+// The two ways to join the value bits of the first bytes of a word, at most eight: by steps of
+// shifts, or with the instruction pext.
 struct JoinBySteps {
   static std::uint64_t join(std::uint64_t word, std::size_t bytes) noexcept {
     return join_septets(word & kSeptetsOfBytes[bytes]);
@@ -60,10 +62,11 @@ struct JoinBySteps {
 
 struct JoinAtOnce {
   [[nodiscard]] static bool is_fast() noexcept { return processor::has_fast_pext(); }
-  // Only if is_fast().
+  // May only be called if is_fast().
   static std::uint64_t join(std::uint64_t word, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
-    // Not by the compiler's function: what calls that one cannot run on other processors at all.
+    // Assembler instead of the compiler's builtin: a function that calls the builtin must be
+    // compiled for processors with BMI2, and then cannot run on others at all.
     std::uint64_t joined;
     __asm__("pext %2, %1, %0" : "=r"(joined) : "r"(word), "rm"(kSeptetsOfBytes[bytes]));
     return joined;
@@ -73,17 +76,18 @@ struct JoinAtOnce {
   }
 };
 
-// Returns the position after the last byte, or nullptr if the bytes up to `end` are no varint.
+// Decodes a varint. Returns the position after its last byte, or nullptr if the bytes up to `end`
+// are no varint.
 inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
                                    std::uint64_t& value) noexcept {
-  // Lengths in a column change at random, so a loop over bytes would mispredict its end: up to
-  // eight bytes are read at once.
+  // Lengths of varints in a column change at random, so the processor would mispredict the end of a
+  // loop over bytes: up to eight bytes are read at once.
   if (end - in >= 8) {
     std::uint64_t bytes;
     __builtin_memcpy(&bytes, in, sizeof bytes);
     const std::uint64_t last_bytes = ~bytes & 0x8080'8080'8080'8080;
     if (last_bytes != 0) {
-      // All bits up to the lowest one of last_bytes.
+      // The mask has all bits up to the lowest bit of last_bytes.
       value = join_septets(bytes & (last_bytes ^ (last_bytes - 1)));
       return in + (__builtin_ctzll(last_bytes) + 1) / 8;
     }
@@ -100,36 +104,37 @@ inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
   return nullptr;
 }
 
-// The ends of varints within a window of bytes are found at once.
+// The bytes of a column within which the ends of all varints are found at once.
 inline constexpr std::ptrdiff_t kVarintWindowBytes = 64;
 
-// Bit i is set if byte i of the window ends a varint.
+// Bit i of the result is set if byte i of the window is the last one of a varint.
 inline std::uint64_t ends_of_varints(const std::byte* window) noexcept {
   std::uint64_t ends = 0;
   constexpr int kStepBytes = 8;
   for (int i = 0; i < kVarintWindowBytes; i += kStepBytes) {
     std::uint64_t word;
     __builtin_memcpy(&word, window + i, sizeof word);
-    // The multiplication moves the bits 7, 15, 23, ... side by side to the top; none carries.
+    // The multiplication gathers the bits 0, 8, 16, ... of last_bits in the top byte; none carries.
     const std::uint64_t last_bits = (~word & 0x8080'8080'8080'8080) >> 7;
     ends |= (last_bits * 0x0102'0408'1020'4080 >> 56) << i;
   }
   return ends;
 }
 
-// Calls take(i, value) for the first `count` varints of a column in turn. False if it has fewer.
-// - Each begins where the one before ends, which a processor that reads them one by one has to wait
-//   for. Here the varints between the ends of a window are independent of each other.
-// - Always a part of its caller, so that what `take` sums up is kept in registers.
+// Calls take(i, value) for the first `count` varints of a column in turn. False if the column has
+// fewer.
+// - A varint begins where the one before ends, so a processor that decodes one by one has to wait
+//   for each. Once the ends in a window are known, its varints are independent of each other.
+// - Always inlined, so that the sums of `take` are kept in registers.
 template <class Join, class Take>
 [[nodiscard, gnu::always_inline]] inline bool read_varints(std::span<const std::byte> column,
                                                            std::size_t count,
                                                            Take&& take) noexcept {
-  // A word is read at once, also at the last byte of a window.
+  // A whole word is read also at the last byte of a window, so these bytes must follow the window.
   constexpr auto kReadBytes = static_cast<std::ptrdiff_t>(sizeof(std::uint64_t));
   const std::byte* const end = column.data() + column.size();
   const std::byte* window = column.data();
-  std::ptrdiff_t last = -1;  // byte of the varint before, counted from the window
+  std::ptrdiff_t last = -1;  // last byte of the varint before, counted from the window
   std::uint64_t value = 0;
   std::size_t i = 0;
   while (count - i >= kVarintWindowBytes && end - window >= kVarintWindowBytes + kReadBytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call site of a call.
+// Call sites: the code that makes calls of the driver.
 #pragma once
 
 #include <compare>
@@ -15,13 +15,13 @@ struct CallSite {
   std::uint64_t caller = 0;
   trace::StackId stack = trace::StackId::kNone;
   std::uint16_t api = 0;
-  bool from_table = false;  // the caller got the pointer from cuGetProcAddress
+  bool from_table = false;  // the caller got the function's pointer from cuGetProcAddress or dlsym
 
   friend bool operator==(const CallSite&, const CallSite&) = default;
   friend auto operator<=>(const CallSite&, const CallSite&) = default;
 };
 
-// `flags` are those of a record's header.
+// Makes a call site; `flags` are those of a record's header.
 [[nodiscard]] constexpr CallSite make_site(std::uint64_t caller, trace::StackId stack,
                                            std::uint16_t api, std::uint16_t flags) noexcept {
   return {caller, stack, api, (flags & trace::kFlagByPointer) != 0};
@@ -34,7 +34,7 @@ template <class Record>
 [[nodiscard]] constexpr CallSite site_of(const Record& record) noexcept {
   return make_site(record.caller, record.stack, record.record.api, record.record.flags);
 }
-// Sets the site of a checkpoint's record.
+// Sets the call site in a checkpoint's record.
 template <class Record>
 constexpr void set_site(Record& record, const CallSite& site) noexcept {
   record.record.api = site.api;
@@ -48,7 +48,7 @@ constexpr void set_site(Record& record, const CallSite& site) noexcept {
   return call.end > call.record.time ? call.end - call.record.time : 0;
 }
 
-// The slot of this call site in a table of 256 remembered answers.
+// The index of this call site, with another number `more`, in a table of 256 remembered answers.
 [[nodiscard]] constexpr std::size_t slot_of(const CallSite& site, std::uint64_t more) noexcept {
   const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
                                (std::uint64_t{trace::number_of(site.stack)} << 32)) *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory in use on one card: by everything on it, and by processes of the job alone. The
-// bytes that calls ask for are known at all times; the driver is asked now and then.
+// Two curves of the memory in use on one card: by everything on the card, and by the processes of
+// the job alone. The bytes that calls ask for are known at all times; the driver is asked now and
+// then.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +16,12 @@
 
 namespace gpumemtrace::ledger {
 
-// - One computation for both curves, in the order of the job's time: for the recorder's checkpoint
-//   and for the analyzer, which reads what the members do from their histories.
-// - Bounded: a curve keeps two points, and each of them what was released since.
-// - Member is a CardMember with now(), the present time, and hold(holders), which makes them those
-//   of the present and returns how the bytes divide.
-// - List is a list with emplace_back(), whose elements stay where they are.
+// - Computes both curves from the members' changes, in the order of the job's time. The recorder's
+//   checkpoint and the analyzer use it. A member is a process of the job on the card.
+// - Memory is bounded: a curve keeps two points, and each point what was released since.
+// - Member is a CardMember with now(), the present time, and hold(holders), which sets `holders` to
+//   those of the present and returns the Parts of the bytes.
+// - List is a container with emplace_back(), whose elements are not moved when it grows.
 template <class Member, class Holders, template <class> class List>
 class CardCurves {
  public:
@@ -28,45 +29,46 @@ class CardCurves {
   using Point = CardPoint<Held, List>;
   using Curve = CurvePeak<Point>;
 
-  // The member's number.
+  // Adds a process of the job; returns its number as a member.
   std::size_t add(const Member& member);
-  // The member allocates managed memory.
+  // Notes that the member allocates managed memory.
   void add_managed(std::size_t member) {
     finish_round();
     members_[member].has_managed = true;
     managed_.is_there = true;
   }
-  // The driver takes memory for a new context that it counts for no process.
+  // A context was made: the driver takes memory for it that it counts for no process.
   void add_context() {
     finish_round();
     managed_.is_known = false;
   }
-  // The member's calls hold this now; the driver added `rounding_bytes` of it.
+  // The member's calls hold `called_bytes` now; `rounding_bytes` of them the driver added by
+  // rounding requests up.
   void change(std::size_t member, std::uint64_t called_bytes, std::uint64_t rounding_bytes);
   void sample(std::size_t member, const trace::MemorySample& sample);
-  // A row of the list that belongs to the member's last sample.
+  // Takes a row of NVML's list of processes; the list belongs to the member's last memory sample.
   void sample(std::size_t member, const trace::ProcessSample& sample);
-  // The member's process has no more records; what it held goes soon.
+  // The member's process has no more records; the memory that it held is released soon.
   void begin_end(std::size_t member);
-  // The member's process is over, and with it all that it held.
+  // The member's process is over, and all that it held is released.
   void end(std::size_t member);
-  // As in DeviceSamples.
+  // Counts a pool's bytes in the last sample, as DeviceSamples::count_in_last_sample() does.
   void count_in_last_sample(std::size_t member, std::uint64_t more_bytes);
-  // Ends the round of questions. Called before the curves are read.
+  // Ends the round of samples in which the driver is asked. Called before the curves are read.
   void finish_round();
 
-  // Hands over the records of a checkpoint about one process's curves: put(record), and for a
+  // Hands over the records of a checkpoint about one process's curves: calls put(record), and for a
   // point put(record, holders).
   template <class Put>
   void store(std::int32_t device, Put&& put) const;
   void restore(const trace::CardState& state);
   void restore(const trace::CardCurve& curve);
-  // The holders that follow belong to the result.
+  // Restores a point of a curve; the PeakHolder records that follow belong to the result.
   Held& restore(const trace::CardPoint& point);
 
   [[nodiscard]] const List<Member>& members() const { return members_; }
   [[nodiscard]] const Curve& of_card() const { return card_; }
-  // Not known if the driver never told processes apart.
+  // The curve of the job's processes; not known if NVML never told how much each process uses.
   [[nodiscard]] const Curve& of_job() const { return job_; }
   [[nodiscard]] const ManagedOnCard& managed() const { return managed_; }
   template <class Visit>
@@ -77,33 +79,33 @@ class CardCurves {
   }
 
  protected:
-  // NVML's numbers of the processes on the card, row by row.
+  // One round of samples: NVML's numbers of the processes on the card, taken over row by row.
   struct Round {
     std::uint64_t number = 1;
     bool is_open = false;
     bool has_list = false;
     bool tells_unowned = false;
-    std::uint32_t processes = 0;  // in the list
+    std::uint32_t processes = 0;  // number of processes in NVML's list
     std::size_t asking = 0;
-    std::int64_t unowned_bytes = 0;    // in use and no process's
-    std::uint64_t other_bytes = 0;     // of processes that are not the asking one
-    std::uint64_t untraced_bytes = 0;  // of its children that have no trace
-    std::uint64_t listed_bytes = 0;    // of other members, as the list has them
+    std::int64_t unowned_bytes = 0;    // bytes in use on the card, but of no process
+    std::uint64_t other_bytes = 0;     // bytes of processes other than the one that asked
+    std::uint64_t untraced_bytes = 0;  // bytes of children of the asking process that have no trace
+    std::uint64_t listed_bytes = 0;    // bytes of other members, as NVML's list has them
   };
 
-  // Modulo 2^64.
+  // Subtracts modulo 2^64.
   static void subtract(std::int64_t& from, std::uint64_t bytes) {
     from = static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - bytes);
   }
   void sample_card(std::size_t member, std::uint64_t in_use);
   void begin_round(std::size_t member, const trace::MemorySample& sample);
   void tell(std::size_t member, std::uint64_t bytes);
-  // Returns the number of members if there is none.
+  // The member with the process id; the number of members if there is none.
   [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
   void take(std::size_t member, Point& point);
-  // The member's bytes by calls or by the driver are others now.
+  // Updates the sums: the bytes that the member has by calls or by the driver have changed.
   void count(std::size_t member);
-  // Every point knows it.
+  // Marks the member as changed in every point.
   void touch(std::size_t member) {
     if (members_[member].is_marked) return;
     members_[member].is_marked = true;
@@ -113,13 +115,13 @@ class CardCurves {
     members_[member].next_ending = std::exchange(first_ending_, member);
     ++ending_members_;
   }
-  // Ends the members that are about to and that the round's list does not have.
+  // Ends the members that are about to end and are not in the round's list of processes.
   void end_unlisted(const Round& round);
-  // Points that wait or are the highest did not know how much the driver took for the member.
+  // Corrects points that were taken before the driver first told how much it took for the member.
   void tell_late(std::size_t member);
-  // Divides what the driver took as the last samples told it.
+  // Divides the bytes that the driver took among the members, as the last samples told them.
   void divide(Point& point) const;
-  // The bytes that the driver took for the job's processes, by the last numbers for each.
+  // The bytes that the driver took for the job's processes, by the last numbers for each process.
   [[nodiscard]] Beyond taken_for_job(const Round& round);
   void find_managed(const Round& round);
   [[nodiscard]] Curve& curve_of(trace::CurveOf of) {
@@ -130,12 +132,13 @@ class CardCurves {
   std::uint64_t called_bytes_ = 0;
   std::uint64_t other_bytes_ = 0;
   std::uint64_t untraced_bytes_ = 0;
-  TakenByDriver taken_;             // of all members
-  std::size_t first_ending_ = 0;    // of the list of members that are about to end
-  std::size_t ending_members_ = 0;  // in that list
+  TakenByDriver taken_;             // the bytes that the driver took for all members
+  std::size_t first_ending_ = 0;    // the first in the list of members that are about to end
+  std::size_t ending_members_ = 0;  // number of members that are about to end
   Round round_;
   ManagedOnCard managed_;
-  bool best_is_to_divide_ = false;  // of the card, by this round's number of each process
+  // the card's highest point waits for this round's number of each process
+  bool best_is_to_divide_ = false;
   Curve card_;
   Curve job_;
 };
@@ -227,7 +230,7 @@ void CardCurves<Member, Holders, List>::take(std::size_t member, Point& point) {
   });
   divide(point);
   point.forget_changes();
-  // Its record may go on to change what it holds.
+  // The record that is being applied may go on to change the bytes that the member holds.
   point.mark_changed(member);
 }
 
@@ -275,7 +278,7 @@ void CardCurves<Member, Holders, List>::begin_round(std::size_t member,
   round_.is_open = true;
   round_.asking = member;
   round_.other_bytes = sample.other_bytes;
-  // Older traces do not tell what the driver reserves of the card.
+  // Older traces do not tell how much of the card the driver reserves.
   round_.tells_unowned = sample.reserved_bytes != 0;
   round_.unowned_bytes =
       difference(in_use_of(sample), sample.process_bytes) - believable(sample.other_bytes);
@@ -291,8 +294,8 @@ void CardCurves<Member, Holders, List>::tell(std::size_t member, std::uint64_t b
   touch(member);
 }
 
-// Before its first number it took between nothing and that: as much of it as was some other
-// process's then.
+// Before the first number of the driver for the member, the driver took between nothing and that
+// number for it: at most what was counted as other processes' bytes then.
 template <class Member, class Holders, template <class> class List>
 void CardCurves<Member, Holders, List>::tell_late(std::size_t member) {
   for_each_point([&](Point& point) {
@@ -345,7 +348,8 @@ void CardCurves<Member, Holders, List>::finish_round() {
     beyond.low += believable(managed_.bytes);
     beyond.high += believable(managed_.bytes);
   }
-  // The calls may have gone on since the driver was asked.
+  // If calls have gone on since the driver was asked, the point gets the present state, else that
+  // of the sample.
   const auto take_then = [&](Point& point) {
     const Point& asked = card_.candidate();
     if (!asked.at_sample || asked.called_bytes != called_bytes_) return take(round.asking, point);
@@ -362,7 +366,7 @@ template <class Member, class Holders, template <class> class List>
 Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
   Beyond beyond{static_cast<std::int64_t>(taken_.low_bytes),
                 static_cast<std::int64_t>(taken_.high_bytes)};
-  // The bytes of the members other than the asking one.
+  // The bytes of all members but the asking one.
   std::uint64_t members_bytes = taken_.member_bytes - members_[round.asking].counted.member_bytes;
   if (round.has_list) members_bytes = round.listed_bytes;
   untraced_bytes_ = round.untraced_bytes;
@@ -370,7 +374,8 @@ Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
       positive(difference(round.other_bytes, members_bytes) - believable(untraced_bytes_));
   beyond.low += believable(untraced_bytes_);
   beyond.high += believable(untraced_bytes_);
-  // A process of the job that has not asked the driver yet is counted in other_bytes_.
+  // The bytes of a process of the job that has not asked the driver yet are counted in
+  // other_bytes_.
   if (taken_.not_told != 0) beyond.high += believable(other_bytes_);
   return beyond;
 }

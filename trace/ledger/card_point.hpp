@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a card's curves: its processes, points, and the managed memory on it.
+// The parts of the curves of a card's memory: the processes on the card, points of the curves, and
+// managed memory.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 
 namespace gpumemtrace::ledger {
 
-// More than any card has; a damaged trace may say anything.
+// More bytes than any card has; larger numbers are cut to this, because a damaged trace may say
+// anything.
 inline constexpr std::uint64_t kMostCardBytes = std::uint64_t{1} << 50;
 
 [[nodiscard]] constexpr std::int64_t believable(std::uint64_t bytes) {
@@ -31,26 +33,29 @@ template <class Holders>
 struct HeldOnCard {
   Parts parts;
   std::uint64_t rounding_bytes = 0;
-  std::int64_t driver_bytes = 0;  // that the driver took for the process beyond its calls
-  Holders holders;                // of driver memory
+  std::int64_t driver_bytes = 0;  // the bytes that the driver took for the process beyond its calls
+  Holders holders;                // the holders of driver memory
 };
 
-// A point of the card's curves. It knows which members changed since it was taken, so that taking
-// it again costs as much as changed, not as many members as there are.
+// A point of a card's curve. The point knows which members (processes of the job) changed since it
+// was taken, so taking it again costs as much as there are changed members, not as there are
+// members.
 template <class Held, template <class> class List>
 class CardPoint {
  public:
-  std::uint64_t called_bytes = 0;  // asked for by all processes, as the driver rounds it
+  // bytes that the calls of all members asked for, as the driver rounds them
+  std::uint64_t called_bytes = 0;
   bool at_sample = false;
-  bool is_partial = false;  // memory of other processes of the job is missing
-  std::uint64_t time = 0;   // in the model time of `process`; 0 = there is none
+  bool is_partial = false;  // the memory of some other processes of the job is missing
+  std::uint64_t time = 0;   // model time of `process`; 0 = there is no point
   std::uint32_t process = 0;
-  std::uint64_t other_bytes = 0;     // of processes that are not of the job
-  std::uint64_t untraced_bytes = 0;  // of processes of the job that have no trace
-  std::uint64_t managed_bytes = 0;   // of the job, on the card, if that is known
-  List<Held> held;                   // by member
+  std::uint64_t other_bytes = 0;     // bytes of processes that are not of the job
+  std::uint64_t untraced_bytes = 0;  // bytes of processes of the job that have no trace
+  // managed memory of the job's processes on the card, if that is known
+  std::uint64_t managed_bytes = 0;
+  List<Held> held;  // the memory that each member holds
 
-  // Adds a member, which has changed.
+  // Adds a member, marked as changed.
   void add_member() {
     changed_.emplace_back();
     held.emplace_back();
@@ -62,7 +67,7 @@ class CardPoint {
     link = {first_changed_, true};
     first_changed_ = member;
   }
-  // Calls visit(member) for each that changed.
+  // Calls visit(member) for each member that changed since the point was taken.
   template <class Visit>
   void for_each_changed(Visit&& visit) const {
     for (std::size_t i = first_changed_; i != kNoMember; i = changed_[i].next) visit(i);
@@ -74,15 +79,15 @@ class CardPoint {
       link = {};
     }
   }
-  // Nothing is held by any member.
+  // Sets the memory that each member holds to nothing.
   void clear_held() {
     for (std::size_t i = 0; i < held.size(); ++i) {
       held[i] = {};
       mark_changed(i);
     }
   }
-  // Takes over the time, the process and the bytes of each member, not the rest of the point.
-  // Members that changed since neither point was taken have the same in both.
+  // Copies the time, the process and the bytes of each member from another point, not the rest. A
+  // member that did not change since either point was taken has the same bytes in both.
   void copy_held(const CardPoint& from) {
     time = from.time;
     process = from.process;
@@ -96,21 +101,21 @@ class CardPoint {
 
  private:
   static constexpr std::size_t kNoMember = ~std::size_t{0};
-  // In the list of members that changed.
+  // An element of the linked list of members that changed.
   struct Link {
     std::size_t next = kNoMember;
     bool is_in_list = false;
   };
-  List<Link> changed_;  // by member
+  List<Link> changed_;  // for each member, a link in the list of changed ones
   std::size_t first_changed_ = kNoMember;
 };
 
-// The bytes of a member, or of several, as the last samples tell them. Modulo 2^64.
+// The bytes that the driver took for one or more members, by the last samples. Modulo 2^64.
 struct TakenByDriver {
-  std::uint64_t low_bytes = 0;     // beyond what its calls hold
-  std::uint64_t high_bytes = 0;    // beyond what its calls hold
-  std::uint64_t member_bytes = 0;  // what its calls hold included
-  std::uint64_t not_told = 0;      // members that hold memory and have no sample
+  std::uint64_t low_bytes = 0;     // bytes beyond those that the members' calls hold
+  std::uint64_t high_bytes = 0;    // the same bytes, counted as at least 0 for each member
+  std::uint64_t member_bytes = 0;  // all bytes of the members, those that their calls hold included
+  std::uint64_t not_told = 0;      // number of members that hold memory and have no sample
 
   void add(const TakenByDriver& taken) {
     low_bytes += taken.low_bytes;
@@ -126,24 +131,27 @@ struct TakenByDriver {
   }
 };
 
-// A process that may use the card.
+// A process of the job that may use the card.
 struct CardMember {
   std::uint32_t process = 0;
-  std::int32_t ordinal = 0;      // the process's number of the card
-  std::uint32_t process_id = 0;  // in the namespace that NVML knows; 0 = not known
+  std::int32_t ordinal = 0;  // the ordinal that the card has in the process
+  // the process's id in the PID namespace that NVML knows; 0 = not known
+  std::uint32_t process_id = 0;
   std::uint64_t called_bytes = 0;
-  std::uint64_t most_called_bytes = 0;  // so far
+  std::uint64_t most_called_bytes = 0;  // the most that called_bytes was so far
   std::uint64_t rounding_bytes = 0;
-  std::int64_t driver_bytes = 0;  // by the last sample that told it
-  bool has_managed = false;       // it allocates managed memory
-  bool is_told = false;           // the driver told the process apart
-  bool asked_for_free = false;    // since the driver was last asked about processes
-  bool is_ending = false;         // it has no more records
+  std::int64_t driver_bytes = 0;  // bytes beyond its calls, by the last sample that told them
+  bool has_managed = false;       // the process allocates managed memory
+  bool is_told = false;           // NVML told how much the process uses
+  // cuMemGetInfo was asked since NVML was last asked about processes
+  bool asked_for_free = false;
+  bool is_ending = false;  // the process has no more records
   bool has_ended = false;
-  bool is_marked = false;          // every point knows that it changed
-  std::uint64_t listed_round = 0;  // the last one whose list of NVML has it
-  std::size_t next_ending = 0;     // a list
-  TakenByDriver counted;           // in the sum of all members
+  bool is_marked = false;  // every point knows that the member changed
+  // the last round of samples in whose list of processes the member is
+  std::uint64_t listed_round = 0;
+  std::size_t next_ending = 0;  // the next member in the list of those that are about to end
+  TakenByDriver counted;        // the part of this member in the sum of all members
 
   [[nodiscard]] TakenByDriver taken() const {
     TakenByDriver taken;
@@ -161,16 +169,17 @@ struct CardMember {
   }
 };
 
-// NVML counts the pages of managed memory on a card for no process. The numbers of a round tell
-// them only if all else that belongs to no process is as it was in a round before such memory was
-// allocated: no context was made since, the same number of processes is on the card, and none of
-// them is foreign to the job.
+// Managed memory on a card. NVML counts its pages for no process. The numbers of a round of samples
+// tell its bytes only if all else that belongs to no process is as in an earlier round, before
+// managed memory was allocated: no context was made since, the number of processes on the card is
+// the same, and none of them is foreign to the job.
 struct ManagedOnCard {
   bool is_there = false;           // some process of the job allocated managed memory
-  bool is_known = false;           // a round before that told the rest
-  std::uint32_t processes = 0;     // on the card in that round
-  std::int64_t unowned_bytes = 0;  // in use in that round and no process's
-  std::uint64_t bytes = 0;         // by the last round, with freed pages that the driver keeps
+  bool is_known = false;           // such an earlier round is known
+  std::uint32_t processes = 0;     // number of processes on the card in that earlier round
+  std::int64_t unowned_bytes = 0;  // bytes in use in that earlier round, but of no process
+  // managed bytes by the last round, including freed pages that the driver keeps
+  std::uint64_t bytes = 0;
 };
 
 }  // namespace gpumemtrace::ledger

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts: which device their memory counts on, and what ends with them.
+// CUDA contexts: the device that the memory of a context counts on, and the memory that ends with
+// it.
 #pragma once
 
 #include <array>
@@ -19,10 +20,10 @@ struct Context {
   std::int32_t device = kUnknownDevice;
   bool is_primary = false;
   bool is_announced = false;
-  CallSite opened_at{};  // of the first call that created or retained it
+  CallSite opened_at{};  // the first call that created or retained the context
 };
 
-// The reason why allocations ended without a free of their own.
+// The reason why allocations ended without a free.
 enum class EndedBy : std::uint8_t { kNothing, kContextDestroyed, kPrimaryReset, kPrimaryReleased };
 
 constexpr std::string_view name_of(EndedBy end) {
@@ -34,7 +35,7 @@ constexpr std::string_view name_of(EndedBy end) {
 // The end of a context, which ends the allocations in it.
 struct Teardown {
   EndedBy reason = EndedBy::kNothing;
-  bool at_exit = false;  // after the process began to exit
+  bool at_exit = false;  // the context ended after the process began to exit
   CallSite site;
 
   friend auto operator<=>(const Teardown&, const Teardown&) = default;
@@ -54,10 +55,10 @@ struct Teardown {
   }
 }
 
-// failed() if the system had no memory; results are worthless then.
+// The contexts of a process. failed() if the system had no memory; results are worthless then.
 class Contexts {
  public:
-  // nullptr for an id that no process has.
+  // The context with the id; nullptr if no process could have such an id.
   [[nodiscard]] Context* find_or_add(trace::ContextId id) {
     const std::uint32_t index = number_of(id);
     if (index >= kMaxContexts) return nullptr;
@@ -67,7 +68,7 @@ class Contexts {
     }
     return &contexts_[index];
   }
-  // False if the record adds nothing new.
+  // Takes over a Context record; false if it adds nothing new.
   [[nodiscard]] bool announce(const trace::Context& record) {
     Context* const context = find_or_add(record.id);
     if (context == nullptr) return true;
@@ -79,7 +80,7 @@ class Contexts {
     context->is_announced = true;
     return is_new;
   }
-  // True if the call is the first that opened its context; it is remembered as `site`.
+  // True if the call is the first that opened its context; the context remembers `site`.
   [[nodiscard]] bool open(const trace::ContextCall& call, const CallSite& site) {
     const bool opens = call.operation == trace::ContextOperation::kCreate ||
                        call.operation == trace::ContextOperation::kRetainPrimary;
@@ -124,7 +125,8 @@ class Contexts {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
-  // Far above what any process has; a damaged record must not make the table huge.
+  // The bound of context ids, far above those of any process; a damaged record must not make the
+  // table huge.
   static constexpr std::uint32_t kMaxContexts = 1 << 16;
 
   MappedArray<Context> contexts_;

@@ -105,7 +105,8 @@ Location locate(const CopyLocations& map, std::uint64_t address, trace::EndType 
       return {blind ? MemoryClass::kUnknown : MemoryClass::kPageable, kHostDevice};
     }
     case trace::EndType::kDevice: {
-      // A global of a module, or memory whose allocation is not in the trace.
+      // The address is that of a module's global, or of memory whose allocation is not in the
+      // trace.
       return {MemoryClass::kDevice, context_device};
     }
     case trace::EndType::kUnified:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory class of each address of a process, which tells the two ends of a copy apart.
+// The memory class of each address of a process, by which the two ends of a copy are told apart.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ constexpr MemoryClass class_of(trace::Place place) {
   return MemoryClass::kUnknown;
 }
 
-// The class that a copy gives to memory of this level, if the driver allocated it.
+// The memory class that memory of this level has in a copy, if the driver allocated it.
 constexpr MemoryClass class_of(Level level) {
   if (level == Level::kManaged) return MemoryClass::kManaged;
   return level == Level::kHost ? MemoryClass::kPinned : MemoryClass::kDevice;
@@ -67,8 +67,8 @@ constexpr MemoryClass class_of(Level level) {
          operation == trace::ImportOperation::kGraphicsPointer;
 }
 
-// - Device and managed ranges stay known after their free: the driver keeps its address space, and
-//   so an allocation loop costs one comparison here. Host ranges are forgotten exactly, because the
+// - Device and managed ranges stay known after their free: the driver keeps the address space, so a
+//   loop of allocations costs one comparison each. Host ranges are forgotten exactly, because the
 //   same pages are pageable memory afterwards.
 // - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
 //   kind are joined, so the map stays small.
@@ -87,7 +87,7 @@ class CopyLocations {
     set_slowly(address, bytes, location);
   }
   void forget(std::uint64_t address, std::uint64_t bytes);
-  // kUnknown if nothing is known about the address.
+  // The location of an address; kUnknown if nothing is known about it.
   [[nodiscard]] Location find(std::uint64_t address) const;
   [[nodiscard]] bool failed() const { return failed_; }
 
@@ -116,15 +116,16 @@ class CopyLocations {
     if (!ranges_.insert(index, range)) failed_ = true;
   }
 
-  MappedArray<Range> ranges_;  // sorted, disjoint
+  MappedArray<Range> ranges_;  // ranges of addresses, sorted and disjoint
   bool failed_ = false;
-  // The index in ranges_ of the last hit for an address of the page; a hint, to be checked.
+  // The index in ranges_ at which an address of the page was found last. This is a hint: the range
+  // must be checked.
   mutable std::array<std::uint32_t, 256> hints_{};
 };
 
-// One end of a copy. The address decides; the arguments' type counts only if nothing is known about
-// the address. `blind`: allocations are missing from the trace, so an unknown address may be
-// anything.
+// The location of one end of a copy. The address decides; the type in the call's arguments counts
+// only if nothing is known about the address. `blind`: allocations are missing from the trace, so
+// an unknown address may be anything.
 [[nodiscard]] Location locate(const CopyLocations& map, std::uint64_t address, trace::EndType said,
                               std::int32_t context_device, bool blind);
 

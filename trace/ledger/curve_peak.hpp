@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The maximum of a curve of which one part is known at all times and the other at samples only.
+// The maximum of a sum of two curves, of which one is known at all times and the other at samples
+// only.
 #pragma once
 
 #include <algorithm>
@@ -10,42 +11,45 @@
 
 namespace gpumemtrace::ledger {
 
-// The bytes that a sample shows beyond those that calls hold. Negative if sample and calls were not
-// one point of time; two numbers if it is not known to the byte.
+// The bytes that a sample shows beyond those that calls hold. Negative if the sample and the calls'
+// sum are not of exactly the same time; `low` and `high` differ if the number is not known to the
+// byte.
 struct Beyond {
   std::int64_t low = 0;
   std::int64_t high = 0;
 };
 
 struct CurveBounds {
-  std::uint64_t bytes = 0;       // of the highest point, with the larger of the values around it
-  std::uint64_t low_bytes = 0;   // the maximum is at least this
-  std::uint64_t high_bytes = 0;  // and at most this: `bytes`, unless part of the run is not known
-  bool is_exact = false;         // it is at a sample
-  bool is_at_end = false;        // the candidate is the highest point
+  // bytes at the highest point, counting the larger of the samples around it
+  std::uint64_t bytes = 0;
+  std::uint64_t low_bytes = 0;  // the maximum is at least this
+  // the maximum is at most this: `bytes`, unless part of the run is not known
+  std::uint64_t high_bytes = 0;
+  bool is_exact = false;   // the maximum is at a sample, so its bytes are known exactly
+  bool is_at_end = false;  // the highest point is the candidate, after the last sample
 };
 
-// The maximum of K + U. K is the bytes that calls hold; U is what a sample shows beyond them.
-// Between two samples U lies between its two values, before the first one between 0 and the first
-// value, after the last one it stays.
+// The maximum of K + U. K is the bytes that calls hold; U is the bytes that a sample shows beyond
+// them. Between two samples U lies between the values of both; before the first sample, between 0
+// and its value; after the last sample, U stays.
 //
 //   K    ____/\______/\/\____
 //   U    |     sample      |     the highest K since a sample is a candidate; the next sample
 //                                bounds how much more there was
 //
-// `Point` has `called_bytes` and `at_sample`, which are kept here; take(point) fills in its other
-// members, for the present.
+// `Point` has the members `called_bytes` and `at_sample`, which this class sets; take(point) sets
+// all others to the present state.
 template <class Point>
 class CurvePeak {
  public:
-  // Calls now hold `called_bytes`.
+  // Notes that calls now hold `called_bytes`.
   template <class Take>
   void change(std::uint64_t called_bytes, Take&& take) {
     if (called_bytes > candidate_.called_bytes) set_candidate(called_bytes, false, take);
   }
 
-  // True if this sample raised the peak by its own bytes, so that the parts of point best() are
-  // those of the present.
+  // Adds a sample. True if the bytes that it shows beyond the calls raised the peak, so that the
+  // parts of best() are to be those of the present.
   template <class Take>
   [[nodiscard]] bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {
     const Beyond before = was_sampled_ ? beyond_ : Beyond{};
@@ -74,8 +78,8 @@ class CurvePeak {
     return by_this_sample;
   }
 
-  // Calls turn out to hold `more_bytes` more (modulo 2^64), and the last sample had counted them.
-  // Calls move(point) for the points that stand for the time since that sample.
+  // The calls' sum turns out to be larger by `more_bytes` (modulo 2^64), which the last sample had
+  // counted already. Calls move(point) for the points of the time since that sample.
   template <class Move>
   void count_in_last_sample(std::uint64_t more_bytes, Move&& move) {
     if (!was_sampled_) return;
@@ -88,8 +92,9 @@ class CurvePeak {
     }
   }
 
-  // Restores a part of the run that is gone: its maximum was from `low_bytes` to `high_bytes`, and
-  // as far as known `bytes` at a point with so much called. take(point) fills it in.
+  // Restores a part of the run whose records are gone: its maximum was from `low_bytes` to
+  // `high_bytes`, and as far as known `bytes`, at a point at which calls held `called_bytes`.
+  // take(point) sets that point's other members.
   template <class Take>
   void restore(const CurveBounds& gone, std::uint64_t called_bytes, Take&& take) {
     was_sampled_ = true;
@@ -103,10 +108,10 @@ class CurvePeak {
     best_.at_sample = false;
     take(best_);
   }
-  // The last sample of that part, beyond the calls.
+  // Restores what the last sample of the gone part showed beyond the calls.
   void restore_last_sample(const Beyond& beyond) { beyond_ = beyond; }
 
-  // The fields that a checkpoint keeps beside the two points.
+  // Stores in a checkpoint's record all fields but the two points.
   void store(trace::CardCurve& record) const {
     record.high_bytes = high_bytes_;
     record.low_bytes = low_bytes_;
@@ -149,7 +154,7 @@ class CurvePeak {
   [[nodiscard]] const Point& candidate() const { return candidate_; }
   [[nodiscard]] Point& best() { return best_; }
   [[nodiscard]] const Point& best() const { return best_; }
-  // The point of bounds().
+  // The highest point, which bounds() describes.
   [[nodiscard]] const Point& highest() const { return bounds().is_at_end ? candidate_ : best_; }
 
  private:
@@ -166,12 +171,12 @@ class CurvePeak {
     take(candidate_);
   }
 
-  Point candidate_;  // the most that calls held since the last sample
-  Point best_;       // of the intervals that have ended
+  Point candidate_;  // the point at which calls held most since the last sample
+  Point best_;       // the highest point of the intervals between samples that have ended
   std::uint64_t high_bytes_ = 0;
   std::uint64_t low_bytes_ = 0;
-  std::uint64_t gone_high_bytes_ = 0;  // of a part of the run that is gone
-  Beyond beyond_;                      // of the last sample
+  std::uint64_t gone_high_bytes_ = 0;  // the maximum of a part of the run whose records are gone
+  Beyond beyond_;                      // what the last sample showed beyond the calls
   bool was_sampled_ = false;
   bool best_is_exact_ = false;
   bool best_is_last_sample_ = false;

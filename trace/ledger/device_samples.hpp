@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's numbers for a device around the process's highest point.
+// Samples of the driver's numbers for a device around the time of the process's peak.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace gpumemtrace::ledger {
 
 // The parts of the process's physical bytes on a device at one time.
 struct Parts {
-  std::uint64_t time = 0;  // model time
+  std::uint64_t time = 0;  // the model time to which the parts belong
   std::uint64_t framework_allocated = 0;
   std::uint64_t pool_used = 0;
   std::uint64_t pool_reserved = 0;
@@ -20,7 +20,7 @@ struct Parts {
 };
 
 // The bytes in use on the device. Older traces do not have the driver's reserved bytes, which
-// NVML's total - free includes.
+// NVML's total - free includes; for them the bytes of all processes are summed.
 template <class Sample>
 [[nodiscard]] std::uint64_t in_use_of(const Sample& sample) {
   if (sample.source == trace::SampleSource::kNvmlProcess && sample.reserved_bytes == 0) {
@@ -30,18 +30,19 @@ template <class Sample>
   return sample.total_bytes < rest ? 0 : sample.total_bytes - rest;
 }
 
-// One sample of the driver, with the bytes that the process held by its own calls just then.
+// One sample of the driver's numbers, and the bytes that the process held by its own calls just
+// then.
 struct DriverSample {
-  std::uint64_t time = 0;  // model time; 0 = there is none
+  std::uint64_t time = 0;  // model time; 0 = there is no sample
   std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::uint64_t process_bytes = 0;
   std::uint64_t other_bytes = 0;
   trace::SampleSource source = trace::SampleSource::kNone;
-  std::uint64_t physical_bytes = 0;  // Parts::physical() at the sample
-  std::uint64_t reserved_bytes = 0;  // neither free nor in use
+  std::uint64_t physical_bytes = 0;  // Parts::physical() at the time of the sample
+  std::uint64_t reserved_bytes = 0;  // the driver's own bytes, neither free nor in use
 
-  // A negative number is no answer.
+  // The bytes in use on the device; 0 if the difference would be negative.
   [[nodiscard]] std::uint64_t in_use_bytes() const {
     const std::uint64_t rest = free_bytes + reserved_bytes;
     return total_bytes < rest ? 0 : total_bytes - rest;
@@ -49,11 +50,11 @@ struct DriverSample {
 };
 
 struct DeviceSamples {
-  DriverSample before_peak;  // the last sample before the peak, the first one after it
+  DriverSample before_peak;  // the last sample before the peak; after_peak: the first one after it
   DriverSample after_peak;
   DriverSample last_sample;
 
-  // `peak_happened`: there has been a peak.
+  // Takes over a sample; `peak_happened`: the process has had a peak.
   void add_sample(const trace::MemorySample& record, std::uint64_t now,
                   std::uint64_t physical_bytes, bool peak_happened) {
     if (record.source == trace::SampleSource::kNone) return;
@@ -65,21 +66,22 @@ struct DeviceSamples {
                               record.source,
                               physical_bytes,
                               record.reserved_bytes};
-    // Each round asks cuMemGetInfo first, then NVML, which also distinguishes the processes.
+    // Each round of samples asks cuMemGetInfo first, then NVML, which also tells the processes
+    // apart.
     const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
                             after_peak.source == trace::SampleSource::kMemGetInfo &&
                             after_peak.time == last_sample.time;
     last_sample = sample;
     if (peak_happened && (after_peak.time == 0 || tells_more)) after_peak = sample;
   }
-  // The present time has the highest bytes so far.
+  // Notes that the process's bytes are higher now than ever before.
   void set_peak() {
     before_peak = last_sample;
     after_peak = {};
   }
-  // The bytes that a pool reserves are sampled after the driver's number for the device, in the
-  // same round of samples: that number had counted them already. `more_bytes` may be negative
-  // (modulo 2^64).
+  // Corrects the samples of the last round. A round asks for the device's bytes first and then for
+  // those that a pool reserves: the device's number had counted the pool's `more_bytes` already.
+  // `more_bytes` may be negative (modulo 2^64).
   void count_in_last_sample(std::uint64_t more_bytes) {
     const std::uint64_t round = last_sample.time;
     if (round == 0) return;
@@ -87,7 +89,7 @@ struct DeviceSamples {
       if (sample->time == round) sample->physical_bytes += more_bytes;
     }
   }
-  // Restores the peak of a checkpoint with the nearer one of its two samples.
+  // Restores the peak from a checkpoint, with one of the two samples around it: the nearer one.
   void restore_peak(const trace::Peak& peak) {
     DriverSample sample;
     if (peak.source != trace::SampleSource::kNone) {

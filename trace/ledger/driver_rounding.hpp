@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds requests for linear memory and arrays up to the bytes that the driver takes of a device.
+// Rounds requests for linear memory and arrays up to the bytes that the driver takes from the
+// device for them.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@ namespace gpumemtrace::ledger {
 // Measured on an H100 with driver 580.159.04 (CUDA 13.0): a request of more than 1 MiB takes whole
 // chunks of 2 MiB. Smaller ones are cut out of such chunks, and a chunk is taken as long as
 // something in it is live.
-// - Memory of other kinds is in whole chunks already, and is passed over.
-// - The address shows which chunk that is. Arrays have handles instead: they are taken to lie close
-//   together.
+// - Memory of other kinds consists of whole chunks already, and is ignored here.
+// - The address shows in which chunk a small request lies. Arrays have handles instead of
+//   addresses: they are assumed to lie close together.
 // - failed() if the system had no memory; the numbers are worthless then.
 class DriverRounding {
  public:
@@ -73,9 +74,9 @@ class DriverRounding {
   struct Sums {
     std::int32_t device = kUnknownDevice;
     std::uint64_t chunks = 0;
-    std::uint64_t small_bytes = 0;  // asked for in the chunks
-    std::uint64_t array_bytes = 0;  // asked for by small arrays
-    std::uint64_t added_bytes = 0;  // to what is larger
+    std::uint64_t small_bytes = 0;  // requested bytes in the chunks
+    std::uint64_t array_bytes = 0;  // requested bytes of small arrays
+    std::uint64_t added_bytes = 0;  // bytes by which larger requests were rounded up
   };
   static constexpr std::uint64_t kChunkBytes = std::uint64_t{2} << 20;
   static constexpr std::uint64_t kLargestSmall = std::uint64_t{1} << 20;
@@ -86,12 +87,13 @@ class DriverRounding {
   [[nodiscard]] static constexpr std::uint64_t missing(std::uint64_t bytes) {
     return (0 - bytes) % kChunkBytes;
   }
-  // The chunk's number in the low bits, which no address uses up; never 0.
+  // The key of a chunk: its number in the low bits and the device in the bits above, which no
+  // address reaches; never 0.
   [[nodiscard]] static constexpr std::uint64_t key_of(std::int32_t device, std::uint64_t address) {
     return address / kChunkBytes ^
            (std::uint64_t{static_cast<std::uint32_t>(device - kUnknownDevice + 1)} << 44);
   }
-  // Few devices, so they are searched one by one.
+  // The sums of a device. There are few devices, so they are searched one by one.
   [[nodiscard]] Sums& sums_of(std::int32_t device) {
     for (Sums& sums : devices_) {
       if (sums.device == device) return sums;
@@ -103,7 +105,7 @@ class DriverRounding {
 
   FlatMap<Chunk, &Chunk::key, MappedArray> chunks_;
   MappedArray<Sums> devices_;
-  Sums nowhere_;  // if there is no memory for one
+  Sums nowhere_;  // the sums that are used if there is no memory for a device's
   bool failed_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that the driver took of a device for one process beyond what its calls asked for, and
-// the calls between two samples.
+// The bytes that the driver took of a device for one process beyond the bytes that its calls asked
+// for, and the calls between two samples that caused this.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::ledger {
 
-// Calls after which the driver takes memory by itself.
+// Calls for which the driver takes memory by itself, beyond any request.
 enum class DriverCause : std::uint8_t { kContext, kModules, kGraphs };
 inline constexpr std::size_t kDriverCauses = 3;
 
@@ -22,18 +22,20 @@ inline constexpr std::size_t kDriverCauses = 3;
          function.find("LibraryLoad") != std::string_view::npos;
 }
 
-// A part is known only if calls of one cause came between two samples.
+// The bytes that the driver took for calls of one cause. They are known only if all such calls
+// between two samples were of that cause.
 struct DriverShare {
   std::uint64_t bytes = 0;
   std::uint64_t calls = 0;
-  CallSite first_at;  // of the calls
+  CallSite first_at;  // call site of the first of the calls
 };
 
 struct DriverShares {
   std::array<DriverShare, kDriverCauses> of_cause;
   std::uint64_t local_memory_bytes = 0;
-  std::uint64_t local_memory_of_new_contexts = 0;  // the part of it that came with them
-  std::uint64_t heap_bytes = 0;                    // of malloc() in kernels
+  // the part of local_memory_bytes that came with new contexts
+  std::uint64_t local_memory_of_new_contexts = 0;
+  std::uint64_t heap_bytes = 0;  // the heap of malloc() in kernels
 };
 
 struct DriverUseOfDevice {
@@ -46,28 +48,29 @@ struct DriverUseOfDevice {
   std::uint64_t local_memory_at_sample = 0;
   DriverShares at_peak;
   DriverShares now;
-  // Since the last sample: how many calls of each cause, and the first.
+  // The calls since the last sample: for each cause their number and the first call.
   std::array<DriverShare, kDriverCauses> calls;
 };
 
-// - add_call() and set_limits() between the samples; the order is that of the records.
+// - Estimates how the memory that the driver took by itself divides among its causes. Samples and
+//   calls are added in the order of the records.
 // - failed() if the system had no memory; the numbers are worthless then.
 class DriverUse {
  public:
   void add_call(std::int32_t device, DriverCause cause, const CallSite& site);
-  // `threads`: that the device can run at once; each has a stack in each context.
+  // `threads`: the number that the device can run at once; each has a stack in each context.
   void set_limits(const trace::ContextLimits& limits, std::uint64_t threads);
   void end_context(trace::ContextId context);
-  // The bytes that the driver says the process has, less those that its calls hold.
+  // Adds a sample: `bytes` is what the driver says the process has, less what its calls hold.
   void sample(std::int32_t device, std::uint64_t bytes);
-  // The sample before had counted what the calls' sum has only from now on.
+  // Corrects the last sample: it had counted `more_bytes` that the calls' sum has only from now on.
   void count_in_last_sample(std::int32_t device, std::uint64_t more_bytes);
 
-  // Hands over the records of a checkpoint: put(record).
+  // Hands over the records of a checkpoint: calls put(record) for each.
   template <class Put>
   void store(Put&& put) const;
-  // Goes on from a checkpoint: the device's row replaces all that was known of it, the rows of its
-  // shares and contexts follow.
+  // Goes on from a checkpoint: DriverTaken replaces all that was known of the device; the records
+  // of its shares and contexts follow.
   void restore(const trace::DriverTaken& taken);
   void restore(const trace::DriverShare& share);
   void restore(const trace::ContextTaken& taken);
@@ -88,7 +91,7 @@ class DriverUse {
     std::int32_t device = -1;
     std::uint64_t local_bytes = 0;
     std::uint64_t heap_limit_bytes = 0;
-    std::uint64_t heap_bytes = 0;  // 0 = not seen to be taken
+    std::uint64_t heap_bytes = 0;  // 0 = the driver was not seen to take the heap
   };
 
   [[nodiscard]] DriverUseOfDevice& state(std::int32_t device);
@@ -96,9 +99,10 @@ class DriverUse {
   void add_growth(DriverUseOfDevice& device, std::uint64_t more_bytes);
   [[nodiscard]] bool is_heap(DriverUseOfDevice& device, std::uint64_t more_bytes);
 
-  MappedArray<DriverUseOfDevice> devices_;  // few, so they are searched one by one
+  // there are few devices, so they are searched one by one
+  MappedArray<DriverUseOfDevice> devices_;
   MappedArray<TakenByContext> contexts_;
-  DriverUseOfDevice nowhere_;  // if there is no memory for one
+  DriverUseOfDevice nowhere_;  // used if there is no memory for a device's
   bool is_restored_ = false;
   bool failed_ = false;
 };
@@ -116,7 +120,7 @@ inline DriverUseOfDevice& DriverUse::state(std::int32_t device) {
   return nowhere_;
 }
 
-// Returns the number of contexts if it is not known.
+// The index of the context in contexts_; the number of contexts if it is not known.
 inline std::size_t DriverUse::index_of(trace::ContextId context) const {
   std::size_t index = 0;
   while (index < contexts_.size() && contexts_[index].context != context) ++index;
@@ -128,7 +132,8 @@ inline void DriverUse::add_call(std::int32_t device, DriverCause cause, const Ca
   if (calls.calls++ == 0) calls.first_at = site;
 }
 
-// The first limits that are known of a context were there when it was made.
+// Takes over a context's limits. The first limits that are known of a context are those with which
+// it was made.
 inline void DriverUse::set_limits(const trace::ContextLimits& limits, std::uint64_t threads) {
   DriverUseOfDevice& device = state(limits.device);
   const std::uint64_t asked = limits.stack_bytes * threads;
@@ -177,7 +182,8 @@ inline void DriverUse::add_growth(DriverUseOfDevice& device, std::uint64_t more_
   std::size_t cause = kDriverCauses;
   for (std::size_t i = 0; i < kDriverCauses; ++i) {
     if (device.calls[i].calls == 0) continue;
-    if (cause != kDriverCauses) return;  // nobody knows which of them it was
+    // the growth came with calls of several causes: nobody knows which
+    if (cause != kDriverCauses) return;
     cause = i;
   }
   if (cause == kDriverCauses) {
@@ -190,9 +196,10 @@ inline void DriverUse::add_growth(DriverUseOfDevice& device, std::uint64_t more_
   share.calls += device.calls[cause].calls;
 }
 
-// The driver takes the heap with the first launch of a kernel that may call malloc(): the limit and
-// a chunk (measured on an H100, driver 580.159.04). No launch is recorded, so growth by exactly
-// that tells it, and only of a limit that the program set: other things can take 10 MiB as well.
+// True if the growth is the heap of malloc() in kernels. The driver takes it with the first launch
+// of a kernel that may call malloc(): the limit and a chunk (measured on an H100, driver
+// 580.159.04). No launch is recorded, so only growth by exactly that tells it, and only for a limit
+// that the program set: other things can take 10 MiB as well.
 inline bool DriverUse::is_heap(DriverUseOfDevice& device, std::uint64_t more_bytes) {
   constexpr std::uint64_t kDefaultLimit = std::uint64_t{8} << 20;
   for (TakenByContext& context : contexts_) {

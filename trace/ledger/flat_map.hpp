@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash map for the hot path: 64-bit keys, values stored in place, no allocation per element.
+// A hash map for code that every recorded call runs: 64-bit keys, values stored in place, no
+// allocation per element.
 #pragma once
 
 #include <cassert>
@@ -12,11 +13,11 @@ namespace gpumemtrace::ledger {
 // Open addressing with linear probing; an erased slot is closed by moving its followers back, so
 // there are no tombstones and a map that lives long stays as fast as a new one.
 // - The key is the member `kKey` of the slot; key 0 marks an empty slot and cannot be stored.
-// - Array holds the slots: MappedArray, or one in heap memory that throws if there is none.
+// - Array holds the slots: MappedArray, or an array on the heap that throws if memory runs out.
 // - Pointers to slots are valid until the next add or erase.
 // - A processor cannot predict the end of a search, so a map of up to kSparseSlots slots is kept so
-//   empty that nearly all searches end at once; in a larger one reading the slots takes most of the
-//   time.
+//   empty that nearly all searches end at the first slot; in a larger map, reading the slots from
+//   memory takes most of the time anyway.
 // - for_each visits in an order that depends only on the history of the map.
 template <class Slot, std::uint64_t Slot::*kKey, template <class> class Array,
           std::size_t kSparseSlots = 0>
@@ -35,9 +36,9 @@ class FlatMap {
     return const_cast<FlatMap*>(this)->find(key);
   }
 
-  // A slot with the key, which must not be in the map, and nothing else; nullptr without memory.
-  // The caller fills the fields in place: a struct copied just after it was written field by field
-  // is read in larger pieces than it was written in, for which a processor waits.
+  // Adds a slot and sets its key, which must not be in the map; nullptr without memory. The caller
+  // fills the other fields in place. To copy a struct in instead would be slow: it would be read in
+  // larger pieces than it was just written in, for which a processor waits.
   [[nodiscard]] Slot* add(std::uint64_t key) {
     assert(key != 0 && find(key) == nullptr);
     if (size_ == room_ && !grow()) return nullptr;
@@ -52,7 +53,7 @@ class FlatMap {
     return added;
   }
 
-  // True if the key was in the map; `erased` then holds its slot.
+  // Removes the key. True if it was in the map; `erased` then holds its slot.
   [[nodiscard]] bool erase(std::uint64_t key, Slot& erased) {
     Slot* slot = find(key);
     if (slot == nullptr) return false;
@@ -60,7 +61,7 @@ class FlatMap {
     erase(slot);
     return true;
   }
-  // `slot` is one of the map's.
+  // Removes a slot, which must be in the map.
   void erase(const Slot* slot) {
     close(static_cast<std::size_t>(slot - slots_.data()));
     --size_;
@@ -116,7 +117,7 @@ class FlatMap {
   Array<Slot> slots_;
   std::size_t mask_ = 0;
   std::size_t size_ = 0;
-  std::size_t room_ = 0;  // as many as it takes before it grows
+  std::size_t room_ = 0;  // number of slots that the map fills before it grows
   int shift_ = 0;
 };
 

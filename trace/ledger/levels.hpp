@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels and kinds of memory, with the closed words of the report.
+// Levels and kinds of memory, and the fixed words by which the report calls them.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace gpumemtrace::ledger {
 
-// kMapping is the model's own: address space of the process, which no report counts as memory.
+// The levels of memory. kMapping is used only inside the model: it is address space of the process,
+// which no report counts as memory.
 enum class Level : std::uint8_t {
   kDriver,
   kPool,
@@ -81,7 +82,8 @@ static_assert([] {
   return true;
 }());
 
-// Arrays have handles of their own, not addresses; so has physical memory.
+// True for arrays: they have handles of their own, not addresses. The same holds for physical
+// memory.
 [[nodiscard]] constexpr bool is_array(trace::MemoryKind memory) {
   return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
 }
@@ -89,12 +91,13 @@ static_assert([] {
   return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
 }
 
-// The framework's block on a GPU; other blocks are no device memory of the process.
+// True for a framework's block on a GPU; other blocks are no device memory of the process.
 [[nodiscard]] constexpr bool is_gpu_block(const trace::Block& block) {
   return block.device_type == trace::kCudaDeviceType && block.address != 0;
 }
 
-// The kind that a driver allocation counts as. kUnknown counts as device memory.
+// The kind that an allocation by the driver counts as. MemoryKind::kUnknown counts as device
+// memory.
 constexpr Kind kind_of(trace::MemoryKind memory) {
   switch (memory) {
     case trace::MemoryKind::kPitched:
@@ -121,7 +124,8 @@ constexpr Kind kind_of(trace::MemoryKind memory) {
   return Kind::kDevice;
 }
 
-// Device ordinals of the model. Host memory has no device; an unknown context has no known one.
+// Special device ordinals of the model: host memory has no device, and the device of an unknown
+// context is not known.
 inline constexpr std::int32_t kHostDevice = -1;
 inline constexpr std::int32_t kUnknownDevice = -2;
 

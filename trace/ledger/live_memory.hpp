@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Live memory by address, memory that ended with its context, and the meaning of a free.
+// Live memory by address, memory that ended with its context, and the effect of a free on both.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace gpumemtrace::ledger {
 
 using trace::FreedWhat;
 
-// The effect of a call that frees.
+// The effect of a call that frees memory.
 enum class FreeMeaning : std::uint8_t {
   kNothing,
-  kReleasesHandle,  // drops a reference of physical memory
+  kReleasesHandle,  // drops a reference to physical memory
   kRefused,
-  kCaptured,   // into a graph
-  kTakesBack,  // ends the allocation at the address, at once
+  kCaptured,   // the free was captured into a CUDA graph
+  kTakesBack,  // ends the allocation at the address at once
 };
 
 [[nodiscard]] constexpr FreeMeaning meaning_of(const trace::Free& call) {
@@ -41,16 +41,17 @@ enum class FreeMeaning : std::uint8_t {
 // The reason why the driver refused a free.
 struct Refusal {
   FreedWhat what = FreedWhat::kNothingKnown;
-  bool has_group = false;     // the allocation that was there is known
-  bool has_freed_at = false;  // and so is the call that freed it, or ended its context
+  bool has_group = false;  // the allocation that is or was at the address is known
+  // the call that freed that allocation, or ended its context, is known, too
+  bool has_freed_at = false;
   std::uint32_t group = 0;
   CallSite freed_at;
-  std::uint64_t bytes = 0;         // of the live allocation there
-  std::uint64_t offset_bytes = 0;  // kInsideLive: from the start of the allocation
+  std::uint64_t bytes = 0;         // size of the live allocation at the address
+  std::uint64_t offset_bytes = 0;  // kInsideLive: bytes from the start of the allocation
 };
 
-// - One map for all free functions: cuMemFree also frees pool, managed and pitched memory, and
-//   cuMemFreeAsync what cuMemAlloc gave out.
+// - One map holds the memory of all allocation functions: cuMemFree also frees pool, managed and
+//   pitched memory, and cuMemFreeAsync frees memory of cuMemAlloc.
 // - Handles of arrays and of imported memory have their own key spaces: they are no addresses.
 // - Entry has the members `address`, `bytes` and `group`, which says who allocated it.
 // - Pointers to entries are valid until the next change.
@@ -59,7 +60,7 @@ class LiveMemory {
  public:
   enum class Space : std::uint8_t { kAddresses, kArrays, kImports };
 
-  // An allocation that the end of its context ended: it holds no memory any more.
+  // An allocation that ended with its context: it holds no memory any more.
   struct Ended {
     std::uint64_t address = 0;
     Entry entry;
@@ -70,16 +71,16 @@ class LiveMemory {
     return is_array(memory) ? Space::kArrays : Space::kAddresses;
   }
   [[nodiscard]] Entry* find(Space space, std::uint64_t address) { return map(space).find(address); }
-  // A slot for an address that is not live; nullptr without memory.
+  // Adds an entry for an address that is not live; nullptr without memory.
   [[nodiscard]] Entry* add(Space space, std::uint64_t address) { return map(space).add(address); }
-  // False if nothing is live at the address; else `removed` is the entry.
+  // Removes the entry at the address to `removed`; false if nothing is live there.
   [[nodiscard]] bool remove(Space space, std::uint64_t address, Entry& removed) {
     return map(space).erase(address, removed);
   }
 
-  // Ends all entries for which `belongs` is true; calls ended(entry, the one that ended earlier at
-  // its address or nullptr) for each when it is no longer live, in the order of addresses. False if
-  // there is no memory.
+  // Ends all entries for which `belongs` is true, in the order of addresses. For each that is no
+  // longer live, calls ended(entry, older): `older` is an entry that ended earlier at the same
+  // address, or nullptr. False if there is no memory.
   template <class Belongs, class Visit>
   [[nodiscard]] bool end_all(Belongs&& belongs, const Teardown& teardown, Visit&& visit) {
     bool has_memory = true;
@@ -100,7 +101,8 @@ class LiveMemory {
     }
     return has_memory;
   }
-  // The program freed memory that the end of a context had ended before. False if none had.
+  // The program frees memory that had ended with its context. False if there was none at the
+  // address.
   [[nodiscard]] bool forget_ended(std::uint64_t address) {
     Ended ended;
     return ended_.erase(address, ended);
@@ -138,7 +140,7 @@ class LiveMemory {
     }
     return refusal;
   }
-  // The driver allocation that contains the address, or nullptr. Walks through all of them.
+  // The driver allocation that contains the address, or nullptr. Searches all of them, one by one.
   [[nodiscard]] Entry* find_containing(std::uint64_t address) {
     std::uint64_t base = 0;
     addresses_.for_each([&](const Entry& entry) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing array in memory of its own: the recorder never uses the program's malloc, and code that
-// both sides use must not either.
+// A growing array in memory mapped for it alone: the recorder never uses the program's malloc, so
+// code that recorder and analyzer share must not use it either.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,7 +10,8 @@
 
 namespace gpumemtrace::ledger {
 
-// - Elements are zeros when they appear, and move when the array grows: no pointers to them.
+// - New elements are zero-initialized. Elements move when the array grows: keep no pointers to
+//   them.
 // - If the system has no memory, resize() and push() return false and change nothing.
 template <class Value>
 class MappedArray {
@@ -29,7 +30,7 @@ class MappedArray {
 
   [[nodiscard]] bool resize(std::size_t size) noexcept {
     if (size > capacity_ && !reserve(size)) return false;
-    // Bytes past the old size may be left of elements that were there before.
+    // The bytes past the old size may still be those of elements that were there before.
     for (std::size_t i = size_; i < size; ++i) values_[i] = Value{};
     size_ = size;
     return true;
@@ -93,7 +94,8 @@ class MappedArray {
     capacity_ = bytes / sizeof(Value);
     return true;
   }
-  // The mapping that holds capacity_ elements; the rest of its last pages is no whole element.
+  // The size of the mapping that holds capacity_ elements, in whole pages; the rest of the last
+  // page is too small for an element.
   std::size_t mapped_bytes() const noexcept {
     return (capacity_ * sizeof(Value) + kPageBytes - 1) / kPageBytes * kPageBytes;
   }

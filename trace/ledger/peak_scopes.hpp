@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Levels and kinds in the words of a checkpoint's peaks.
+// Translates levels and kinds of memory to the scopes of a checkpoint's peaks and back.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ constexpr trace::PeakScope scope_of(Level level) {
   }
 }
 
-// The scope of one level's sums; nullopt if the peak is not that of a level.
+// The level whose sums a peak of this scope counts; nullopt if the scope is not that of a level.
 [[nodiscard]] constexpr std::optional<Level> level_of(trace::PeakScope scope) {
   for (const Level level :
        {Level::kDriver, Level::kPool, Level::kManaged, Level::kHost, Level::kFramework}) {
@@ -33,7 +33,7 @@ constexpr trace::PeakScope scope_of(Level level) {
   return std::nullopt;
 }
 
-// The memory kind of allocations that count as this kind.
+// The memory kind of allocations that count as the kind.
 constexpr trace::MemoryKind memory_kind_of(Kind kind) {
   for (const trace::MemoryKind memory :
        {trace::MemoryKind::kPitched, trace::MemoryKind::kManaged, trace::MemoryKind::kStreamOrdered,

@@ -83,7 +83,7 @@ bool Pools::set_reserved(PoolState& state, std::uint64_t bytes) {
 }
 
 PoolState& Pools::sampled_pool(const trace::PoolSample& sample) {
-  // A pool that no call created is the device's own.
+  // A pool that no recorded call created is the device's default pool.
   if (by_handle_.find(sample.pool) == nullptr) bind_default(sample.device, sample.pool);
   PoolState& state = pools_[pool_of(sample.pool, sample.device)];
   state.sampled = true;
@@ -96,7 +96,8 @@ std::uint64_t Pools::apply_sample(const trace::PoolSample& sample, std::uint64_t
   PoolState& state = sampled_pool(sample);
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, sample.reserved_high);
   const std::uint64_t before = state.reserved_bytes;
-  // Bytes in use are reserved, too: a smaller number was read before the newest allocations.
+  // Bytes in use are also reserved: if the sample shows fewer, it was read before the newest
+  // allocations.
   (void)set_reserved(state, std::max(sample.reserved_current, state.used_bytes));
   PoolSums* const sums = sums_behind(state);
   if (sums == nullptr) return 0;

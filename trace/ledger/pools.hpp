@@ -12,37 +12,40 @@
 
 namespace gpumemtrace::ledger {
 
-// The sum over a device's pools at one sample.
+// The sum over all pools of a device at one sample.
 struct SampledPools {
-  std::uint64_t time = 0;  // model time; 0 = it never was
+  std::uint64_t time = 0;  // model time; 0 = there was no sample
   std::uint64_t used_bytes = 0;
   std::uint64_t reserved_bytes = 0;
 };
 
-// Sums over the pools of a device, without imported ones.
+// Sums over the pools of a device, without pools imported from other processes.
 struct PoolSums {
   std::uint64_t used_bytes = 0;
   std::uint64_t reserved_bytes = 0;
-  SampledPools most;  // the sample at which they held most
+  SampledPools most;  // the sample at which the device's pools held most
 };
 
 struct PoolState {
-  std::uint64_t handle = 0;  // 0 = the device's default pool, its handle not seen yet
+  std::uint64_t handle = 0;  // 0 = a device's default pool, the handle of which was not seen yet
   std::int32_t device = kUnknownDevice;
   bool is_default = false;
-  bool is_imported = false;  // another process's memory: never summed here
+  bool is_imported = false;  // the pool's memory is another process's: it is never summed here
   bool is_destroyed = false;
-  bool sampled = false;          // the driver was asked at least once
-  std::uint64_t used_bytes = 0;  // sum of the live allocations
-  // Bytes that the pool holds of the device: the last sample, raised if more is in use.
+  bool sampled = false;          // the driver was asked for the pool's bytes at least once
+  std::uint64_t used_bytes = 0;  // sum of the pool's live allocations
+  // Bytes of the device that the pool holds: those of the last sample, or those in use if these are
+  // more.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  CallSite created_at;             // the call that created or imported it, if the program did
-  std::uint64_t created_time = 0;  // and when; 0 = it did not
+  // the call of the program that created or imported the pool, if any
+  CallSite created_at;
+  std::uint64_t created_time = 0;  // model time of that call; 0 = there was none
   CallSite destroyed_at;
 };
 
-// - Pools are created on demand: index 0 of no device is reserved, indexes are stable.
+// - The stream-ordered pools of a process, added when a record first names them. A pool's index
+//   never changes; index 0 is reserved for a pool of no device.
 // - failed() if the system had no memory; the numbers are worthless then.
 class Pools {
  public:
@@ -57,11 +60,12 @@ class Pools {
     return last_pool_;
   }
 
-  // The pool that a checkpoint names: handle 0 is the device's default one. If several pools had
-  // the handle, the last of them.
+  // The pool that a checkpoint names: handle 0 is the device's default pool. If several pools had
+  // the handle, one after the other, the last of them.
   [[nodiscard]] std::uint32_t named(std::uint64_t handle, std::int32_t device);
 
-  // All return true if the bytes that the pools of the device hold have changed.
+  // allocate(), apply_call() and restore() return true if the bytes that the device's pools hold
+  // have changed.
   [[nodiscard]] bool allocate(std::uint32_t pool, std::uint64_t bytes) {
     PoolState& state = pools_[pool];
     state.used_bytes += bytes;
@@ -73,26 +77,27 @@ class Pools {
     state.used_bytes -= bytes;
     if (PoolSums* const sums = sums_behind(state)) sums->used_bytes -= bytes;
   }
-  // Creation, destruction, and the current pool of a device.
+  // Applies a call that creates or destroys a pool, or sets or gets a device's current pool.
   [[nodiscard]] bool apply_call(const trace::Pool& call, std::uint64_t now);
-  // Returns by how many bytes the pools of the device hold more than before; modulo 2^64.
+  // Returns by how many bytes the device's pools hold more than before the sample; modulo 2^64.
   [[nodiscard]] std::uint64_t apply_sample(const trace::PoolSample& sample, std::uint64_t now);
-  // A sample that a checkpoint retained: it only makes the pool known.
+  // Applies a sample that a checkpoint retained: it makes the pool known, and nothing else.
   void restore_sample(const trace::PoolSample& sample);
-  // A peak of the scope kPoolReserved: the bytes that the pool held at a checkpoint's cut, and the
-  // most before it. Scope kPoolSamples: the sample with the most of the device's pools before it.
+  // Restores a peak of the scope kPoolReserved: the bytes that the pool held at a checkpoint's cut,
+  // and the most before the cut. Scope kPoolSamples: the sample before the cut at which the
+  // device's pools held most.
   [[nodiscard]] bool restore(const trace::Peak& peak);
-  // Calls visit(peak), which may add other fields, for all that restore() takes.
+  // Calls visit(peak), which may set other fields, for every peak that restore() needs.
   template <class Visit>
   void for_each_peak(Visit&& visit) const;
 
-  // True if a call that succeeded changes which pool belongs to which device, so that later records
-  // cannot be understood without it. Asked before the call is applied.
+  // True if a successful call changes which pool belongs to which device, so that later records
+  // cannot be understood without it. To be asked before the call is applied.
   [[nodiscard]] bool tells_pools_apart(const trace::Pool& call) const;
 
   [[nodiscard]] const MappedArray<PoolState>& pools() const { return pools_; }
   [[nodiscard]] std::int32_t device_of(std::uint32_t pool) const { return pools_[pool].device; }
-  // The device of a sample; a sample of a pool that the program made does not name it.
+  // The device of a sample. A sample of a pool that the program created does not name the device.
   [[nodiscard]] std::int32_t device_of(const trace::PoolSample& sample) {
     return sample.device >= 0 ? sample.device : device_of(pool_of(sample.pool, sample.device));
   }
@@ -105,8 +110,8 @@ class Pools {
  private:
   struct PoolDevice {
     std::int32_t device = kUnknownDevice;
-    std::uint32_t default_pool = 0;  // 0 = none is known
-    std::uint32_t current_pool = 0;  // that the program set
+    std::uint32_t default_pool = 0;  // 0 = the device's default pool is not known
+    std::uint32_t current_pool = 0;  // the pool that the program set as current
     PoolSums sums;
   };
   struct NamedPool {
@@ -134,12 +139,12 @@ class Pools {
   [[nodiscard]] bool set_reserved(PoolState& state, std::uint64_t bytes);
 
   MappedArray<PoolState> pools_;
-  MappedArray<PoolDevice> devices_;  // few, so they are searched one by one
+  MappedArray<PoolDevice> devices_;  // there are few devices, so they are searched one by one
   FlatMap<NamedPool, &NamedPool::handle, MappedArray> by_handle_;
   std::uint64_t last_handle_ = 0;
   std::int32_t last_device_ = kUnknownDevice;
   std::uint32_t last_pool_ = 0;
-  PoolDevice no_device_;  // returned if there is no memory for one
+  PoolDevice no_device_;  // returned if there is no memory for a device's state
   bool failed_ = false;
 };
 

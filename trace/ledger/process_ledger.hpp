@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effect of each call on the memory of one process. The analyzer's model and the recorder's
-// checkpoints observe it: both have the same rules, and each keeps sums of its own.
+// Applies each call to the memory of one process. The analyzer's model and the recorder's
+// checkpoints derive from it as observers: both follow the same rules, and each keeps sums of its
+// own.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,12 @@
 
 namespace gpumemtrace::ledger {
 
-// The end of an allocation.
+// The way in which an allocation ended.
 enum class End : std::uint8_t {
-  kFreed,      // by the present record
-  kFreedLate,  // by a call that comes later in the order of records
-  kReplaced,   // its address was handed out again, and no free of it is known
-  kTornDown,   // with its context
+  kFreed,      // the allocation ended by a free, which is the present record
+  kFreedLate,  // the allocation ended by a free that comes later in the order of records
+  kReplaced,   // the driver handed out its address again, and no free of it is known
+  kTornDown,   // the allocation ended with its context
 };
 
 // - Storage has the types Entry, of an allocation at an address of its own; Mapped, of physical
@@ -34,10 +35,11 @@ enum class End : std::uint8_t {
 //     now(), site_of(call)      the present model time; the call site of the present record
 //     is_exiting()              the process began to exit
 //     target_of(entry)          the sum that an allocation or physical memory counts in
-//     context_of(entry)         the context that it was allocated in
+//     context_of(entry)         the context in which the entry was allocated
 //     site_of_group(group)      the call site of a group of allocations
-//     on_live(entry)            it is live from now on
-//     on_end(entry, end, call)  it no longer is; `call` is its free if that is the present record
+//     on_live(entry)            the entry is live from now on
+//     on_end(entry, end, call)  the entry is no longer live; `call` is its free if that is the
+//                               present record
 //     on_ended_replaced(ended)  memory at the address had ended with a context before
 //     ends_unfinished_free(address), finds_late_free(address)
 //                               a free of the address is known that did not take effect so far: in
@@ -53,9 +55,10 @@ enum class End : std::uint8_t {
 //     end_block(block)          ends the framework's block at the address; false if none is live
 //     on_unknown_block(block), on_replaced_block()
 //     on_no_effect(record)      the record has no effect on memory
-//     on_context_call(call, has_effect)  it opened a context, or ended one and memory with it
+//     on_context_call(call, has_effect)  `has_effect`: the call opened a context, or ended one
+//                               and memory with it
 //     on_context_opened(device), physical_changed(device), pools_changed(device), on_managed()
-//   and those of VirtualMemory.
+//   and the functions of VirtualMemory's Owner.
 template <class Observer, class Storage>
 struct ProcessLedger {
   using Entry = typename Storage::Entry;
@@ -66,7 +69,7 @@ struct ProcessLedger {
   using VirtualMemory = ledger::VirtualMemory<Mapped, SegmentTag>;
   using PhysicalMemory = typename VirtualMemory::Physical;
 
-  // The address is live from now on; fill(entry) sets all but the address.
+  // Makes an allocation live at the address; fill(entry) sets all members but the address.
   template <class Fill>
   void hand_out(Space space, std::uint64_t address, Fill&& fill) {
     make_room(space, address);
@@ -100,7 +103,7 @@ struct ProcessLedger {
     if (level_of(target.kind) == Level::kDriver) observer().physical_changed(target.device);
   }
 
-  // Ends what is live at the address; false if nothing is.
+  // Ends the allocation that is live at the address; false if there is none.
   [[nodiscard]] bool end(Space space, std::uint64_t address, End how,
                          const trace::CallHeader* call) {
     Entry ended;
@@ -126,7 +129,7 @@ struct ProcessLedger {
       case FreeMeaning::kTakesBack: {
         if (observer().take_late_free(call)) return;
         if (end(Live::space_of(call.memory), call.address, End::kFreed, &call.call)) return;
-        // The program freed what a teardown had ended before: no leak.
+        // The program freed memory that the end of its context had ended before: that is no leak.
         return observer().on_unknown_free(call, live.forget_ended(call.address));
       }
     }
@@ -172,7 +175,7 @@ struct ProcessLedger {
     const bool ended = end_of(call) != EndedBy::kNothing && end_context(call, site);
     observer().on_context_call(call, opened || ended);
     if (call.call.record.result != trace::kCudaSuccess) return;
-    // The driver takes memory for a context by itself.
+    // The driver takes memory by itself when a context is created.
     if (call.operation == ContextOperation::kDestroy) {
       driver_use.end_context(call.handle_context);
     } else if (call.operation == ContextOperation::kCreate ||
@@ -180,7 +183,7 @@ struct ProcessLedger {
       driver_use.add_call(contexts.device_of(call), DriverCause::kContext, site);
     }
   }
-  // Ends the block at the address. True if the record hands out a new one there.
+  // Ends the framework's block at the address. True if the record hands out a new block there.
   [[nodiscard]] bool make_room(const trace::Block& block) {
     const bool was_live = observer().end_block(block);
     const bool is_new = block.bytes > 0;
@@ -200,26 +203,27 @@ struct ProcessLedger {
   DriverRounding rounding;
   Pools pools;
   CopyLocations copy_locations;
-  Contexts contexts;  // all that were seen, also those that have ended
+  Contexts contexts;  // all contexts that were seen, also those that have ended
   RefusedFrees refused_frees;
   DriverUse driver_use;
-  bool has_failed = false;  // a part has no memory
+  bool has_failed = false;  // there was no memory for a part of the ledger
 
  private:
   friend Observer;
   ProcessLedger() = default;
 
   [[nodiscard]] Observer& observer() { return static_cast<Observer&>(*this); }
-  // The driver hands out only free addresses, so if one is live, its free comes later in the order
-  // than it should, or is missing.
+  // Ends the allocation that is still live at an address which the driver hands out again. The
+  // driver hands out only free addresses, so the free comes later in the order than it should, or
+  // is missing.
   void make_room(Space space, std::uint64_t address) {
     if (live.find(space, address) == nullptr) return;
-    // First: a free that is still to come may be that of the present allocation.
+    // Before the new allocation is added: a free that comes later may be that of the old one.
     const bool is_freed =
         observer().ends_unfinished_free(address) || observer().finds_late_free(address);
     (void)end(space, address, is_freed ? End::kFreedLate : End::kReplaced, nullptr);
   }
-  // The entry is no longer live, and no longer in the sums of its level.
+  // Takes the entry, which is no longer live, out of the sums of its level.
   void take_out(const Entry& ended) {
     const Target target = observer().target_of(ended);
     switch (level_of(target.kind)) {
@@ -247,7 +251,7 @@ struct ProcessLedger {
     const std::int32_t device = observer().target_of(memory->entry).device;
     copy_locations.set(call.address, call.bytes, location_of_mapping(device));
   }
-  // The memory of another process.
+  // Applies the import of another process's memory.
   void import_handle(const trace::Mapping& call) {
     PhysicalMemory* const known =
         call.handle == 0 ? nullptr : virtual_memory.retain(call.handle, 0);
@@ -261,7 +265,7 @@ struct ProcessLedger {
     copy_locations.forget(freed->address, freed->size_bytes);
     observer().on_reservation_freed(call, freed->tag);
   }
-  // True if any memory ended.
+  // Ends the memory of a context; true if there was any.
   [[nodiscard]] bool end_context(const trace::ContextCall& call, const CallSite& site) {
     bool any = false;
     const auto belongs = [&](const Entry& entry) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last frees by address, which explain a second free of the same address.
+// The last free of recently freed addresses, which explains a second free of the same address.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace gpumemtrace::ledger {
 
-// A free replaces the one before it in its slot, so an older free may be forgotten. Without memory
-// for the table all are.
+// A hash table of frees without chains: a free replaces another one in its slot, so older frees may
+// be forgotten. Without memory for the table all are forgotten.
 class RecentFrees {
  public:
   struct Entry {
     std::uint64_t address = 0;
-    std::uint32_t group = 0;  // who had allocated it
+    std::uint32_t group = 0;  // the group of allocations to which the freed one belonged
     CallSite freed_at;
   };
 
@@ -27,13 +27,13 @@ class RecentFrees {
   void add(const Entry& entry) noexcept {
     if (!entries_.empty()) entries_[slot_of(entry.address)] = entry;
   }
-  // nullptr if the address is not among them.
+  // The last free of the address; nullptr if it is not in the table.
   [[nodiscard]] const Entry* find(std::uint64_t address) const noexcept {
     if (entries_.empty() || address == 0) return nullptr;
     const Entry& entry = entries_[slot_of(address)];
     return entry.address == address ? &entry : nullptr;
   }
-  // In no order; those without an address are empty.
+  // The slots of the table, in no order; those whose address is 0 are empty.
   [[nodiscard]] const MappedArray<Entry>& entries() const noexcept { return entries_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frees that the driver refused.
+// Frees that the driver refused, with the reasons.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace gpumemtrace::ledger {
 
-// `allocated_at` counts if the refusal has a group: it is the group's.
+// Makes the record of a refused free. `allocated_at` is used only if the refusal has a group: it is
+// the call site of the group's allocations.
 [[nodiscard]] inline trace::RefusedFree describe_refused(const CallSite& site, std::uint16_t result,
                                                          const Refusal& refusal,
                                                          const CallSite& allocated_at,
@@ -46,25 +47,26 @@ namespace gpumemtrace::ledger {
   return make_site(refused.allocated_caller, refused.allocated_stack, refused.allocated_api,
                    refused.allocated_flags);
 }
-// Sets the site that ended its context.
+// The call site that had freed the memory before, or ended its context; nullopt if it is not known.
 [[nodiscard]] constexpr std::optional<CallSite> freed_before_at(const trace::RefusedFree& refused) {
   if ((refused.freed_flags & trace::kRefusedFreeKnown) == 0) return std::nullopt;
   return make_site(refused.freed_caller, refused.freed_stack, refused.freed_api,
                    refused.freed_flags);
 }
 
-// The key that alike refusals share.
+// The key of a refused free; frees with the same key are counted in one row.
 [[nodiscard]] constexpr auto key_of(const trace::RefusedFree& refused) {
   return std::tuple(site_of(refused), refused.record.result, refused.what);
 }
 
-// - Alike refusals, of one site and the same memory, are one row, with the first's details.
-// - Rows are sorted by site, result and memory.
+// - Refusals at one call site, with the same error and reason, are one row, with the details of the
+//   first.
+// - Rows are sorted by call site, error and reason.
 // - failed() if the system had no memory.
 class RefusedFrees {
  public:
-  // Adds the call that the driver refused, with the reason. site_of_group(group) is the group's
-  // call site.
+  // Adds a free that the driver refused; returns the reason. site_of_group(group) returns the call
+  // site of a group of allocations.
   template <class Memory, class SiteOfGroup>
   Refusal add(Memory& live, const trace::Free& call, const CallSite& site, std::uint64_t now,
               SiteOfGroup&& site_of_group) {

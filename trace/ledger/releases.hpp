@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls that freed alike allocations.
+// The calls that freed the allocations of one call site.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace gpumemtrace::ledger {
 
-// Frees by calls of memory of one call site; ends with a context do not count.
+// The frees of the memory that one call site allocated; memory that ended with its context does not
+// count.
 struct Releases {
   std::uint64_t count = 0;
-  CallSite first_at{};           // not known of the framework's blocks
-  std::uint64_t first_time = 0;  // model time of that one
-  bool has_other_sites = false;  // not all of them at that one
+  CallSite first_at{};           // the first site; not known if the memory is a framework's blocks
+  std::uint64_t first_time = 0;  // model time of the free at first_at
+  bool has_other_sites = false;  // some frees were at other sites than first_at
 
   void add_site(const CallSite& site, std::uint64_t time) {
     if (first_at == CallSite{}) {
@@ -33,7 +34,7 @@ struct Releases {
     first_time = more.first_time;
   }
 
-  // As a checkpoint keeps them.
+  // Stores the frees in a checkpoint's record.
   void store(trace::Totals& totals) const {
     totals.freed = count;
     totals.first_freed_time = first_time;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that a framework's caching allocator holds of a device.
+// The bytes of a device that a framework's caching allocator has reserved.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,25 @@
 
 namespace gpumemtrace::ledger {
 
-// The framework's own last report, and the growth of its segments since then.
+// Reserved bytes: the framework's own last report, and the growth since then of the segments that
+// are known from the trace.
 struct ReservedBytes {
   std::uint64_t segment_bytes = 0;
-  std::uint64_t reported_time = 0;  // model time; 0 = never
+  // model time of the last report; 0 = the framework never reported
+  std::uint64_t reported_time = 0;
   std::uint64_t reported_reserved = 0;
-  std::uint64_t segment_bytes_then = 0;  // how large our segments were when it said so
+  std::uint64_t segment_bytes_then = 0;  // segment_bytes at the time of the last report
   std::uint64_t reserved_peak_bytes = 0;
 
   [[nodiscard]] std::uint64_t reserved_bytes() const {
     if (reported_time == 0) return segment_bytes;
     return reported_reserved + segment_bytes - segment_bytes_then;
   }
-  // Memory that the driver handed out at `born_time` turns out to be the framework's.
+  // Adds memory, handed out by the driver at `born_time`, that turns out to be a segment of the
+  // framework.
   void grow(std::uint64_t bytes, std::uint64_t born_time) {
     segment_bytes += bytes;
-    // The first block in a segment may come long after the framework got the segment and counted
-    // it.
+    // The first block in a segment may come long after the framework got and counted the segment.
     if (born_time < reported_time) segment_bytes_then += bytes;
     reserved_peak_bytes = std::max(reserved_peak_bytes, reserved_bytes());
   }
@@ -37,14 +39,15 @@ struct ReservedBytes {
     reserved_peak_bytes = std::max(reserved_peak_bytes, reserved);
   }
 
-  // A checkpoint keeps the peak, and what the framework held at the cut.
+  // Stores the peak in a checkpoint's record, and the bytes that the framework held at the cut.
   void store(trace::Peak& peak) const {
     peak.scope = trace::PeakScope::kFrameworkReserved;
     peak.bytes = reserved_peak_bytes;
     peak.peak_time = reported_time;
     peak.pool_reserved = reserved_bytes();
   }
-  // Memory that was live at the cut was counted before.
+  // Restores the report from a checkpoint's record. Segments that were live at the cut were counted
+  // before.
   void restore(const trace::Peak& peak) {
     reserved_peak_bytes = peak.bytes;
     if (peak.peak_time == 0) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum that memory counts in: its kind, its device, its pool.
+// Targets: the sum that an allocation counts in, given by its kind, device and pool.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@ namespace gpumemtrace::ledger {
 
 struct Target {
   Kind kind = Kind::kDevice;
-  std::int32_t device = kUnknownDevice;       // for a pool's memory the pool's, if that is known
-  std::int32_t call_device = kUnknownDevice;  // by the call alone
-  std::uint32_t pool = 0;                     // index
+  // memory of a pool: the pool's device, if that is known
+  std::int32_t device = kUnknownDevice;
+  std::int32_t call_device = kUnknownDevice;  // the device by the call alone, without its pool
+  std::uint32_t pool = 0;                     // index of the pool in Pools
 
   void come_from(std::uint32_t index, const Pools& pools) {
     pool = index;
@@ -37,7 +38,7 @@ struct Target {
   }
   return target;
 }
-// The target of Totals: the sums by which a checkpoint replaces allocations or blocks.
+// The target of a Totals record, by which a checkpoint replaces allocations or blocks.
 [[nodiscard]] inline Target target_of(const trace::Totals& totals, const Contexts& contexts,
                                       Pools& pools) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
@@ -48,13 +49,14 @@ struct Target {
   }
   return target;
 }
-// A peak of the scope kKind.
+// The target of a peak whose scope is kKind.
 [[nodiscard]] inline Target target_of(const trace::Peak& peak, Pools& pools) {
   const Kind kind = kind_of(peak.memory);
   const bool has_pool = kind == Kind::kStreamOrdered;
   return {kind, peak.device, peak.device, has_pool ? pools.named(peak.pool, peak.device) : 0};
 }
-// The target of a peak's holder on the level; nullopt if the holder's memory is of another one.
+// The kind of a peak's holder, for a peak of the level; nullopt if the holder's memory is of
+// another level.
 [[nodiscard]] constexpr std::optional<Kind> kind_at(Level level, const trace::PeakHolder& holder) {
   const Kind kind = level == Level::kFramework ? Kind::kBlock : kind_of(holder.memory);
   return level_of(kind) == level ? std::optional(kind) : std::nullopt;

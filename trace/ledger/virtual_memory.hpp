@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual memory management: physical memory behind handles, reservations, mappings.
+// The driver's virtual memory management: physical memory behind handles, reservations of
+// addresses, and mappings.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace gpumemtrace::ledger {
 
-// Sorted by address, for few changes: mapping is slow itself. Range has begin() and bytes().
+// Address ranges in an array sorted by address. Insertion is slow, which is good enough: there are
+// few changes, and mapping itself is slow. Range has begin() and bytes().
 template <class Range>
 class RangeList {
  public:
@@ -45,7 +47,7 @@ class RangeList {
     const std::size_t i = first_from(range.begin());
     return ranges_.insert(i, range) ? &ranges_[i] : nullptr;
   }
-  // Replaces the range with the same begin; nullptr without memory.
+  // Adds a range, or replaces the one with the same begin; nullptr without memory.
   Range* set(const Range& range) {
     Range* const known = find(range.begin());
     if (known == nullptr) return add(range);
@@ -53,7 +55,7 @@ class RangeList {
     return known;
   }
   void erase(std::size_t first, std::size_t last) { ranges_.erase(first, last); }
-  // Calls visit(range) for those that begin in the stretch.
+  // Calls visit(range) for the ranges that begin within `bytes` from `begin`.
   template <class Visit>
   void for_each_in(std::uint64_t begin, std::uint64_t bytes, Visit&& visit) {
     for (std::size_t i = first_from(begin);
@@ -67,25 +69,25 @@ class RangeList {
   MappedArray<Range> ranges_;
 };
 
-// - Physical memory costs its bytes from cuMemCreate until its handle has no reference left and
-//   its last mapping is gone, in whichever order.
-// - Reservations and mappings are address space: they cost nothing.
+// - Physical memory counts from cuMemCreate until its handle has no reference left and its last
+//   mapping is gone, in whichever order.
+// - Reservations and mappings are address space: they count as no memory.
 // - A reservation from which the framework hands out blocks is a segment. Physical memory that
 //   is mapped into it is the framework's.
-// - Imported handles are other processes' memory; their size shows with their first mapping.
+// - Imported handles are other processes' memory, whose size is known from the first mapping.
 // - Entry has the members `address` (for physical memory: its handle) and `bytes`. SegmentTag is
 //   the owner's data about a reservation; its is_segment() says whether that is a segment.
-// - Owner follows changes in its sums:
+// - Owner updates its sums when memory changes:
 //     on_handle_lost(physical)     a release was missed: other memory has its handle's
 //                                  number now
-//     on_joined(physical, tag)     it is the segment's from now on, or was before
+//     on_joined(physical, tag)     the memory is the segment's from now on, or was before
 //     on_grown(mapping, tag)       the mapping became a part of the segment
-//     on_shrunk(mapping, tag)      and no longer is
-//     on_mapped(mapping)           it is new
-//     on_unmapped(mapping, its physical)  it is gone
+//     on_shrunk(mapping, tag)      the mapping is no longer a part of the segment
+//     on_mapped(mapping)           the mapping is new
+//     on_unmapped(mapping, its physical)  the mapping is gone
 //     on_unreferenced(physical, call)     nothing refers to the memory any more; `call` dropped the
 //                                  last reference if that is the present record
-//   All get entries, and change nothing here.
+//   All are given entries, and must not change the VirtualMemory.
 // - Pointers are valid until the next change. failed() if the system had no memory; results are
 //   worthless then.
 template <class Entry, class SegmentTag>
@@ -101,7 +103,7 @@ class VirtualMemory {
   };
   struct Mapping {
     Entry entry;
-    std::uint32_t physical = 0;  // index
+    std::uint32_t physical = 0;  // index of the physical memory in physical_
 
     [[nodiscard]] std::uint64_t begin() const { return entry.address; }
     [[nodiscard]] std::uint64_t bytes() const { return entry.bytes; }
@@ -131,7 +133,8 @@ class VirtualMemory {
       if (handles_.insert({entry.address, index}) == nullptr) fail();
       return;
     }
-    // The driver reuses a handle's number only when its references are gone.
+    // The driver gives a handle's number to new memory only when the old memory has no references
+    // left.
     Physical& older = physical_[known->physical];
     known->physical = index;
     older.references = 0;
@@ -142,8 +145,8 @@ class VirtualMemory {
     const NamedHandle* const named = handles_.find(handle);
     return named == nullptr ? nullptr : &physical_[named->physical];
   }
-  // Adds a reference to memory by its handle or, if its handle had been released, by the address of
-  // a mapping. nullptr if neither is known.
+  // Adds a reference to physical memory, found by its handle or, if the handle had been released,
+  // by the address of a mapping. nullptr if neither is known.
   Physical* retain(std::uint64_t handle, std::uint64_t address) {
     Physical* memory = find(handle);
     if (memory == nullptr) {
@@ -155,7 +158,8 @@ class VirtualMemory {
     ++memory->references;
     return memory;
   }
-  // Drops a reference; nullptr if the handle is not known. end_if_unused() follows.
+  // Drops a reference to physical memory; nullptr if the handle is not known. The caller then calls
+  // end_if_unused().
   [[nodiscard]] Physical* release(std::uint64_t handle) {
     Physical* const memory = find(handle);
     if (memory != nullptr && --memory->references == 0) handles_.erase(handles_.find(handle));
@@ -172,7 +176,7 @@ class VirtualMemory {
   void reserve(std::uint64_t address, std::uint64_t bytes, const SegmentTag& tag) {
     if (reservations_.set({address, bytes, tag}) == nullptr) fail();
   }
-  // Removes the reservation that begins at the address; its mappings are of no segment any more.
+  // Removes the reservation that begins at the address; its mappings belong to no segment any more.
   // nullopt if there is none.
   template <class Owner>
   [[nodiscard]] std::optional<Reservation> free_reservation(std::uint64_t address, Owner&& owner) {
@@ -187,7 +191,7 @@ class VirtualMemory {
     reservations_.erase(index, index + 1);
     return freed;
   }
-  // The reservation turns out to be a segment.
+  // The reservation turns out to be a segment of the framework's allocator.
   template <class Owner>
   void attach_segment(Reservation& reservation, const SegmentTag& tag, Owner&& owner) {
     reservation.tag = tag;
@@ -195,7 +199,7 @@ class VirtualMemory {
                           [&](Mapping& mapping) { join(mapping, tag, owner); });
   }
 
-  // Maps a part of the memory; false if the address is mapped already.
+  // Maps a part of the physical memory; false if the address is mapped already.
   template <class Owner>
   [[nodiscard]] bool map(Physical& memory, const Entry& entry, Owner&& owner) {
     if (mappings_.find(entry.address) != nullptr) return false;
@@ -247,7 +251,7 @@ class VirtualMemory {
  private:
   struct NamedHandle {
     std::uint64_t handle = 0;
-    std::uint32_t physical = 0;  // index
+    std::uint32_t physical = 0;  // index of the physical memory in physical_
   };
 
   template <class Owner>
