@@ -20,12 +20,13 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Facts about the whole job, for partial reports of its single processes: they leave out rows that
-// the report of the job will not have.
+// Facts about the whole job for the partial reports of its processes: with them these leave out
+// rows that the job's report will not have.
 struct WholeJob {
   std::size_t traces = 0;
   std::size_t processes = 0;
-  std::atomic<std::size_t> accounts = 0;  // of the processes that are done
+  // accounts of the processes whose partial reports are made
+  std::atomic<std::size_t> accounts = 0;
 };
 
 std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& context,
@@ -44,8 +45,8 @@ std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& conte
   return list;
 }
 
-// The more accounts a job has the fewer rows it shows of each, so no more are needed than for those
-// that are counted by now.
+// The largest blocks of each account. The more accounts a job has, the fewer rows it shows of each,
+// so no more rows are needed than for the accounts that are counted by now.
 std::vector<rows::LargestOfAccount> report_largest(const ReportContext& context, WholeJob* whole) {
   std::size_t accounts = 1;
   if (whole != nullptr) accounts = whole->accounts += count_accounts(context);
@@ -60,7 +61,7 @@ std::vector<rows::UnnamedModule> report_unnamed_modules(const Symbolizer& symbol
   return list;
 }
 
-// The sections that have rows of each process by itself.
+// Fills the sections whose rows are each about one process alone.
 rows::Report report_processes_alone(const ReportContext& context, const Options& options) {
   const Thresholds& thresholds = options.thresholds;
   rows::Report report;
@@ -107,7 +108,7 @@ std::set<std::string> named_stacks(const rows::Partial& partial) {
   return ids;
 }
 
-// `whole`: set if the job's report is made of this and of the partial reports of its other
+// `whole`: set if the job's report is made of this partial report and of those of its other
 // processes.
 rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
                            const Options& options, WholeJob* whole) {
@@ -146,7 +147,8 @@ JobView view_of(const Options& options, std::size_t traces) {
   return view;
 }
 
-// Single allocations before a checkpoint are not known.
+// Throws if the records of the time were replaced by a checkpoint: it has sums, not single
+// allocations.
 void require_detail_at(std::uint64_t at_ns, const Process& process) {
   const std::uint64_t cut = process.model().statistics().checkpoint_time;
   if (cut == 0 || process.time_ns(cut) <= at_ns) return;
@@ -164,16 +166,15 @@ JoinOptions join_options(const Options& options) {
   return join;
 }
 
-// Opens the traces of a job, and makes its partial reports.
+// Opens the traces of a job and makes partial reports of them.
 class Analysis {
  public:
-  // Throws InputError for files of the user that are wrong: better now than after the traces were
-  // read.
+  // Throws InputError if a file of rules for owners is wrong: before the traces are read.
   explicit Analysis(const Options& options) : options_(options), symbolizer_(options.symbols) {
     for (const std::filesystem::path& file : options.owner_files) owners_.read(file);
   }
 
-  // One of each process, which is gone when its own is made: several at once.
+  // A partial report of each process; several at once. A process is freed when its report is made.
   [[nodiscard]] std::vector<rows::Partial> analyze_each(
       const std::vector<std::filesystem::path>& inputs) {
     const std::vector<std::filesystem::path> traces = find(inputs);
@@ -192,7 +193,7 @@ class Analysis {
     return partials;
   }
 
-  // One of all processes together. All traces may be unreadable: it lists them.
+  // One partial report of all processes together. If all traces are unreadable, it only lists them.
   [[nodiscard]] rows::Partial analyze_together(const std::vector<std::filesystem::path>& inputs) {
     const std::vector<std::filesystem::path> traces = find(inputs);
     try {
@@ -204,7 +205,7 @@ class Analysis {
     progress.end();
     rows::Partial partial = make_partial(job_, symbolizer_, owners_, options_, nullptr);
     add_facts_of_all(partial);
-    // To free the models takes a twentieth of the time.
+    // Several threads free the models, because it takes a twentieth of the analysis's time.
     in_parallel(job_.processes.size(), [&](std::size_t i) { job_.processes[i].reset(); });
     return partial;
   }
@@ -230,7 +231,7 @@ class Analysis {
     rethrow_as_input_error([&] { take_records(process, progress); });
     process.finish();
     if (options_.blocks_at_ns) require_detail_at(*options_.blocks_at_ns, process);
-    // Rows have the times of their machine's clock, until the processes are joined.
+    // The rows' times are of the machine's clock until the processes' reports are joined.
     process.set_origin(0);
   }
 

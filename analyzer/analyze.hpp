@@ -18,34 +18,36 @@
 namespace gpumemtrace::analyzer {
 
 struct Options {
-  // Called now and then with the done part, 0 to 1, from the calling thread.
+  // Called now and then from the calling thread, with the fraction of the work that is done, 0 to
+  // 1.
   std::function<void(double fraction)> progress;
   // The limits from which on the rules behind report.findings[] report something.
   Thresholds thresholds;
   SymbolOptions symbols;
-  std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/concepts.md
-  bool redact = false;  // names without meaning for what is private, docs/security.md
-  // The most buckets of a row of timeline[]: 1,024 if nothing is set, and fewer, at least 256, for
-  // jobs of more than 16 processes.
+  // files of the user's own rules, docs/concepts.md
+  std::vector<std::filesystem::path> owner_files;
+  bool redact = false;  // private names become meaningless ones, docs/security.md
+  // The most buckets of a row of timeline[]. If this is not set: 1,024, and for jobs of more than
+  // 16 processes fewer, but at least 256.
   std::optional<std::size_t> timeline_points;
-  // timeline[], largest_blocks[] and allocations[] have this part of the run alone, in nanoseconds
-  // of the job; an allocation that was live in it belongs to it.
+  // The part of the run, in nanoseconds of the job, to which timeline[], largest_blocks[] and
+  // allocations[] are limited; an allocation that was live in the part belongs to it.
   struct Window {
     std::uint64_t from_ns = 0;
     std::optional<std::uint64_t> to_ns;
   };
   std::optional<Window> window;
-  // Also fill report.blocks[]: the memory that was live at each peak, and after all events up to a
-  // time of the job.
+  // Fill report.blocks[] too: with the memory that was live at each peak, and with what was live
+  // after all events up to a time of the job.
   bool blocks_at_peak = false;
   std::optional<std::uint64_t> blocks_at_ns;
-  // Also fills report.allocations[]: those that are live at the end and, for the rest of each
-  // process, so many that ended last.
+  // Fill report.allocations[] too: with the allocations that are live at the end and, for the rest
+  // of this number in each process, those that ended last.
   std::optional<std::size_t> logged_allocations;
-  // The sizes of the groups of ranks, the innermost first: "tp=2,dp,pp=4". Empty: the options of
-  // the program's command line, if it has some.
+  // The sizes of the groups of ranks, the innermost first: "tp=2,dp,pp=4". If empty, the options on
+  // the program's command line say them, if it has any.
   std::string groups;
-  // Also fills report.what_if[].
+  // Fill report.what_if[] too.
   std::optional<replay::Question> what_if;
 };
 
@@ -57,16 +59,17 @@ struct Options {
                                    const Options& options);
 
 // The partial report of some of a job's traces, which may all be unreadable. Throws InputError if
-// an input is missing. Only thresholds, names, owners, groups and timeline_points count of the
-// options: a whole job alone can follow the others.
+// an input is missing. Only the options thresholds, symbols, owner_files, groups and
+// timeline_points are followed; the others need the whole job.
 [[nodiscard]] rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
                                               const Options& options);
-// The options that make another partial report for the same merge, without files of owners.
+// The options that a partial report was made with, without files of owners: they make another one
+// that can be merged with it.
 [[nodiscard]] Options options_of(const rows::Partial& partial);
 
-// The report of all traces that the partial reports are of, as analyze() makes it of the traces
-// themselves, in whatever order and parts they come. A trace in several of them counts once. Throws
-// InputError, with the file's name, for partial reports of another version or of other options.
+// Merges partial reports to the report that analyze() makes of their traces, in whatever order and
+// parts these come. A trace in several partial reports counts once. Throws InputError, with the
+// file's name, for partial reports of another version or of other options.
 [[nodiscard]] rows::Report merge(std::vector<rows::Partial> partials, bool redact);
 
 }  // namespace gpumemtrace::analyzer

@@ -26,12 +26,12 @@ struct Follower::State {
   CodeOwners owners;
   bool redact = false;
   std::vector<NamedSites> names;
-  std::uint64_t named_in = 0;  // the beginning that the names are of
+  std::uint64_t named_in = 0;  // the value of FollowedJob::beginnings() for which `names` are valid
 };
 
 namespace {
 
-// A thread has recorded events of this age by now, unless it was held up.
+// The age after which a thread has recorded an event, unless the thread was held up.
 constexpr std::uint64_t kSettlingNs = 1'000'000;
 
 std::uint64_t monotonic_ns() {
@@ -41,7 +41,8 @@ std::uint64_t monotonic_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// It is only known when all records of CUPTI are there how they were joined with the calls.
+// Losses that are left out while the job runs: only once all records of CUPTI are there is it known
+// how they were joined with the calls.
 constexpr Loss kOfTheEnd[] = {Loss::activity_unjoined, Loss::activity_inferred,
                               Loss::copy_memory_disagreements};
 

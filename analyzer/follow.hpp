@@ -17,36 +17,41 @@ namespace gpumemtrace::analyzer {
 
 struct FollowOptions {
   SymbolOptions symbols;
-  std::vector<std::filesystem::path> owner_files;  // docs/concepts.md
-  bool redact = false;                             // docs/security.md
+  // files of the user's rules for owners, docs/concepts.md
+  std::vector<std::filesystem::path> owner_files;
+  // private names become meaningless ones, docs/security.md
+  bool redact = false;
 };
 
 // The state of a job at a refresh.
 struct JobNow {
-  // traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[], timeline[],
-  // steps[], leaks.growth[] and ranks[], as analyze() has them of the same records, and blocks[] of
-  // live memory: a row for each site and use.
+  // Has traces[], processes[], devices[], usage[], peak[] without holders, card_peaks[],
+  // timeline[], steps[], leaks.growth[] and ranks[] as analyze() makes them of the same records,
+  // and blocks[] of live memory: a row for each site and use.
   rows::Report report;
-  // Known losses and guesses, by process; for CUPTI's records only those that were dropped.
+  // Known losses and guesses, by process; of the losses of CUPTI's records only the dropped ones.
   std::map<std::string, std::vector<rows::Loss>> losses;
-  std::map<std::string, std::uint64_t> time_ns;  // up to which the records go, by process
+  // the time up to which records were read, by process
+  std::map<std::string, std::uint64_t> time_ns;
 };
 
-// - A refresh costs time for the records since the one before, and a little for live memory; the
-//   first one reads the past (analyzer/job/job.hpp, FollowedJob).
-// - It only reads. In running processes it takes records that are older than a millisecond.
+// - Follows a running job. Each refresh takes time for the records since the refresh before, and a
+//   little for live memory; the first one reads all past records (analyzer/job/job.hpp,
+//   FollowedJob).
+// - It only reads the traces. Of running processes it takes the records older than a millisecond.
 class Follower {
  public:
-  // `inputs`: traces and folders of traces. Throws InputError for files of the options that cannot
+  // `inputs`: traces and folders of traces. Throws InputError if a file that `options` names cannot
   // be read.
   Follower(std::vector<std::filesystem::path> inputs, const FollowOptions& options);
   ~Follower();
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // Throws InputError if no trace can be read.
+  // Returns the state of the job now. Throws InputError if no trace can be read.
   [[nodiscard]] JobNow look();
-  // The same for a saved job, as it was at a time of its machine's monotonic clock; the times rise.
+  // Returns the state of a recorded job as it was at a time of its machine's monotonic clock; the
+  // times of successive calls must rise.
   [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);
   // Counts how often the job had to be read from its start; 1 after the first refresh.
   [[nodiscard]] std::uint64_t beginnings() const;

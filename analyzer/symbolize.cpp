@@ -29,7 +29,7 @@ void read_writer(const trace::TraceFile& file, const trace::WriterStream& stream
 
 Places read_places(const trace::TraceFile& file) {
   Places places;
-  // The records of a checkpoint come before all others.
+  // A checkpoint's records are read before all others, because they are older.
   for (const bool checkpoint : {true, false}) {
     for (const trace::WriterStream& stream : file.writers()) {
       if ((stream.writer == trace::kCheckpointWriter) == checkpoint) {

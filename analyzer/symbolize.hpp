@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of all native code that traces mention, for an analysis on another machine.
+// Finds the names of all native code that traces mention, for an analysis on another machine.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 namespace gpumemtrace::analyzer {
 
 struct SymbolizeResult {
-  std::string side_car;      // analyzer/symbols/symbolizer.hpp describes it
-  std::uint64_t places = 0;  // that stacks mention
+  // text of a side-car file, which analyzer/symbols/symbolizer.hpp describes
+  std::string side_car;
+  std::uint64_t places = 0;  // code addresses that stacks mention
   std::uint64_t named_places = 0;
 };
 

@@ -7,14 +7,15 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Calibrations closer together than this have more jitter than rate in them.
+// Calibrations closer together than this would give a rate that is mostly jitter.
 constexpr std::uint64_t kMinPieceNs = 10'000'000;
 
-// Sixty years. Sums and differences of three such times fit into 64 bits, whatever a file holds.
+// Later times, after sixty years, are not believed, whatever a file holds. So sums and differences
+// of three times fit into 64 bits.
 constexpr std::uint64_t kMaxNs = 2'000'000'000'000'000'000;
 
-constexpr double kExactDouble = 9.0e15;  // whole numbers below are exact
-constexpr double kMaxTicks = 9.2e18;     // fits into 63 bits
+constexpr double kExactDouble = 9.0e15;  // whole numbers below this are exact in a double
+constexpr double kMaxTicks = 9.2e18;     // a number of ticks up to this fits into 63 bits
 
 double rate(const ClockPoint& from, const ClockPoint& to) {
   return static_cast<double>(to.monotonic_ns - from.monotonic_ns) /
@@ -25,7 +26,8 @@ bool usable(const ClockPoint& from, const ClockPoint& to) {
   return to.ticks > from.ticks && to.monotonic_ns > from.monotonic_ns;
 }
 
-// In order of time, without those that run backwards or stand too close; the last one stays.
+// Sorts calibrations by time and drops those that run backwards or are too close to the one before;
+// the last one is kept.
 std::vector<ClockPoint> select(std::vector<ClockPoint> points) {
   std::ranges::stable_sort(points, {}, &ClockPoint::ticks);
   std::vector<ClockPoint> selected;
@@ -94,7 +96,8 @@ std::uint64_t Clock::to_ticks(std::uint64_t job_ns) const {
   const double distance = std::floor(static_cast<double>(ns - piece.ns) / piece.ns_per_tick);
   const double ticks = static_cast<double>(piece.ticks) + distance;
   if (ticks <= 0) return 0;
-  // Whole numbers of ticks, exact although the tick itself is more than a double can hold.
+  // Adds a whole number of ticks, which stays exact although the sum is more than a double can
+  // hold.
   if (std::abs(distance) < kExactDouble) {
     return piece.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
   }

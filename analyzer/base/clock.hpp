@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts ticks of a recorder to nanoseconds of the job.
+// Converts ticks of a recorder's clock to nanoseconds of the job.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,31 @@ struct ClockPoint {
   std::uint64_t uncertainty_ticks = 0;
 };
 
-// The clock of one process: piecewise linear between its calibrations, and straight on before the
+// The clock of one process: piecewise linear between its calibrations, and extrapolated before the
 // first and after the last.
 // - Times are those of the machine's monotonic clock less an origin, which joins the processes of a
 //   job (see set_origin).
-// - Without two calibrations the header's tick rate is used; without that a tick counts as 1 ns.
+// - With fewer than two calibrations, the tick rate in the trace's header is used; without such a
+//   rate, a tick counts as 1 ns.
 class Clock {
  public:
   Clock() = default;
   Clock(std::vector<ClockPoint> points, std::uint64_t ticks_per_second);
 
-  // Nanoseconds since the job's start; 0 for earlier ticks.
+  // Nanoseconds from the job's start to the tick; 0 for earlier ticks.
   [[nodiscard]] std::uint64_t to_job_ns(std::uint64_t ticks) const;
-  // The last tick that is not after the time.
+  // The last tick that is not after the time `job_ns`.
   [[nodiscard]] std::uint64_t to_ticks(std::uint64_t job_ns) const;
-  // A length of time, by the average rate.
+  // Converts a number of ticks to nanoseconds, by the average rate.
   [[nodiscard]] std::uint64_t duration_ns(std::uint64_t ticks) const;
 
-  [[nodiscard]] double ns_per_tick() const { return ns_per_tick_; }  // the average rate
+  [[nodiscard]] double ns_per_tick() const { return ns_per_tick_; }  // the clock's average rate
   [[nodiscard]] bool calibrated() const { return points_.size() >= 2; }
   [[nodiscard]] const std::vector<ClockPoint>& points() const { return points_; }
   // Largest uncertainty of a calibration.
   [[nodiscard]] std::uint64_t error_ns() const;
 
-  // Sets the time of this process's monotonic clock at which the job begins.
+  // Sets the job's start, as a time of this process's monotonic clock.
   void set_origin(std::int64_t origin_monotonic_ns) { origin_ns_ = origin_monotonic_ns; }
   [[nodiscard]] std::int64_t to_monotonic_ns(std::uint64_t ticks) const;
 
@@ -49,7 +50,8 @@ class Clock {
     double ns_per_tick = 1.0;
   };
 
-  // The piece in which one of the two clocks has this time.
+  // The linear piece in which one clock, of ticks or of nanoseconds as `begin` says, shows this
+  // time.
   template <class Time>
   [[nodiscard]] const Piece& piece_at(Time Piece::*begin, Time time) const;
 

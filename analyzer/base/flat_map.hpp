@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger's hash map in heap memory.
+// The hash map trace/ledger/flat_map.hpp with its slots on the heap.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 template <class Value>
 class HeapArray {
  public:
-  // Always true: throws if there is no memory.
+  // Always returns true: throws if there is no memory.
   [[nodiscard]] bool resize(std::size_t size) {
     values_.resize(size);
     return true;

@@ -12,13 +12,14 @@ using Library = nlohmann::json;
 
 constexpr std::size_t kMostLevels = 500;
 
-// "[json.exception.parse_error.101] parse error at line 1": the part in brackets is of no use.
+// Removes the part in brackets from the JSON library's errors, which tells users nothing:
+// "[json.exception.parse_error.101] parse error at line 1".
 std::string without_mark(const std::string& text) {
   const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-// Takes the library's calls.
+// Passes the JSON library's callbacks on to the receiver.
 class Forwarder {
  public:
   using number_integer_t = Library::number_integer_t;
@@ -35,7 +36,7 @@ class Forwarder {
   bool number_unsigned(number_unsigned_t value) { return add(value); }
   bool number_float(number_float_t value, const string_t&) { return add(value); }
   bool string(string_t& value) { return add(std::move(value)); }
-  bool binary(binary_t&) { return false; }  // not in text
+  bool binary(binary_t&) { return false; }  // JSON text has no binary values
   bool start_object(std::size_t) {
     enter();
     receiver_.open_object();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of JSON, value after value.
+// Parses JSON text value by value.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace gpumemtrace::analyzer {
 
-// Text that is no JSON.
+// Thrown for text that is no JSON.
 class JsonError : public InputError {
  public:
   using InputError::InputError;
 };
 
-// null, or a value that is no object and no list. A whole number that is not below zero is
-// unsigned.
+// A value that is no object and no list; null is std::monostate. A whole number that is at least
+// zero is unsigned.
 using JsonScalar =
     std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string>;
 
-// Gets the values in the order of the text.
+// Receives the values in the order of the text.
 class JsonReceiver {
  public:
   virtual ~JsonReceiver() = default;
   virtual void scalar(JsonScalar value) = 0;
   virtual void open_object() = 0;
   virtual void open_list() = 0;
-  virtual void key(std::string name) = 0;  // of the value that comes next
-  virtual void close() = 0;                // of an object or a list
+  virtual void key(std::string name) = 0;  // the key of the value that comes next
+  virtual void close() = 0;                // the end of an object or a list
 };
 
-// Throws JsonError, also for text that is nested deeper than 500 levels.
+// Parses the text. Throws JsonError if it is no JSON or is nested deeper than 500 levels.
 void parse_json(std::string_view text, JsonReceiver& receiver);
 
 }  // namespace gpumemtrace::analyzer

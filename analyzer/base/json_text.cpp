@@ -25,7 +25,7 @@ void JsonText::boolean(bool value) {
 
 void JsonText::number(std::uint64_t value) { add_number(std::to_string(value)); }
 void JsonText::number(std::int64_t value) { add_number(std::to_string(value)); }
-// A fraction always has a point or an exponent.
+// Writes a double: the text has a point or an exponent also if the number is whole.
 void JsonText::number(double value) { add_number(Library(value).dump()); }
 
 void JsonText::text(std::string_view value) {
@@ -43,7 +43,8 @@ void JsonText::close() {
 }
 
 void JsonText::open(char begin, char end) {
-  // A list that has an object or a list is none of numbers.
+  // A list with an object or a list in it is no list of numbers, so it gets a line for each
+  // element.
   if (!open_.empty() && open_.back().end == ']') {
     break_lines();
     begin_element();
@@ -96,7 +97,8 @@ void JsonText::break_lines() {
   }
 }
 
-// Deeper levels are in the last element.
+// Breaks the line of an open object or list into a line for each element. Deeper levels are in its
+// last element.
 void JsonText::break_line_of(std::size_t level) {
   Open& broken = open_[level];
   broken.is_on_one_line = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes JSON, value after value. The text steers no terminal and no build server that prints it:
-// with_json_escapes() in printable.hpp.
+// Writes JSON text value by value. The text cannot control a terminal or a build server that prints
+// it: see with_json_escapes() in printable.hpp.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace gpumemtrace::analyzer {
 
-// The spaces of a level. If there are any, only lists of numbers and objects of nothing but numbers
-// are on one line. kLine: all on one line, with a space after each colon and comma.
+// The number of spaces by which each level is indented. If it is not 0, only lists of numbers and
+// objects of nothing but numbers are on one line. kLine: all on one line, with a space after each
+// colon and comma.
 enum class JsonLayout : std::uint8_t { kCompact = 0, kNarrow = 1, kIndented = 2, kLine = 3 };
 
-// - In an object, key() comes before each value.
-// - Bytes that are no UTF-8 become U+FFFD. A number that is none becomes null.
+// - In an object, key() must be called before each value.
+// - Bytes that are no UTF-8 become U+FFFD. NaN and infinity become null.
 class JsonText {
  public:
   explicit JsonText(JsonLayout layout)
@@ -37,19 +38,19 @@ class JsonText {
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
-  // An object or a list that is not closed.
+  // An object or a list that is not closed yet.
   struct Open {
     char end = '}';
-    bool is_on_one_line = false;  // so far
+    bool is_on_one_line = false;  // all elements so far are on one line
     bool is_empty = true;
-    std::size_t first_start = 0;  // of those in starts_
+    std::size_t first_start = 0;  // the index in starts_ of its first element
   };
 
   void open(char begin, char end);
   void add_text(std::string_view value);
   void add_number(std::string_view value);
   void begin_element();
-  // The value that comes next is no number.
+  // The next value is no number: breaks the lines of the open objects and lists.
   void break_lines();
   void break_line_of(std::size_t level);
   void start_line(std::size_t level);
@@ -57,8 +58,8 @@ class JsonText {
   std::size_t spaces_;
   bool is_compact_;
   std::string text_;
-  std::vector<Open> open_;           // outermost first
-  std::vector<std::size_t> starts_;  // of elements on one line, in the text
+  std::vector<Open> open_;           // the open objects and lists, the outermost first
+  std::vector<std::size_t> starts_;  // offsets in the text at which elements on one line start
 };
 
 }  // namespace gpumemtrace::analyzer

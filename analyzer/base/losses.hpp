@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of trace/stats.def for one job: the losses, distortions and guesses.
+// The losses, distortions and guesses of one job: a count for each row of trace/stats.def.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ inline constexpr std::array kLosses = {
 };
 static_assert(kLosses.size() == static_cast<std::size_t>(Loss::kCount));
 
-// Counts of all rows.
+// The counts of all rows of trace/stats.def.
 class Losses {
  public:
   void add(Loss loss, std::uint64_t count) { counts_[static_cast<std::size_t>(loss)] += count; }

@@ -7,7 +7,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Empty if the kernel does not tell.
+// The id of the machine's boot; empty if the kernel does not tell it.
 [[nodiscard]] inline std::string boot_id_of_this_machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

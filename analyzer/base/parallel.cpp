@@ -21,18 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True on a thread that does a part of some work, or that is to divide none.
+// True on a thread that does a part of some work, or that must not divide work among others.
 thread_local bool is_at_work = false;
 
 std::size_t processors_bound_to() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // It fails with more processors than the set has room for.
+  // The call fails if the machine has more processors than a cpu_set_t can name.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return std::thread::hardware_concurrency();
   return static_cast<std::size_t>(CPU_COUNT(&set));
 }
 
-// The path of this process's control group of version 2, below the folder of all; empty if none.
+// The path of this process's control group (version 2), relative to the root group; empty if there
+// is none.
 fs::path control_group() {
   constexpr std::string_view kVersion2 = "0::/";
   std::ifstream file("/proc/self/cgroup");
@@ -42,7 +43,8 @@ fs::path control_group() {
   return {};
 }
 
-// A quota of less than a processor counts as one. Those of the groups around it hold, too.
+// The processors that the quota of the control group allows, at least 1. The quotas of the groups
+// around it hold too.
 std::size_t processors_of_quota() {
   std::size_t least = ~std::size_t{0};
   const fs::path all = "/sys/fs/cgroup";
@@ -50,7 +52,7 @@ std::size_t processors_of_quota() {
     std::ifstream file(all / group / "cpu.max");
     std::size_t quota_us = 0;
     std::size_t period_us = 0;
-    // "max 100000" is no quota.
+    // The content "max 100000" means that there is no quota.
     if (file >> quota_us >> period_us && period_us != 0) {
       least = std::min(least, std::max<std::size_t>(quota_us / period_us, 1));
     }
@@ -58,7 +60,7 @@ std::size_t processors_of_quota() {
   }
 }
 
-// Hands out the indexes, and keeps the exception of the smallest one.
+// Hands out the indexes of the work to threads, and keeps the exception of the smallest index.
 class DividedWork {
  public:
   DividedWork(std::size_t count, const std::function<void(std::size_t)>& work)
@@ -116,7 +118,7 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
     try {
       while (others.size() + 1 < threads) others.emplace_back([&parts] { parts.do_some(); });
     } catch (const std::system_error&) {
-      // The system allows no more threads: those that are there do the work.
+      // The system allows no more threads: those that were started do the work.
     }
     parts.do_some();
   }

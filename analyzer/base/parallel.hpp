@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that is divided among threads.
+// Divides work among threads.
 #pragma once
 
 #include <cstddef>
@@ -7,21 +7,21 @@
 
 namespace gpumemtrace::analyzer {
 
-// The processors that this process may use: those that it is bound to, and no more than its control
-// group (version 2) has time for. At least 1.
+// The number of processors that this process may use: its CPU affinity, limited by the quota of its
+// control group (version 2). At least 1.
 [[nodiscard]] std::size_t usable_processors();
 
 // Calls work(0) to work(count - 1), each once, on the calling thread and on as many others as there
 // are processors for.
 //
-// - Returns when all calls have ended; what they did is then known to the calling thread.
+// - Returns when all calls have ended; the calling thread then sees all that they wrote.
 // - If calls throw, throws the exception of the smallest index. Calls with larger indexes may then
-//   be left out.
-// - A call of this function from `work` divides nothing.
+//   not be made.
+// - If `work` itself calls this function, that call runs on its thread alone.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
 
-// While one lives, in_parallel() divides nothing on its thread: for work beside a running job,
-// whose processors it should leave alone.
+// While an object of this type lives, in_parallel() on its thread uses no other threads: for work
+// beside a running job, which needs the processors.
 class OneThread {
  public:
   OneThread();

@@ -11,10 +11,10 @@ namespace {
 
 struct CodePoint {
   std::uint32_t value = 0;
-  std::size_t bytes = 0;  // 0: the text does not begin with UTF-8
+  std::size_t bytes = 0;  // 0: the text does not begin with valid UTF-8
 };
 
-// In the form of UTF-8, surrogates included.
+// Decodes the first code point of UTF-8 text; surrogates are accepted too.
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::uint32_t first = byte(0);
@@ -38,20 +38,20 @@ struct Range {
 
 constexpr auto kUnprintable = std::to_array<Range>({
     {0x00, 0x1f},        // control characters
-    {0x7f, 0x9f},        // and those of 8 bits
-    {0x61c, 0x61c},      // a mark of the writing direction
-    {0x200e, 0x200f},    // two more
+    {0x7f, 0x9f},        // control characters of 8 bits
+    {0x61c, 0x61c},      // the Arabic letter mark, which changes the writing direction
+    {0x200e, 0x200f},    // left-to-right and right-to-left mark
     {0x2028, 0x202e},    // ends of lines and paragraphs, changes of the writing direction
-    {0x2066, 0x2069},    // isolates of another writing direction
+    {0x2066, 0x2069},    // isolates, which change the writing direction
     {0xd800, 0xdfff},    // surrogates
-    {0xfdd0, 0xfdef},    // no characters
+    {0xfdd0, 0xfdef},    // noncharacters
     {0xfeff, 0xfeff},    // byte order mark
     {0xfff9, 0xfffb},    // annotations between lines
-    {0xe0000, 0xe007f},  // tags, which nobody sees
+    {0xe0000, 0xe007f},  // tag characters, which are invisible
 });
 
 bool is_printable(std::uint32_t value) {
-  if ((value & 0xfffe) == 0xfffe) return false;  // no character
+  if ((value & 0xfffe) == 0xfffe) return false;  // a noncharacter
   return std::ranges::none_of(kUnprintable, [&](const Range& range) {
     return value >= range.first && value <= range.last;
   });
@@ -66,7 +66,8 @@ void add_hex(std::string& out, char letter, std::uint32_t value, int digits) {
 
 void add_escape(std::string& out, std::uint32_t value) {
   if (value >= 0xdc80 && value <= 0xdcff) {
-    add_hex(out, 'x', value - 0xdc00, 2);  // Python's surrogate of a byte
+    // the surrogate by which Python represents a byte that is no UTF-8
+    add_hex(out, 'x', value - 0xdc00, 2);
   } else if (value < 0x100) {
     add_hex(out, 'x', value, 2);
   } else if (value < 0x10000) {
@@ -76,8 +77,9 @@ void add_escape(std::string& out, std::uint32_t value) {
   }
 }
 
-// GitHub: "::error ::" at the begin of a line, "##[error]" anywhere; Azure and TeamCity: "##vso[",
-// "##teamcity[". If lines are broken, every word may come to stand at the begin.
+// True if the text at this position begins a command of a build server. GitHub: "::error ::" at the
+// begin of a line, "##[error]" anywhere; Azure and TeamCity: "##vso[", "##teamcity[". If lines are
+// broken, every word may come to stand at the begin of a line.
 bool begins_command(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
   for (const std::string_view anywhere : {"##[", "##vso[", "##teamcity["}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and texts of a trace or a report, made safe for a terminal, a log, XML or a table.
+// Makes names and texts of a trace or a report safe for a terminal, a log, XML or a table.
 #pragma once
 
 #include <string>
@@ -7,21 +7,22 @@
 
 namespace gpumemtrace::analyzer {
 
-// The text as one line of UTF-8 that steers nothing that reads it. An escape stands for
+// Returns the text as one line of UTF-8 that cannot control a terminal or program that shows it. An
+// escape replaces
 // - each control character, line end, mark of the writing direction, and code point that XML
 //   forbids: `\x0a`, `\x1b`, `\u202e`;
 // - each byte that is no UTF-8: `\xe9`, also if it comes as the surrogate by which Python keeps
 //   it;
-// - what would make a build server take the text for a command: the first letter of "::" at the
-//   begin of a word, and of "##[" and the like.
+// - the first letter of what a build server takes for a command: of "::" at the begin of a word,
+//   and of "##[" and the like.
 // The function leaves printable characters as they are.
 [[nodiscard]] std::string printable(std::string_view text);
 
-// The same for each line.
+// Does what printable() does for each line of the text, and keeps the line ends.
 [[nodiscard]] std::string printable_lines(std::string_view text);
 
-// For text in JSON: the same letters as `\u202e`, which means the same there. The text is UTF-8 and
-// has no control character below U+0020.
+// Escapes in JSON text what printable() escapes, as `\u202e`, which JSON reads as the same letter.
+// The text must be UTF-8 without control characters below U+0020.
 [[nodiscard]] std::string with_json_escapes(std::string_view text);
 
 }  // namespace gpumemtrace::analyzer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts many elements with keys of 32 bits in order.
+// Sorts many elements by keys of 32 bits.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 
 namespace gpumemtrace::analyzer {
 
-// Sorts digit by digit, from the lowest on: without a comparison, and so without a branch that
-// depends on the keys.
-// - Elements with the same key stay in their order.
-// - A digit has about as many values as there are elements, so a few of them take little time.
+// A radix sort, from the lowest digit on: it makes no comparison, and so has no branch that depends
+// on the keys.
+// - The sort is stable: elements with the same key stay in their order.
+// - A digit has about as many values as there are elements, so to sort few elements takes little
+//   time.
 template <class Element, std::uint32_t Element::*kKey>
 class RadixSorter {
  public:
-  // The first elements, as many as `count`. No key of theirs is larger than `largest_key`.
+  // Sorts the first `count` elements; none of them has a key larger than `largest_key`.
   void sort(std::vector<Element>& elements, std::size_t count, std::uint32_t largest_key) {
     const int bits = static_cast<int>(std::bit_width(largest_key));
     const int most =
@@ -52,7 +53,7 @@ class RadixSorter {
     for (const Element& element : elements) sorted[places_[digit_of(element)]++] = element;
   }
 
-  // For each digit, the index at which its next element goes.
+  // For each value of a digit, the index at which the next element with it goes.
   std::array<std::uint32_t, std::size_t{1} << kMaxDigitBits> places_{};
   std::vector<Element> sorted_;
 };

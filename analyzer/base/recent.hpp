@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list that grows at one end and forgets at the other.
+// A list of the most recent elements: it grows at one end and forgets at the other.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace gpumemtrace::analyzer {
 
-// - Elements have numbers, 1, 2, 3, ..., which they keep.
-// - Memory grows with the kept elements, up to kMost; then the oldest gives way. Address space for
-//   all of them is taken with the first, so that none ever moves.
+// - Elements are numbered 1, 2, 3, ... and keep their numbers.
+// - Memory grows with the kept elements, up to kMost of them; then each new one replaces the
+//   oldest. Address space for kMost is reserved with the first, so elements never move.
 // - References are valid until the element is forgotten.
 template <class Value, std::size_t kMost>
 class Recent {
   static_assert((kMost & (kMost - 1)) == 0, "the place of an element is found by a mask");
 
  public:
-  // Adds an element, with the value that a forgotten one has left. Its number is last().
+  // Adds an element, which may still have the value of a forgotten one. Its number is last().
   Value& add() {
     if (is_full()) {
       ++first_;
@@ -27,13 +27,13 @@ class Recent {
     }
     return values_[place_of(next_++)];
   }
-  // nullptr if it is forgotten, or still to come.
+  // The element with the number; nullptr if it is forgotten, or not added yet.
   [[nodiscard]] Value* find(std::uint64_t number) {
     return number - first_ < next_ - first_ ? &values_[place_of(number)] : nullptr;
   }
   [[nodiscard]] std::uint64_t first() const { return first_; }
   [[nodiscard]] std::uint64_t last() const { return next_ - 1; }
-  // True if the next add() forgets the first.
+  // True if the next add() forgets the oldest element.
   [[nodiscard]] bool is_full() const { return next_ - first_ == kMost; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts rows in the order of numbers. Numbers are sorted, not rows: one sort serves rows of any
+// Sorts rows by numbers. Numbers with indexes are sorted, not the rows: one sort serves rows of any
 // type, and each row is moved once.
 #pragma once
 
@@ -11,10 +11,11 @@
 
 namespace gpumemtrace::analyzer {
 
-// The indexes of the numbers in their order: the smallest first, equal ones as they stand.
+// The indexes of the numbers in ascending order; equal numbers stay in their order.
 [[nodiscard]] std::vector<std::size_t> order_of(const std::vector<std::uint64_t>& numbers);
 
-// Sorts by the numbers that number_of(row) gives, the smallest first; equal rows keep their order.
+// Sorts rows by the numbers that number_of(row) returns, in ascending order; equal rows stay in
+// their order.
 template <class Row, class NumberOf>
 void order_rows(std::vector<Row>& list, NumberOf&& number_of) {
   std::vector<std::uint64_t> numbers;

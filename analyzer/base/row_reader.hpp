@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills structs with a table of fields (analyzer/rows/fields.hpp) from text of JSON, value after
-// value.
-// - Keys of no table are skipped. If a key comes twice the last value counts.
+// Reads JSON text into rows: structs with a table of fields (analyzer/rows/fields.hpp).
+// - Keys that no table has are skipped. If a key comes twice, the last value counts.
 // - A table of fields has up to 64 keys.
 #pragma once
 
@@ -28,10 +27,10 @@ namespace gpumemtrace::analyzer {
   throw InputError("'" + key + "' " + why);
 }
 
-// An object or a list of the text that is not closed, and the row or the list that it fills.
+// An object or a list in the text that is not closed yet, and the row or list that it fills.
 struct OpenValue;
 
-// The place of a value.
+// The place to which a value of the text is written.
 struct ValueSlot {
   void* place = nullptr;
   void (*set)(void* place, const std::string& key, JsonScalar&& value) = nullptr;
@@ -41,18 +40,20 @@ struct ValueSlot {
 struct OpenValue {
   void* place = nullptr;
   std::string key;
-  // The place of the member `name`, or of the next element of a list.
+  // The place for the member `name`, or for the next element of a list.
   ValueSlot (*next)(OpenValue& open, const std::string& name) = nullptr;
   void (*close)(OpenValue& open) = nullptr;
   bool is_list = false;
-  std::shared_ptr<void> content{};  // of a value that is put together at its end
-  std::bitset<64> seen{};           // keys of a row, by their position in its table
+  // a value that is complete only at the end of the object or list
+  std::shared_ptr<void> content{};
+  // keys of the row that were read, by their position in its table
+  std::bitset<64> seen{};
 };
 
 template <class Value>
 ValueSlot slot_of(Value& value);
 
-// Fills a value of the type.
+// Fills a value of the type from the text.
 template <class Value>
 struct Filler;
 
@@ -69,7 +70,7 @@ ValueSlot slot_of(Value& value) {
   return {&value, &set_place<Value>, &open_place<Value>};
 }
 
-// The place of what no table has.
+// Takes the values whose keys no table has.
 struct Skipped {};
 template <>
 struct Filler<Skipped> {
@@ -86,7 +87,7 @@ inline ValueSlot skipped_slot() {
   return slot_of(skipped);
 }
 
-// Values that are no object and no list.
+// The base of fillers for values that are no object and no list.
 template <class Value>
 struct ScalarFiller {
   static OpenValue open(Value&, const std::string& key, bool) {
@@ -103,7 +104,7 @@ struct Filler<bool> : ScalarFiller<bool> {
   }
 };
 
-// Nothing if the value is no number.
+// The scalar as a double; nullopt if it is no number.
 [[nodiscard]] inline std::optional<double> number_of(const JsonScalar& value) {
   if (const auto* whole = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return static_cast<double>(*number);
@@ -144,7 +145,7 @@ requires(std::same_as<Number, std::uint64_t> ||
   }
 };
 
-// A shorter number.
+// Fills numbers of fewer than 64 bits.
 template <std::unsigned_integral Number>
 requires(sizeof(Number) < sizeof(std::uint64_t)) struct Filler<Number> : ScalarFiller<Number> {
   static constexpr const char* kRefusal = "is no number of that size";
@@ -165,7 +166,7 @@ struct Filler<std::string> : ScalarFiller<std::string> {
   }
 };
 
-// A type of its own for a plain value, such as an id.
+// Fills types that wrap a plain value, such as ids.
 template <class Value>
 requires requires { typename Value::Plain; }
 struct Filler<Value> : Filler<typename Value::Plain> {
@@ -248,7 +249,8 @@ struct Filler<std::map<std::string, Value>> {
   }
 };
 
-// Values by name. If a name comes twice the last value is at the first one's place.
+// Fills values by name, in the order of the text. If a name comes twice, the first place gets the
+// last value.
 template <class Value>
 struct Filler<std::vector<std::pair<std::string, Value>>> {
   using Values = std::vector<std::pair<std::string, Value>>;
@@ -282,7 +284,8 @@ struct Filler<std::vector<std::pair<std::string, Value>>> {
   }
 };
 
-// Finds the place of a key in a row. Implements the verbs of a table: analyzer/rows/fields.hpp.
+// Finds the place for a key in a row. Implements the functions that a table of fields calls:
+// analyzer/rows/fields.hpp.
 class KeyFinder {
  public:
   KeyFinder(std::string_view key, std::bitset<64>& seen) : key_(key), seen_(seen) {}
@@ -331,7 +334,7 @@ class KeyFinder {
   ValueSlot slot_;
 };
 
-// Refuses a row that lacks a required key.
+// Throws if a row lacks a required key.
 class KeyChecker {
  public:
   explicit KeyChecker(const std::bitset<64>& seen) : seen_(seen) {}
@@ -383,7 +386,7 @@ struct Filler<Row> {
   }
 };
 
-// Fills the row or the list that the whole text is.
+// Fills the row or list that the whole text stands for.
 class RowReceiver : public JsonReceiver {
  public:
   RowReceiver(ValueSlot root, std::string name) : root_(root), name_(std::move(name)) {}
@@ -408,7 +411,7 @@ class RowReceiver : public JsonReceiver {
     opened.is_list = is_list;
     open_.push_back(std::move(opened));
   }
-  // Elements have the name of their list.
+  // The name of the present value in messages; elements have the name of their list.
   [[nodiscard]] const std::string& name() const {
     if (open_.empty()) return name_;
     return open_.back().is_list ? open_.back().key : key_;
@@ -418,10 +421,10 @@ class RowReceiver : public JsonReceiver {
   ValueSlot root_;
   std::string name_;
   std::string key_;
-  std::vector<OpenValue> open_;  // outermost first
+  std::vector<OpenValue> open_;  // the open objects and lists, the outermost first
 };
 
-// The first keys of every file of this tool.
+// The keys with which every file of this tool begins.
 struct FileMark {
   std::string format;
   std::uint64_t version = 0;
@@ -432,8 +435,8 @@ struct FileMark {
   }
 };
 
-// `name` is that of the whole text in messages. Throws JsonError for text that is no JSON, and
-// another InputError if a key is missing or its value is of another kind.
+// Reads a row from JSON text; `name` stands for the whole text in messages. Throws JsonError for
+// text that is no JSON, and another InputError if a key is missing or its value is of another type.
 template <class Row>
 [[nodiscard]] Row row_of_text(std::string_view text, std::string name) {
   Row row;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structs with a table of fields as text of JSON, in the table's order.
+// Writes structs with a table of fields as JSON text, in the order of the table.
 #pragma once
 
 #include <concepts>
@@ -18,7 +18,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Implements the verbs of a table of fields: analyzer/rows/fields.hpp.
+// Writes rows. Implements the functions that a table of fields calls: analyzer/rows/fields.hpp.
 class RowWriter {
  public:
   explicit RowWriter(JsonText& out) : out_(out) {}
@@ -56,7 +56,7 @@ class RowWriter {
     } else if constexpr (requires { typename Row::Plain; }) {
       write(static_cast<const typename Row::Plain&>(row));
     } else if constexpr (requires { write_value(*this, row); }) {
-      write_value(*this, row);  // of a type that is no object
+      write_value(*this, row);  // the type is written as a value, not as an object
     } else {
       out_.open_object();
       Row::fields(row, *this);
@@ -79,7 +79,7 @@ class RowWriter {
     for (const T& element : list) write(element);
     out_.close();
   }
-  // Values by name.
+  // Writes values by name, as an object.
   template <class T>
   void write(const std::vector<std::pair<std::string, T>>& values) {
     write_named(values);
@@ -106,7 +106,7 @@ class RowWriter {
   JsonText& out_;
 };
 
-// The row, or the list of rows.
+// The JSON text of a row, or of a list of rows.
 template <class Row>
 [[nodiscard]] std::string json_text(const Row& row, JsonLayout layout = JsonLayout::kCompact) {
   JsonText text(layout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The id of a trace as text.
+// Writes the id of a trace as text.
 #pragma once
 
 #include <cinttypes>
@@ -10,7 +10,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// 32 hexadecimal digits, as partial reports have it.
+// The id as 32 hexadecimal digits, as partial reports have it.
 [[nodiscard]] inline std::string trace_id_text(const trace::TraceId& id) {
   char digits[33];
   std::snprintf(digits, sizeof digits, "%016" PRIx64 "%016" PRIx64, id.high, id.low);

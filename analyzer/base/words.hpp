@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed words that the model counts by and the report shows: each enumeration with its names,
-// once, by names() in the enumeration's order. Names are a contract (docs/report.schema.json).
+// Enumerations by which the model counts and whose names the report shows. names() lists the names
+// of each, in the order of its values. The names are a contract (docs/report.schema.json).
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,14 @@ constexpr std::size_t word_count(Word word) {
   return names(word).size();
 }
 
-// A name in reading form: "optimizer state".
+// A name in reading form: "optimizer state" for optimizer_state.
 [[nodiscard]] inline std::string in_words(std::string_view name) {
   std::string words(name);
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
 }
 
-// The two sides of a copy.
+// The kinds of memory at the two sides of a copy.
 enum class Direction : std::uint8_t {
   kHostToDevice,
   kDeviceToHost,
@@ -77,7 +77,7 @@ enum class HandleKind : std::uint8_t {
   kIpc,
   kExternal,
   kPool,
-  kGraphExecutable,  // only those that allocate memory
+  kGraphExecutable,  // executables of CUDA graphs that allocate memory; no others are counted
 };
 constexpr auto names(HandleKind) {
   return std::to_array<std::string_view>(

@@ -22,7 +22,8 @@ trace::CardPoint stored_point(const rows::CardPrefixPoint& point) {
   return stored;
 }
 
-// The member's curves up to the cut, as if it was alone.
+// The curves of a card up to a checkpoint's cut, as if the process of the checkpoint was alone on
+// it.
 CardCurves curves_before(const rows::CardPrefix& prefix, std::uint32_t process) {
   CardCurves gone;
   CardMember member;
@@ -99,8 +100,8 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
   } else {
     managed_.is_there = managed_.is_there || before.has_managed;
     managed_.is_known = false;
-    // The samples of this member count what the others' calls held then. Between them those may
-    // have come and gone.
+    // The samples of this member counted what the calls of other members held at that time. Between
+    // the samples, other members' memory may have come and gone.
     std::uint64_t others_bytes = 0;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (i != member) others_bytes += members_[i].most_called_bytes;
@@ -113,7 +114,8 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
     add_bounds(member, gone.card_, card, card_);
     add_bounds(member, gone.job_, job, job_);
   }
-  // The calls' memory of graphs is known behind the cut alone; samples had counted it.
+  // The memory of graphs that the calls hold is known only after the cut, but the samples had
+  // counted it.
   const std::uint64_t more_bytes = self.called_bytes - prefix.called_bytes;
   if (self.is_told) subtract(self.driver_bytes, more_bytes);
   count(member);

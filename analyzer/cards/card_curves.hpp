@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The curves of one card over all processes of the job.
+// The curves of the memory in use on one card, over all processes of the job.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,23 @@ namespace gpumemtrace::analyzer {
 
 using ledger::Parts;
 
-// Tells who held a process's memory at a point of a curve: the point's owners if it lies before a
-// checkpoint's cut, else the owners after so many of the history's changes.
+// Tells who held a process's memory at a point of a curve: the owners in `before_cut` if the point
+// lies before a checkpoint's cut, else the owners after the first `changes` of the process's
+// history.
 struct OwnersAt {
   const rows::CardPrefixPoint* before_cut = nullptr;
   std::size_t changes = 0;
 };
 
-// A process that may use the card, at the present event of its history, which is borrowed.
+// A process that may use the card, with the progress in its history. The history is not owned.
 struct CardMember : ledger::CardMember {
   const rows::CardHistory* history = nullptr;
-  std::size_t changes = 0;  // so many have come
-  std::uint64_t time = 0;   // as in CardPoint
+  std::size_t changes = 0;  // number of changes of the history that were taken
+  std::uint64_t time = 0;   // the time of the present event, as in CardPoint
 
   [[nodiscard]] std::uint64_t now() const { return time; }
-  // Without the framework's blocks and the memory in use in pools.
+  // The bytes that the process holds at present. The framework's blocks and the memory in use in
+  // pools are left out.
   [[nodiscard]] Parts hold(OwnersAt& owners) const {
     owners = {nullptr, changes};
     Parts parts;
@@ -45,7 +47,8 @@ using CardList = std::deque<Element>;
 
 using CurvesOfCard = ledger::CardCurves<CardMember, OwnersAt, CardList>;
 using HeldOnCard = CurvesOfCard::Held;
-// Its time is that of the process's event in nanoseconds, plus 1; 0 = there is none.
+// A point of a card's curve. Its time is that of the process's event in nanoseconds, plus 1; 0 =
+// there is no point.
 using CardPoint = CurvesOfCard::Point;
 
 [[nodiscard]] constexpr std::uint64_t time_of_point(std::uint64_t time_ns) { return time_ns + 1; }
@@ -55,17 +58,18 @@ using CardPoint = CurvesOfCard::Point;
 
 class CardCurves : public CurvesOfCard {
  public:
-  // The member's next event has this time.
+  // Sets the time of the member's next event.
   void begin_event(std::size_t member, std::uint64_t time_ns) {
     members_[member].time = time_of_point(time_ns);
   }
-  // The next change of the member's history has come.
+  // Takes the next change of the member's history.
   void take_change(std::size_t member);
-  // Both before the member's changes behind a checkpoint.
+  // restore_from_samples() and take_over() must be called before the member's changes after the
+  // checkpoint are taken.
   void restore_from_samples(std::size_t member, const rows::CardSummary& gone);
-  // `prefix`: the curves of the member alone at the cut. True if the member is the only one: the
-  // curves go on as if nothing was gone. Else the memory of other members is known at the member's
-  // samples only.
+  // Takes over `prefix`: the member's own curves at the checkpoint's cut. True if the member is the
+  // only one: the curves go on as if nothing was gone. Else what other members held is known only
+  // at the member's samples.
   [[nodiscard]] bool take_over(std::size_t member, const rows::CardPrefix& prefix);
 
  private:

@@ -9,7 +9,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The driver returns the memory of a process at most so long after its last record.
+// The time within which the driver returns the memory of a process after the process's last record.
 constexpr std::uint64_t kEndTakesNs = 1'000'000'000;
 
 }  // namespace
@@ -31,7 +31,8 @@ CardReplay::CardReplay(std::span<const rows::CardHistory* const> histories)
 }
 
 void CardReplay::take_all() {
-  using Turn = std::pair<std::uint64_t, std::size_t>;  // the time of a process's next event
+  // the time of a process's next event, and the process
+  using Turn = std::pair<std::uint64_t, std::size_t>;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     if (has_next(i)) turns.emplace(time_of_next(i), i);

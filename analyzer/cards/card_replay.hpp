@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the events of all histories of a card in the order of time.
+// Takes the events of the histories of all processes on a card in the order of time, and makes the
+// card's curves.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The maximum over time of the sum of what calls ask for.
+// The maximum over time of the bytes that the calls of all processes hold.
 struct CalledPeak {
   std::uint64_t bytes = 0;
   std::uint64_t time_ns = 0;
@@ -19,7 +20,7 @@ struct CalledPeak {
 
 class CardReplay {
  public:
-  // The histories are borrowed.
+  // The histories must outlive this object.
   explicit CardReplay(std::span<const rows::CardHistory* const> histories);
 
   [[nodiscard]] std::span<const rows::CardHistory* const> histories() const { return histories_; }
@@ -27,11 +28,13 @@ class CardReplay {
   [[nodiscard]] const CalledPeak& called_peak() const { return called_peak_; }
   // False if a checkpoint's cut hides a part of the curves.
   [[nodiscard]] bool is_whole() const { return is_whole_; }
-  // At any time, the calls held at most so many bytes more or less than the histories say.
+  // The largest number of bytes by which the calls' sum may differ from that of the histories, at
+  // any time.
   [[nodiscard]] std::uint64_t unknown_bytes() const { return most_unknown_bytes_; }
 
  private:
-  // The progress in one history. A process that has ended has two more events.
+  // The progress in one process's history. A process that has ended has two events after those of
+  // the history: its last record, and the return of its memory.
   struct Reader {
     std::size_t next_event = 0;
     std::size_t next_sample = 0;
@@ -53,7 +56,7 @@ class CardReplay {
   void take_listed(std::size_t process);
 
   std::span<const rows::CardHistory* const> histories_;
-  std::vector<Reader> readers_;  // by process
+  std::vector<Reader> readers_;  // the progress in the history of each process
   CardCurves curves_;
   std::uint64_t called_bytes_ = 0;
   CalledPeak called_peak_;

@@ -14,12 +14,12 @@ using rows::CardHistory;
 using rows::CardPart;
 using rows::CardPartKind;
 
-// Fills in the parts of one row; they sum to its bytes.
+// Fills in the parts of a peak's row; the parts sum to the row's bytes.
 class PartList {
  public:
   explicit PartList(rows::CardPeak& row) : row_(row), rest_(row.bytes) {}
 
-  // At most the rest.
+  // Adds a part; it is cut to the bytes that no part has yet.
   void add(const rows::OptionalText& process, CardPartKind what, std::uint64_t bytes,
            const rows::OptionalText& owner = std::nullopt) {
     const std::uint64_t part = std::min(bytes, rest_);
@@ -33,7 +33,7 @@ class PartList {
   std::uint64_t rest_;
 };
 
-// The bytes of each row of owners[].
+// The bytes of each row of the history's owners[].
 std::vector<std::uint64_t> bytes_of_owners(const CardHistory& history, const OwnersAt& at) {
   std::vector<std::uint64_t> bytes(history.owners.size());
   if (at.before_cut != nullptr) {
@@ -47,13 +47,14 @@ std::vector<std::uint64_t> bytes_of_owners(const CardHistory& history, const Own
   return bytes;
 }
 
-// The memory in use within what `process` held at the point.
+// The parts of what `process` held at the point, with the memory in use in them.
 Parts parts_at(const CardReplay& replay, const CardPoint& point, std::size_t process) {
   const HeldOnCard& held = point.held[process];
   Parts parts = held.parts;
   if (held.holders.changes == 0) return parts;
   const std::vector<rows::CardUse>& uses = replay.histories()[process]->uses;
-  // At the same time, the uses of processes before it in the list have come.
+  // Events of one time come in the order of processes: uses at the point's own time count only if
+  // the process is not behind the point's process.
   const bool comes_first = process <= point.process;
   const auto after = std::ranges::partition_point(uses, [&](const rows::CardUse& use) {
     return time_of_point(std::uint64_t{use.time_ns}) < point.time + (comes_first ? 1 : 0);
@@ -95,7 +96,8 @@ struct Card {
   const CardReplay& replay;
   std::uint64_t total_bytes = 0;
   bool is_inexact = false;
-  bool leaves_managed_open = false;  // NVML counts it for no process, and nothing else tells it
+  // nothing tells the managed memory: NVML counts it for no process
+  bool leaves_managed_open = false;
 
   [[nodiscard]] const CardCurves& curves() const { return replay.curves(); }
   [[nodiscard]] const rows::ProcessId& process_id(std::size_t process) const {
@@ -103,7 +105,7 @@ struct Card {
   }
 };
 
-// The process whose managed memory is on the card, if it is one alone.
+// The process whose managed memory is on the card, if there is only one such process.
 rows::OptionalText process_with_managed(const Card& card) {
   rows::OptionalText id;
   for (const CardMember& member : card.curves().members()) {
@@ -114,8 +116,8 @@ rows::OptionalText process_with_managed(const Card& card) {
   return id;
 }
 
-// The changes that are left out make the sum of several processes uncertain: both the calls at the
-// peak and those at the sample that tells what was beyond them.
+// Widens the bounds of a peak of several processes by the changes that histories leave out: these
+// make uncertain both the calls' sum at the peak and that at the sample which tells the rest.
 void leave_changes_open(const Card& card, rows::CardPeak& row) {
   if (card.replay.histories().size() == 1) return;
   const std::uint64_t unknown_bytes =
@@ -128,7 +130,7 @@ void leave_changes_open(const Card& card, rows::CardPeak& row) {
   row.high_bytes = std::max(row.high_bytes, high_bytes);
 }
 
-// True if it is not known what another process had in use of its memory at the point.
+// True if the histories do not tell how much of its memory another process had in use at the point.
 bool lacks_uses(const Card& card, const CardPoint& point) {
   const auto histories = card.replay.histories();
   for (std::size_t i = 0; i < histories.size(); ++i) {
@@ -160,7 +162,8 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   const ledger::CurveBounds bounds = curve.bounds();
   const CardPoint& point = curve.highest();
   rows::CardPeak row;
-  // If the job's curve is not known, the card's stands for it: without the known bytes of others.
+  // If the job's curve is not known, the card's stands for it, less the bytes that others are known
+  // to hold.
   const bool is_cards = of == rows::PeakOf::kJob && &curve == &card.curves().of_card();
   const std::uint64_t others = is_cards && tells_processes ? point.other_bytes : 0;
   row.device = card.replay.histories().front()->device;
@@ -168,7 +171,7 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   row.bytes = bounds.bytes - std::min(bounds.bytes, others);
   row.low_bytes = bounds.low_bytes - std::min(bounds.low_bytes, others);
   row.high_bytes = bounds.high_bytes - std::min(bounds.high_bytes, others);
-  // Without a sample of the driver its own bytes are not known.
+  // Without a sample of the driver's numbers, the driver's own bytes are not known.
   if (!curve.was_sampled()) row.high_bytes = std::max(row.high_bytes, card.total_bytes);
   row.is_exact = bounds.is_exact && !card.is_inexact && !lacks_uses(card, point);
   if (point.time != 0) row.time_ns = point.time - time_of_point(0);
@@ -176,15 +179,16 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   return row;
 }
 
-// NVML counts managed memory on the card for no process: the job holds at least NVML's number.
+// Sets the bounds of the job's bytes if its managed memory is not known: NVML counts this for no
+// process, so the job holds at least NVML's number.
 void leave_managed_open(const CardCurves::Curve& curve, rows::CardPeak& job) {
   job.low_bytes = std::min(job.high_bytes, curve.bounds().low_bytes);
   job.is_exact = job.is_exact && job.low_bytes == job.high_bytes;
 }
 
-// The job holds a part of the memory in use on the card. Its own curve can lie above: at NVML's
-// sample a call was running whose memory NVML had counted already. That memory went to the driver's
-// part.
+// Limits the job's peak to the memory in use on the card. The job's own curve can lie above: at
+// NVML's sample a call was running whose memory NVML had counted already. That memory was counted
+// as the driver's part, which is cut.
 void limit(rows::CardPeak& job, std::uint64_t most_bytes) {
   job.low_bytes = std::min(job.low_bytes, most_bytes);
   job.high_bytes = std::min(job.high_bytes, most_bytes);
@@ -205,7 +209,7 @@ std::vector<rows::CardPeak> peak_rows(const CardReplay& replay) {
   const CardCurves& curves = replay.curves();
   const CardHistory& first = *replay.histories().front();
   if (curves.of_card().highest().time == 0) return {};
-  // A file of another tool does not have what else was on the card.
+  // A trace made from a file of another tool does not tell what else was on the card.
   if (first.has_source) return {};
   Card card{replay, first.total_bytes, !replay.is_whole()};
   for (const CardHistory* const history : replay.histories()) {
@@ -231,7 +235,7 @@ std::optional<rows::PhysicalPeak> physical_peak(const CardReplay& replay) {
   const bool has_others = replay.histories().size() > 1;
   bool is_inexact = has_others && replay.unknown_bytes() != 0;
   for (const CardHistory* const history : replay.histories()) {
-    // It is not known what others held before a checkpoint's cut.
+    // The memory that other processes held before a checkpoint's cut is not known.
     const bool is_partial = has_others && !history->restored_peaks.empty();
     is_inexact = is_inexact || history->is_inexact || history->has_source || is_partial;
   }

@@ -13,12 +13,13 @@
 namespace gpumemtrace::analyzer {
 
 struct CardResults {
-  std::vector<rows::CardPeak> peaks;  // of the card and of the job; none if no memory is known
+  // a row for the card and one for the job; none if no memory is known
+  std::vector<rows::CardPeak> peaks;
   std::optional<rows::PhysicalPeak> physical_peak;
 };
 
-// `histories`: all those of one card, in the order of the job's processes, with times of the job.
-// Events of the same time happen in the order of the list.
+// `histories`: those of all processes on one card, in the order of the job's processes, with times
+// of the job. Events of the same time are taken to happen in the order of the list.
 [[nodiscard]] CardResults card_results(std::span<const rows::CardHistory* const> histories);
 
 }  // namespace gpumemtrace::analyzer

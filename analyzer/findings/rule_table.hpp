@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule of the report's findings: its name, its severity and its confidence.
+// The table of all rules of the report's findings: name, severity and confidence.
 #pragma once
 
 #include <array>
@@ -10,15 +10,15 @@
 namespace gpumemtrace::analyzer {
 
 enum class Severity : std::uint8_t { kError, kWarning, kInfo };
-// kExact: counted. kInferred: follows from counts and from the usual meaning of the numbers.
-// kHeuristic: a pattern that other causes could have, too.
+// The confidence of a finding. kExact: counted. kInferred: follows from counts and from the usual
+// meaning of the numbers. kHeuristic: a pattern that other causes could have, too.
 enum class FindingConfidence : std::uint8_t { kExact, kInferred, kHeuristic };
 
-// The part of a trace with a checkpoint that a rule covers: the sums of the replaced part are
-// enough for some rules, not for those that need its single events.
+// The part of a run that a rule covers if a checkpoint replaced the begin of its trace. Sums are
+// left of the replaced part: they are enough for some rules, others need single events.
 enum class RuleScope : std::uint8_t { kWholeRun, kBehindCheckpoint };
 
-// Failures and leaks are shown in this order; the others by their savings.
+// The rules. Findings of failures and leaks are shown in this order, the others by their savings.
 enum class Rule : std::uint8_t {
   kOutOfMemory,
   kOutOfMemoryRecovered,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The size or number from which on a rule reports: one table, each row of which users can override.
+// The sizes and numbers from which on rules report something: a table, each row of which users can
+// override.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// A rate over less than this does not predict the next minute.
+// The shortest time for which a rate is given: a rate over less does not predict the next minute.
 inline constexpr std::uint64_t kShortestRateNs = 1'000'000'000;
 
 enum class Threshold : std::uint8_t {
@@ -66,7 +67,7 @@ enum class ThresholdUnit : std::uint8_t { kBytes, kCount, kShare };
 struct ThresholdInfo {
   std::string_view name;
   ThresholdUnit unit = ThresholdUnit::kCount;
-  double value = 0;  // the default; shares are 0 to 1
+  double value = 0;  // the default value; shares are from 0 to 1
   std::string_view meaning;
 };
 
@@ -166,7 +167,7 @@ inline constexpr std::array kThresholds = {
 };
 static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
 
-// The values in force: the defaults unless set() changed them.
+// The values that apply: the defaults unless set() changed them.
 class Thresholds {
  public:
   [[nodiscard]] double operator[](Threshold threshold) const {

@@ -45,7 +45,7 @@ constexpr FrameworkInfo kPytorch = {
     .limit_function = "torch.cuda.set_per_process_memory_fraction",
     .limit_setting = "per_process_memory_fraction",
     .empty_cache = "torch.cuda.empty_cache()",
-    .segment_bytes = 20 << 20,  // kLargeBuffer in c10/cuda/CUDACachingAllocator.cpp
+    .segment_bytes = 20 << 20,  // the value of kLargeBuffer in c10/cuda/CUDACachingAllocator.cpp
     .pins_powers_of_two = true,
     .mismatch_causes =
         "Settings that the program changed (before PyTorch 2.9), blocks that waited for another "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frameworks: their names, how their code is recognized, their settings and the advice in their
-// words. Sections, rules and texts look these up and name no framework themselves.
+// Facts about frameworks: their names, how their code is recognized, their settings, and advice in
+// their terms. Other parts of the analyzer look these up and name no framework themselves.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// A short list of texts in a row.
+// A short list of texts, stored in place.
 class Names {
  public:
   constexpr Names(std::initializer_list<std::string_view> texts = {}) : count_(texts.size()) {
@@ -27,29 +27,31 @@ class Names {
   std::size_t count_;
 };
 
-// Recognizes a framework's code.
+// The features by which a framework's code is recognized.
 struct FrameworkCode {
-  Names libraries = {};         // the beginnings of their file names
-  Names folders = {};           // parts of the paths of its modules and Python files
-  Names namespaces = {};        // the beginnings of its C++ functions' names
-  bool is_linked = false;       // its functions are its own in other libraries, too
-  Names public_libraries = {};  // the whole names before ".so", which a redacted report keeps
-  Names public_packages = {};   // of Python, which a redacted report keeps
+  Names libraries = {};   // the beginnings of its libraries' file names
+  Names folders = {};     // parts of the paths of its modules and Python files
+  Names namespaces = {};  // the beginnings of its C++ functions' names
+  // its functions, linked into other libraries, count as the framework's own
+  bool is_linked = false;
+  // the whole names, before ".so", of libraries that a redacted report still names
+  Names public_libraries = {};
+  Names public_packages = {};  // the names of Python packages that a redacted report still names
 };
 
-// A pool that takes memory in large pieces and hands it out where a trace cannot see.
+// A memory pool that takes memory in large pieces, and whose blocks in them a trace does not see.
 struct OpaquePool {
-  std::string_view name;     // empty if the framework has none
-  std::string_view setting;  // the setting that records it in the next trace
+  std::string_view name;     // the pool's name; empty if the framework has none
+  std::string_view setting;  // the setting with which the next trace records the pool's blocks
 };
 
-// An allocator that takes a large part of a card in advance.
+// An allocator that takes a large part of a card's memory in advance.
 struct Preallocation {
-  std::string_view allocator;  // "XLA"; empty if the framework has none
-  std::string_view advice;     // how to change it, without a full stop
+  std::string_view allocator;  // such as "XLA"; empty if the framework has none
+  std::string_view advice;     // how to change the preallocation, without a full stop
 };
 
-// Advice on copies in a loop, a sentence each. The defaults are for programs without a framework.
+// Advice on copies in a loop, as sentences. The defaults are for programs without a framework.
 struct CopyAdvice {
   std::string_view copy_once =
       "Copy the data once, before the loop, and keep the buffer on the GPU.";
@@ -73,27 +75,33 @@ struct CopyAdvice {
 };
 
 struct FrameworkInfo {
-  std::string_view owner = {};  // in reports; empty for a program without a framework
-  std::string_view name = {};   // "JAX"
+  // the owner's name in reports; empty for a program without a framework
+  std::string_view owner = {};
+  std::string_view name = {};  // the framework's name in sentences, such as "JAX"
   FrameworkCode code;
   OpaquePool opaque_pool = {};
   Preallocation preallocation = {};
   CopyAdvice copies = {};
-  std::string_view churn_advice = {};  // a sentence: it asks the driver again and again
+  // advice, a sentence, for programs that allocate from the driver again and again
+  std::string_view churn_advice = {};
   std::string_view choose_device = "Make the rank's own device the current one (cudaSetDevice)";
 
-  // Its allocator, if its blocks are recorded.
-  std::string_view settings_variable = {};   // of the environment
-  std::string_view expandable_setting = {};  // makes one piece of the free memory in all segments
-  std::string_view limit_function = {};      // sets how much of a device a process may take
-  std::string_view limit_setting = {};       // the same as an option in settings_variable
-  std::string_view empty_cache = {};         // gives free memory back to the driver
-  std::uint64_t segment_bytes = 0;  // for blocks of 1 to 10 MiB; no request is rounded up more
+  // The framework's allocator, if its blocks are recorded.
+  std::string_view settings_variable = {};   // name of the environment variable that sets it
+  std::string_view expandable_setting = {};  // joins the free memory of all segments to one piece
+  // function that sets how much of a device a process may take
+  std::string_view limit_function = {};
+  // the same limit as limit_function sets, as an option in settings_variable
+  std::string_view limit_setting = {};
+  std::string_view empty_cache = {};  // function that gives free memory back to the driver
+  // size of segments for blocks of 1 to 10 MiB; no request is rounded up by more
+  std::uint64_t segment_bytes = 0;
   bool pins_powers_of_two = false;
-  std::string_view mismatch_causes = {};  // a sentence: why a replay differs from the recorded run
+  // a sentence: the reasons why a replay differs from the recorded run
+  std::string_view mismatch_causes = {};
 
-  // Code that a finding's remedy names.
-  std::string_view show_cycles = {};  // prints cycles of references that hold tensors
+  // Code of the framework that the remedies of findings name.
+  std::string_view show_cycles = {};  // prints reference cycles that hold tensors
   std::string_view pin_exactly = {};  // pins memory without rounding
   std::string_view share_graph_pool = {};
   std::string_view end_communicator = {};
@@ -101,7 +109,7 @@ struct FrameworkInfo {
   std::string_view zero_gradients = {};
   std::string_view without_gradients = {};
 
-  // The names for sentences.
+  // Gives sentences these values by name.
   static void fields(auto& self, auto& v) {
     v("framework", self.name);
     v("settings_variable", self.settings_variable);
@@ -119,14 +127,14 @@ struct FrameworkInfo {
   }
 };
 
-// Every framework. The first whose code fits is the owner.
+// Every framework. Code belongs to the first framework in this list whose features fit.
 [[nodiscard]] std::span<const FrameworkInfo> frameworks();
 
-// The framework of that owner; the row without an owner if it is none.
+// The framework with that owner's name; if there is none, the row for programs without a framework.
 [[nodiscard]] const FrameworkInfo& framework_named(std::string_view owner);
 
-// The framework whose allocator is recorded block by block and replayed: rows of the level
-// `framework` are its own.
+// The framework whose allocator is recorded block by block and replayed: the report's rows of the
+// level `framework` are about it.
 [[nodiscard]] const FrameworkInfo& framework_with_blocks();
 
 }  // namespace gpumemtrace::analyzer

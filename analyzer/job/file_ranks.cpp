@@ -16,7 +16,7 @@ std::string name_of(const std::filesystem::path& file) {
   return trace::unpacked_name(file).stem().string();
 }
 
-// The numbers behind the word "rank".
+// The numbers behind the word "rank" in a name, but not those behind "local_rank".
 std::set<std::uint64_t> named_ranks(const std::string& name) {
   static const std::regex kRank("(^|[^a-z])(local[-_]?)?rank[-_=]?([0-9]{1,6})(?![0-9])",
                                 std::regex::icase);
@@ -41,7 +41,8 @@ struct NumberedName {
   std::vector<std::uint64_t> numbers;
 };
 
-// Empty if the names say no order from 0 on.
+// The ranks of files whose names differ in one number, from 0 on without a gap; empty if they do
+// not.
 Ranks numbered_files(std::span<const std::filesystem::path> files) {
   const NumberedName first(name_of(files.front()));
   std::vector<Ranks> columns(first.numbers.size());

@@ -12,7 +12,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Writers with more records than this are threads of the program, which make no clock records.
+// Writers with more records than this are threads of the program, which make no clock records, so
+// their records are not read for the preview.
 constexpr std::uint64_t kMaxPreviewRecords = 50'000;
 
 auto realtime_error(const trace::Clock& clock) {
@@ -39,7 +40,7 @@ bool PreviewReader::read(const trace::TraceFile& file, const trace::WriterStream
                                       : trace::WriterCursor(file, writer, stream.position);
   if (!cursor.found()) return false;
   if (is_new) {
-    // The recorder's own writer begins with a clock record.
+    // The first record of the recorder's own writer is a clock record.
     const trace::RecordHeader* first = cursor.next();
     if (first == nullptr) return true;
     stream.has_begun = true;
@@ -61,7 +62,8 @@ bool PreviewReader::read(const trace::TraceFile& file, const trace::WriterStream
 void PreviewReader::take(const trace::RecordHeader& record, const Stream& stream) {
   switch (record.kind) {
     case trace::RecordKind::kWaitingStack:
-      // Threads of the program sample before they record a block for which that matters.
+      // A thread of the program samples waiting threads itself before it records a block for which
+      // they matter, so only the samples of the recorder's thread are needed ahead.
       if (stream.is_recorders) preview_.waits.push_back(trace::as<trace::WaitingStack>(record));
       return;
     case trace::RecordKind::kDevice:
@@ -103,10 +105,10 @@ Preview PreviewReader::preview(const trace::TraceFile& file) const {
 
 namespace {
 
-// Time between two reports of progress.
+// The number of records between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
 
-// Gives each process the monotonic time at which the job began.
+// Sets for each process the monotonic time at which the job began.
 void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
   std::vector<ClockStart> starts;
   for (const auto& process : processes) {
@@ -121,7 +123,8 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
 }  // namespace
 
 OpenTrace::OpenTrace(const std::filesystem::path& path) : file(snapshot::open_trace(path)) {
-  (void)preview_reader.read(*file);  // for the first time, so it has all that it asks for
+  // cannot fail at the first reading: there is no earlier position that the file could lack
+  (void)preview_reader.read(*file);
   preview = preview_reader.preview(*file);
 }
 
@@ -138,8 +141,10 @@ Process::Process(std::uint32_t index, OpenTrace trace, const JobView& view)
 }
 
 bool Process::go_on(const Until& until) {
-  if (!file_->still_running() && !until.is_replay) return true;  // all of it was taken
-  if (!knows_tick_of(until)) return false;  // then all was taken, whatever may come before it
+  // all records of an ended process were taken before
+  if (!file_->still_running() && !until.is_replay) return true;
+  // all records were taken, so later ones may belong before them
+  if (!knows_tick_of(until)) return false;
   auto file = snapshot::open_trace(file_->path());
   if (file->identity() != file_->identity() || !(file->header().id == file_->header().id)) {
     return false;
@@ -155,9 +160,9 @@ bool Process::go_on(const Until& until) {
   return merge_->continues(progress);
 }
 
-// The tick is not known on another machine, and before the process's clock is. Its first two
-// calibrations come one after the other: if the machine was busy between them, the tick of now
-// by their rate lies before all calls.
+// True if the tick of the time is known: not on another machine, and not before the process's clock
+// is calibrated well. Its first two calibrations come one after the other: if the machine was busy
+// between them, the tick of now, by their rate, lies before all calls.
 bool Process::knows_tick_of(const Until& until) const {
   if (until.is_replay) return !clock().points().empty();
   return knows_rate(clock()) && preview_.boot_id == boot_id_of_this_machine();
@@ -175,7 +180,7 @@ bool Process::has_ended() const {
 }
 
 std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
-  constexpr std::uint64_t kLastNs = ~std::uint64_t{0} >> 2;  // of any clock
+  constexpr std::uint64_t kLastNs = ~std::uint64_t{0} >> 2;  // the last time that a clock can show
   if (job_ns >= kLastNs) return ~std::uint64_t{0};
   const std::uint64_t next = clock().to_ticks(job_ns + 1);
   return next != 0 && clock().to_job_ns(next) > job_ns ? next - 1 : next;
@@ -219,7 +224,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, const JobView& v
         std::make_unique<Process>(static_cast<std::uint32_t>(i), *std::move(open[i]), view);
   });
   join_clocks(job.processes);
-  // Its times are those of the joined clocks.
+  // The view's times are those of the joined clocks.
   for (const auto& process : job.processes) process->set_view(view);
 }
 
@@ -277,7 +282,7 @@ bool FollowedJob::go_on(const std::vector<std::filesystem::path>& traces, const 
       if (!process->go_on(until)) return false;
     }
   } catch (const trace::TraceError&) {
-    return false;  // reading it from the begin says what is wrong
+    return false;  // reading the job from its start reports the error
   }
   join_clocks(job_->processes);
   return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All traces of one job, read and modelled: the input of the report.
+// All traces of one job, read and applied to the processes' models: the input of the report.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace gpumemtrace::analyzer {
 // The file that a trace was made from, if it was not recorded.
 struct TraceSource {
   trace::Source file;
-  std::string left_out_because;  // why not all of its events are in the trace; empty = all are
+  std::string left_out_because;  // why not all events of the file are in the trace; empty = all are
 };
 
 // The parts of a trace that are needed before its records can be put in order and applied.
@@ -36,15 +36,18 @@ struct Preview {
   std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's threads; 0: not known
   std::string host;
   std::string boot_id;
-  trace::Clock realtime;  // the clock record that says most of the error of the time of day
-  std::vector<trace::WaitingStack> waits;  // as far as the recorder's own thread looked who waits
+  trace::Clock realtime;  // the clock record that tells most about the error of the time of day
+  // threads that waited, as far as the recorder's own thread sampled them
+  std::vector<trace::WaitingStack> waits;
   std::vector<trace::Device> devices;
   std::vector<trace::ActivityClock> activity_clocks;
-  trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
+  // the widest mode in which CUPTI's activities were ever recorded
+  trace::ActivityMode widest_activity = trace::ActivityMode::kOff;
   std::optional<TraceSource> source;
 
-  // True if both have the process in the same place, and a model that began with this one has all
-  // that the other one needs before its first record.
+  // True if a model that began with this preview can go on with the later one: both name the same
+  // host and boot, and the later one has no more waiting threads and devices, which a model needs
+  // before its first record.
   [[nodiscard]] bool serves_for(const Preview& later) const {
     return boot_id == later.boot_id && host == later.host && waits.size() == later.waits.size() &&
            devices.size() == later.devices.size();
@@ -54,12 +57,13 @@ struct Preview {
 // The number of the writer's records in the packed file.
 [[nodiscard]] std::uint64_t record_count(const trace::WriterStream& stream);
 
-// Reads the clock records, the process's place and devices, and the threads that waited in backward
-// passes ahead of all others: from the recorder's own writers, and from those with few records.
+// Reads ahead of all other records the clock records, the process's host and devices, and the
+// threads that waited in backward passes: from the recorder's own writers, and from writers with
+// few records.
 class PreviewReader {
  public:
-  // Continues at its end, if the file was read before. False if it is another file, or lacks the
-  // records already read.
+  // Reads a file, from the end of the last reading on if it was read before. False if it is another
+  // file, or lacks the records already read.
   [[nodiscard]] bool read(const trace::TraceFile& file);
   [[nodiscard]] Preview preview(const trace::TraceFile& file) const;
 
@@ -73,16 +77,16 @@ class PreviewReader {
   [[nodiscard]] bool read(const trace::TraceFile& file, const trace::WriterStream& writer);
   void take(const trace::RecordHeader& record, const Stream& stream);
 
-  std::map<std::uint32_t, Stream> streams_;  // by writer
+  std::map<std::uint32_t, Stream> streams_;  // the reading position in each writer's stream
   std::vector<ClockPoint> points_;
-  Preview preview_;  // without what follows from the rest
+  Preview preview_;  // the preview without the members that preview() computes
   Dictionary dictionary_;
 };
 
-// Tells whether a clock can convert a time after its last calibration to a tick.
+// Clocks convert times after their last calibration to ticks only if they know their rate.
 
-// False while all calibrations lie so close together that their jitter decides the rate, as in a
-// process's first second.
+// False while all calibrations lie so close together that their jitter decides the clock's rate, as
+// in a process's first second.
 [[nodiscard]] inline bool knows_rate(const Clock& clock) {
   constexpr std::uint64_t kLeastNs = 10'000'000;
   return !clock.points().empty() &&
@@ -92,24 +96,26 @@ class PreviewReader {
 // The part of the run to show in detail, in nanoseconds of the job.
 struct JobWindow {
   std::uint64_t from_ns = 0;
-  std::uint64_t to_ns = ~std::uint64_t{0};  // the last one
+  std::uint64_t to_ns = ~std::uint64_t{0};  // the end of the run, if no other time is set
 };
 // The time up to which records of running processes are taken.
 struct Until {
-  std::uint64_t monotonic_ns = 0;  // of their machine's clock
-  // The same for processes that have ended, as if they were running, wherever they ran.
+  std::uint64_t monotonic_ns = 0;  // time of the monotonic clock of the processes' machine
+  // The limit also holds for processes that have ended, on whichever machine: they are read as if
+  // they were running.
   bool is_replay = false;
 };
 struct JobView {
   ModelDetail detail;
-  // If it is set, only calls that have returned are taken: no later record belongs before a taken
-  // one.
+  // If this is set, only calls that have returned are taken, so no later record belongs before one
+  // that was taken.
   std::optional<Until> until;
-  std::optional<JobWindow> window;  // timelines and largest lives have this part of the run alone
-  std::optional<std::uint64_t> at_ns;  // memory that is live then is kept
+  // the part of the run to which timelines and largest lives are limited
+  std::optional<JobWindow> window;
+  std::optional<std::uint64_t> at_ns;  // a time of the job: the memory that is live then is kept
 };
 
-// A trace that is open, and what is known before its records are taken.
+// A trace that is open, and the preview that is read before its records are taken.
 struct OpenTrace {
   explicit OpenTrace(const std::filesystem::path& path);
 
@@ -118,7 +124,7 @@ struct OpenTrace {
   Preview preview;
 };
 
-// One trace: the file, its records in order, and the model that they build.
+// One recorded process: its trace file, its records in order, and the model that they build.
 class Process {
  public:
   Process(std::uint32_t index, OpenTrace trace, const JobView& view);
@@ -130,37 +136,37 @@ class Process {
   [[nodiscard]] trace::ReadLosses read_losses() const { return merge_->losses(); }
   [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
 
-  // Opens the trace again, to go on with records that came since then, or could not be taken yet;
-  // as in JobView. False if new records cannot be told apart from taken ones, or would have changed
-  // them: another file has its name, records are gone, or came late. The process is of no use then.
-  // Throws trace::TraceError.
+  // Opens the trace again, to go on with records that came since then, or could not be taken yet,
+  // up to the time `until`. False if the new records cannot be told apart from those taken, or
+  // would have changed them: the file was replaced, records are gone, or came late. The process
+  // must not be used any more then. Throws trace::TraceError.
   [[nodiscard]] bool go_on(const Until& until);
 
   void set_origin(std::int64_t origin_ns) { preview_.clock.set_origin(origin_ns); }
-  // Before the first record, with the origin set.
+  // Called before the first record is taken, after set_origin().
   void set_view(const JobView& view);
   [[nodiscard]] bool done() const { return merge_->next_key() == ProcessMerge::kNoMore; }
-  // True if all records were taken, and the process is known to be over.
+  // True if all records were taken, and it is known that the process has ended.
   [[nodiscard]] bool has_ended() const;
-  // Takes the next records, at most so many.
+  // Takes the next records, at most `max_records`.
   void run(std::uint64_t max_records) {
     merge_->run_until(trace::kLastOrderKey, max_records, model_);
   }
   void finish() { model_.finish(shortest_period()); }
-  // Instead of finish(), if more records may follow.
+  // Called instead of finish() if more records may follow.
   void pause() { model_.pause(shortest_period()); }
 
-  // The report's times in nanoseconds of the job.
+  // Converts model time to the report's times, in nanoseconds of the job.
   [[nodiscard]] std::uint64_t time_ns(std::uint64_t model_time) const {
     return clock().to_job_ns(model_time);
   }
 
  private:
-  // The last tick whose time in the report is not after this one.
+  // The last tick whose time in the report is at most `job_ns`.
   [[nodiscard]] std::uint64_t last_tick_of(std::uint64_t job_ns) const;
   [[nodiscard]] bool knows_tick_of(const Until& until) const;
   [[nodiscard]] MergeLimit limit_of(const std::optional<Until>& until) const;
-  // The shortest period that is a step of the program and no loop, in ticks.
+  // The shortest period, in ticks, that counts as a step of the program and not as a loop.
   [[nodiscard]] std::uint64_t shortest_period() const;
 
   std::unique_ptr<trace::TraceFile> file_;
@@ -168,10 +174,10 @@ class Process {
   Preview preview_;
   std::optional<ProcessMerge> merge_;
   ProcessModel model_;
-  bool is_replay_;  // Until::is_replay
+  bool is_replay_;  // the process is read as of a past time, see Until::is_replay
 };
 
-// A file among the job's that is no trace, or a damaged one, and the reason.
+// A file of the job that is no trace, or a damaged trace, and the reason.
 struct UnreadableTrace {
   std::filesystem::path path;
   std::string reason;
@@ -182,14 +188,16 @@ struct Job {
   std::vector<UnreadableTrace> unreadable;
 };
 
-// Opens the traces, several at once, and puts their times on one clock. One that cannot be read is
-// listed, so that it does not hide the others. Throws trace::TraceError if none can be read.
+// Opens the traces, several at once, and puts their times on one clock. A trace that cannot be read
+// is listed in job.unreadable, so that the others are still reported. Throws trace::TraceError if
+// no trace can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
 
-// The progress of a job, for its reader. Reports from the thread that made it; others only count.
+// The progress of reading a job. Only the thread that made it reports; other threads just count.
 class JobProgress {
  public:
-  // `report` is borrowed, and called with the done part, 0 to 1; it may be empty.
+  // `report` is called with the fraction of records taken, 0 to 1; it may be empty. It is kept by
+  // reference.
   JobProgress(const Job& job, const std::function<void(double)>& report);
 
   void add(std::uint64_t records);
@@ -203,7 +211,8 @@ class JobProgress {
   std::uint64_t reported_ = 0;
 };
 
-// Takes all records of the process that are there. Several threads may, for a process each.
+// Takes all records of the process that are there. Several threads may call this, each for another
+// process.
 void take_records(Process& process, JobProgress& progress);
 
 // A job that may be running, refreshed again and again.
@@ -212,8 +221,8 @@ void take_records(Process& process, JobProgress& progress);
 //   refresh 2                  |-- records -->| T2
 //
 // - Each refresh opens the traces again and takes the records up to its time that were not taken
-//   before; the models go on. They are then as if all records up to the same time had been read at
-//   once.
+//   before; the models go on. The models are then as if all records up to that time had been read
+//   at once.
 // - If a refresh cannot go on (Process::go_on()), or traces came or went, the job is read from its
 //   start. A process whose recording is over is not read again.
 class FollowedJob {
@@ -221,7 +230,8 @@ class FollowedJob {
   // `inputs`: traces and folders of traces.
   explicit FollowedJob(std::vector<std::filesystem::path> inputs) : inputs_(std::move(inputs)) {}
 
-  // Throws trace::TraceError if no trace can be read. The times of refreshes rise.
+  // Refreshes the job. Throws trace::TraceError if no trace can be read. The times of successive
+  // calls must rise.
   [[nodiscard]] const Job& look(const Until& until);
   // Counts how often the job was read from its start.
   [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }

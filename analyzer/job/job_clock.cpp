@@ -8,7 +8,8 @@
 namespace gpumemtrace::analyzer {
 
 std::int64_t believable_ns(std::uint64_t ns) {
-  constexpr std::uint64_t kMostNs = 2'000'000'000'000'000'000;  // sixty years
+  // sixty years in nanoseconds; later times are cut to this
+  constexpr std::uint64_t kMostNs = 2'000'000'000'000'000'000;
   return static_cast<std::int64_t>(std::min(ns, kMostNs));
 }
 

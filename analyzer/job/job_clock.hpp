@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the clocks of a job's machines on one axis.
+// Puts the clocks of a job's machines on one time axis.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,24 @@
 
 namespace gpumemtrace::analyzer {
 
-// A process's first tick on its machine's clocks.
+// The time at which a process's recording began, on the clocks of its machine.
 struct ClockStart {
-  std::string boot;  // the same for processes that share the monotonic clock
+  std::string boot;  // equal for processes that share the monotonic clock
   std::int64_t monotonic_ns = 0;
   std::int64_t realtime_ns = 0;
 };
 
-// A time that no clock of a machine has is not believed.
+// Cuts times that no clock of a machine can show.
 [[nodiscard]] std::int64_t believable_ns(std::uint64_t ns);
-// `start_realtime_ns` is that of the trace's header.
+// `start_realtime_ns` is the time in the trace's header.
 [[nodiscard]] ClockStart start_of(const std::string& boot, const Clock& clock,
                                   std::uint64_t start_realtime_ns);
-// The id of the machine's boot, else a name that no other process has.
+// The id of the machine's boot; if that is not known, a name that no other process has.
 [[nodiscard]] std::string boot_of(const std::string& boot_id, const std::string& path);
 
-// Processes of one boot share the monotonic clock, which no administrator moves; machines are
-// joined by the time of day. For each process the monotonic time at which the job began.
+// Returns for each process the time of its monotonic clock at which the job began. Processes of one
+// boot share the monotonic clock, which no administrator moves; machines are joined by the time of
+// day.
 [[nodiscard]] std::vector<std::int64_t> job_origins(const std::vector<ClockStart>& starts);
 
 }  // namespace gpumemtrace::analyzer

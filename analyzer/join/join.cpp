@@ -23,19 +23,19 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The rows of largest_blocks[] in an account, and in the whole job.
+// The most rows of largest_blocks[] in the whole job, and the least and most in one account.
 constexpr std::size_t kMostLargest = 8192;
 constexpr std::size_t kLeastLargest = 8;
 constexpr std::size_t kMostOfAccount = 512;
 
-// The facts about the processes that are taken, in their order.
+// The facts about the processes that are taken into the job, in the order of processes.
 std::vector<rows::PartialProcess> facts_of(const JobPlaces& places) {
   std::vector<rows::PartialProcess> facts;
   for (const TakenProcess& taken : places.processes) facts.push_back(*taken.process);
   return facts;
 }
 
-// A list of all partial reports, in the order of processes.
+// Joins a list of all partial reports, in the order of processes.
 template <class Row>
 std::vector<Row> join_list(std::vector<rows::Partial>& partials,
                            std::vector<Row> rows::Partial::*list) {
@@ -57,7 +57,7 @@ void join_unreadable(const std::vector<rows::Partial>& partials, rows::Coverage&
   }
 }
 
-// The timelines of each partial report that are nearest below the wanted number of points.
+// Joins the timelines that have this number of points in the partial reports.
 std::vector<rows::Timeline> join_timelines(std::vector<rows::Partial>& partials,
                                            std::size_t points) {
   std::vector<rows::Timeline> timeline;
@@ -95,7 +95,7 @@ std::vector<rows::Segment> join_segments(std::vector<rows::Partial>& partials) {
   const auto tells = [](const rows::TellingSegments& one) {
     return std::pair(one.ran_out_of_memory, one.reserved_peak_bytes);
   };
-  // The first of equal ones.
+  // If several processes' segments tell equally much, the first is taken.
   const auto most = std::ranges::max_element(all, {}, tells);
   return most == all.end() ? std::vector<rows::Segment>() : std::move(most->segments);
 }
@@ -141,10 +141,10 @@ std::vector<rows::Loss> join_losses(const std::vector<rows::Partial>& partials,
   return loss_rows(sums);
 }
 
-// frames[] and stacks[], of the stacks that the report names.
+// Joins frames[] and stacks[]: the stacks that the report names.
 void join_stacks(const std::vector<rows::Partial>& partials, rows::Report& report) {
   std::unordered_set<std::string> named;
-  // The evidence of findings is visited in a report that is not to be changed.
+  // The report is visited as const, because only then is the evidence of findings visited too.
   rows::walk(std::as_const(report), [&]<class Value>(std::string_view, const Value& value) {
     if constexpr (std::same_as<Value, rows::StackId>) named.insert(value);
   });
@@ -174,7 +174,7 @@ void join_stacks(const std::vector<rows::Partial>& partials, rows::Report& repor
   report.frames = frames.take();
 }
 
-// Fills the sections that have a row for each process, or several.
+// Fills the sections that have one or more rows for each process.
 void join_lists(std::vector<rows::Partial>& partials, rows::Report& report,
                 rows::Observations& seen) {
   for (rows::Partial& partial : partials) {
@@ -190,7 +190,7 @@ void join_lists(std::vector<rows::Partial>& partials, rows::Report& report,
   }
 }
 
-// Fills the sections that span processes, from those that do not.
+// Fills the sections that span processes, from the sections of single processes.
 void compare_processes(const JoinOptions& options, rows::Report& report) {
   sort_sections(report);
   finish_leaks(report);
@@ -243,12 +243,12 @@ rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& option
   join_stacks(partials, report);
   if (options.redact) redaction.redact(report.frames, report.stacks);
   report.losses = join_losses(partials, processes, unreadable);
-  // To free what was left out takes a twentieth of the time.
+  // Several threads free the rows that are left over, because it takes a twentieth of the time.
   in_parallel(partials.size(), [&](std::size_t i) { partials[i] = {}; });
   return report;
 }
 
-// A reader cannot take in more timelines than this.
+// Fewer points for jobs of many traces: nobody can read more of so many timelines.
 std::size_t default_timeline_points(std::size_t traces) {
   constexpr std::size_t kManyTraces = 16;
   std::size_t many = kManyTraces;

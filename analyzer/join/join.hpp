@@ -18,23 +18,23 @@ struct JoinOptions {
   Thresholds thresholds;
   bool redact = false;
   std::optional<std::size_t> timeline_points;
-  std::string groups{};  // as of Options
-  // The same for all processes, in nanoseconds of the job.
+  std::string groups{};  // sizes of the groups of ranks, as in Options::groups
+  // One window for all processes, in nanoseconds of the job.
   std::optional<rows::Window> window{};
   std::optional<std::uint64_t> blocks_at_ns{};
   bool repeated_traces_count_once = false;
 };
 
-// The report is the same for any order of the partial reports, and however the processes of the job
-// are spread over them.
+// Joins partial reports. The result is the same for any order of them, and however the processes of
+// the job are spread over them.
 [[nodiscard]] rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& options);
 
-// The numbers of points that timeline[] can have in a job; the most in small jobs.
+// The numbers of points that a row of timeline[] can have; the most in jobs of few traces.
 inline constexpr std::array<std::size_t, 3> kTimelinePoints = {1024, 512, 256};
 [[nodiscard]] std::size_t default_timeline_points(std::size_t traces);
 
-// The most rows of largest_blocks[] of an account in a job with so many accounts, for each of its
-// two orders.
+// The most rows of largest_blocks[] that an account has in a job with so many accounts, for each of
+// the two orders of the list.
 [[nodiscard]] std::size_t most_largest_blocks(std::size_t accounts);
 
 }  // namespace gpumemtrace::analyzer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lists of rows that name a process, of a report or of observations.
+// Visits the lists of rows that name a process, in a report or in observations.
 #pragma once
 
 #include <charconv>
@@ -20,7 +20,7 @@ template <class Row>
 concept OfProcess =
     std::same_as<Row, rows::Process> || std::same_as<decltype(Row::process), rows::ProcessId>;
 
-// Calls see(list) for each such list, in the order of the tables.
+// Calls see(list) for each list whose rows name a process, in the order of the tables.
 template <class See>
 class ProcessLists {
  public:
@@ -65,13 +65,13 @@ void append_list(std::optional<std::vector<Row>>&& more, std::optional<std::vect
   append_list(std::move(*more), *list);
 }
 
-// Moves all rows of `more` that name a process behind those of `sections`.
+// Moves all rows of `more` that name a process to the ends of the same lists of `sections`.
 template <class Sections>
 void append_lists(Sections&& more, Sections& sections) {
   std::vector<void*> lists;
   for_each_process_list(sections, [&](auto& list) { lists.push_back(&list); });
   auto next = lists.begin();
-  // Both have the same tables, so the lists come in the same order.
+  // Both objects have the same type, so their lists come in the same order.
   for_each_process_list(more, [&]<class List>(List& list) {
     append_list(std::move(list), *static_cast<List*>(*next++));
   });
@@ -83,7 +83,7 @@ void append_lists(Sections&& more, Sections& sections) {
   return number;
 }
 
-// Leaves out rows of processes without an id, and puts the others in the order of processes.
+// Erases rows of processes without an id, and puts the others in the order of processes.
 template <class Row>
 void order_list(std::vector<Row>& list) {
   std::erase_if(list, [](const Row& row) { return process_of(row)->empty(); });

@@ -15,7 +15,7 @@ namespace {
       rows, [&](const rows::CardOwnersBytes& row) { return row.owner < history.owners.size(); });
 }
 
-// Each event has its row, and each row its owner.
+// True if each event of a card's history has its row, and each row its owner.
 [[nodiscard]] bool is_sound(const rows::CardHistory& history) {
   using rows::CardEventKind;
   std::array<std::size_t, names(CardEventKind{}).size()> events{};

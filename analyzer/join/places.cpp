@@ -14,8 +14,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Equal for a trace that two partial reports have. A copy has the same name; files of other tools
-// are told apart by their folders alone.
+// A key that is equal for the same trace in two partial reports. A copy of a trace has the same
+// file name; files of other tools can only be told apart by their folders.
 std::string trace_key(const TakenProcess& taken) {
   const std::filesystem::path path = taken.process->path;
   const bool is_recorded = !taken.row->identity_reason;
@@ -72,7 +72,7 @@ std::vector<SeenDevice> devices_of(const rows::Partial& partial, const rows::Pro
   return devices;
 }
 
-// A device is known by its uuid on its machine.
+// Gives devices their ids in the job: a device is known by its uuid and its machine.
 void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
   std::map<std::pair<std::string, std::string>, std::size_t> by_uuid;
   for (const TakenProcess& taken : job.processes) {
@@ -96,7 +96,8 @@ void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
   }
 }
 
-// The rows of a process that is not taken are left out later.
+// Translates ids and times of rows. Rows of a process that is not taken get no id, and are left out
+// later.
 class Placer {
  public:
   explicit Placer(const Places& places) : places_(places) {}
@@ -127,7 +128,8 @@ class Placer {
     id = place_of(rows::ProcessId(id.substr(0, end))).id + rest;
   }
   void operator()(const char*, rows::JobTime& time) {
-    constexpr std::int64_t kLatestNs = std::int64_t{1} << 62;  // a file with more is not believed
+    // later times, as in a damaged file, are cut to this
+    constexpr std::int64_t kLatestNs = std::int64_t{1} << 62;
     const auto monotonic_ns = static_cast<std::int64_t>(std::uint64_t{time});
     const std::int64_t ns = std::clamp(monotonic_ns, -kLatestNs, kLatestNs) - origin_ns_;
     time = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places of partial reports' processes and devices in the job.
+// The ids that the processes and devices of partial reports get in the job.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 namespace gpumemtrace::analyzer {
 
 struct ProcessPlace {
-  std::string id;              // empty: the process of another partial report is taken
-  std::int64_t origin_ns = 0;  // of the job on the machine's clock
+  // empty: the process is left out, because another partial report has it
+  std::string id;
+  std::int64_t origin_ns = 0;  // the time on its machine's clock at which the job began
 };
 
-// By the ids of one partial report.
+// The new ids, by the ids of one partial report.
 struct Places {
   std::map<std::string, ProcessPlace> processes;
   std::map<std::string, std::string> devices;
 };
 
-// A process that is taken into the job.
+// A process of a partial report that is taken into the job.
 struct TakenProcess {
   std::size_t partial = 0;
   const rows::PartialProcess* process = nullptr;
@@ -30,17 +31,17 @@ struct TakenProcess {
 };
 
 struct JobPlaces {
-  std::vector<TakenProcess> processes;  // in the order of the job
+  std::vector<TakenProcess> processes;  // the job's processes in their order in the job
   std::vector<rows::Device> devices;
   std::vector<Places> of_partial;
 };
 
-// `repeated_traces_count_once`: a process is left out if another partial report, or another place
-// of this one, has a copy of its trace.
+// `repeated_traces_count_once`: a process is left out if another partial report has a copy of its
+// trace, or this one has it a second time.
 [[nodiscard]] JobPlaces find_places(const std::vector<rows::Partial>& partials,
                                     bool repeated_traces_count_once);
 
-// Gives all rows the ids and the clock of the job.
+// Gives all rows of a partial report the job's ids and clock.
 void put_in_place(const Places& places, rows::Partial& partial);
 
 }  // namespace gpumemtrace::analyzer

@@ -16,7 +16,7 @@ constexpr std::size_t kMostOfProcess = 64;
 // The clocks of two processes of a machine agree better than this.
 constexpr std::uint64_t kClockErrorNs = 1'000'000;
 
-// The boot of a process's machine, or its host.
+// The machine of each process: the id of its boot, or else its host.
 using Machines = std::map<rows::ProcessId, std::string>;
 
 Machines machines_of(const std::vector<rows::Process>& processes) {
@@ -43,8 +43,8 @@ class Exports {
     }
   }
 
-  // The last one that was handed out before the memory was opened. Without a site if no other
-  // process of the machine handed it out.
+  // The last export of this handle before the memory was opened. The result has no site if no other
+  // process of the machine exported it.
   [[nodiscard]] Export find(const rows::OpenedBySite& opener,
                             const rows::OpenedMemory& opened) const {
     Export last;
@@ -99,7 +99,7 @@ rows::SharedMemory row_of(const rows::OpenedBySite& opener, const rows::Exported
   return row;
 }
 
-// The rows of one opener, a row for each site that exported to it.
+// The rows of one opener of memory, one for each site that exported to it.
 std::vector<rows::SharedMemory> pair(const rows::OpenedBySite& opener, const Exports& exports) {
   std::map<const rows::ExportedBySite*, std::size_t> indexes;
   std::vector<rows::SharedMemory> list;
@@ -125,7 +125,7 @@ void add_rest(const rows::SharedMemory& row, rows::SharedMemory& rest) {
   rest.is_exact = rest.is_exact && row.is_exact;
 }
 
-// The rows of one process, in the order of the report.
+// Cuts the rows of one process, ordered by bytes, to the most that the report has.
 std::vector<rows::SharedMemory> cut(std::vector<rows::SharedMemory> list) {
   std::ranges::stable_sort(list, std::ranges::greater(), &rows::SharedMemory::bytes);
   if (list.size() <= kMostOfProcess) return list;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes share: what one opened is paired with what another exported.
+// Memory that processes share: pairs memory that one process opened with its export by another.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// Adds the rows for `opened` to shared_memory[], and cuts it. Both lists are in the order of
-// processes, which the report has.
+// Adds the rows for `opened` to shared_memory[], at most a fixed number for each process.
+// `exported` and `opened` are in the order of the report's processes.
 void pair_shared_memory(const std::vector<rows::ExportedBySite>& exported,
                         const std::vector<rows::OpenedBySite>& opened, rows::Report& report);
 

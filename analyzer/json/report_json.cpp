@@ -28,7 +28,7 @@ void require_frames(const rows::Report& report) {
   }
 }
 
-// The report's text in parts, which several threads write. A row of a list is one line.
+// Writes the report's text in parts, by several threads. A row of a list becomes one line.
 class ReportText {
  public:
   template <class Row>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of the report's rows that have no table of fields, in JSON.
+// Reads and writes as JSON those parts of the report's rows that have no table of fields.
 #pragma once
 
 #include <concepts>
@@ -80,7 +80,8 @@ struct Filler<rows::Evidence::Value> {
         },
         read);
   }
-  // The first key tells which row it is.
+  // The first key tells the type of the object: a code location, or the breakdown of an
+  // out-of-memory.
   static OpenValue open(Value& value, const std::string& key, bool is_list) {
     if (is_list) refuse_value(key, "is no object");
     const auto next = [](OpenValue& open, const std::string& name) {

@@ -58,7 +58,7 @@ bool WriterRecords::refill() {
   return false;
 }
 
-// `first`: the first record that is not taken yet.
+// Reads the next piece; sets `first` to the index of the first record that is not taken yet.
 bool WriterRecords::read(Piece& piece, std::size_t& first) {
   if (has_ended_ || !cursor_.next_piece(piece.image)) return false;
   piece.begin = {cursor_.piece().sequence, cursor_.piece().begin_offset, 0};
@@ -66,7 +66,7 @@ bool WriterRecords::read(Piece& piece, std::size_t& first) {
   first = cursor_.passed();
   if (extent_ == Extent::kReturned && cursor_.piece().in_ring) leave_out_open_calls(piece.image);
   if (first >= piece.image.keys.size()) return false;
-  // Needed only if times ran backwards from the piece before.
+  // Keys are raised if the times in this piece are earlier than those of the piece before.
   for (std::uint64_t& key : piece.image.keys) {
     if (key >= last_key_) break;
     key = last_key_;
@@ -76,8 +76,8 @@ bool WriterRecords::read(Piece& piece, std::size_t& first) {
   return true;
 }
 
-// A thread makes one call at a time: one before another call was left, by a jump, and never
-// returns.
+// Removes the records from the first call on that may still return. A thread makes one call at a
+// time: an unfinished call with another call after it was left by a jump and never returns.
 void WriterRecords::leave_out_open_calls(trace::Image& image) {
   std::size_t end = image.offsets.size();
   for (std::size_t i = end; i-- > 0;) {
@@ -89,7 +89,8 @@ void WriterRecords::leave_out_open_calls(trace::Image& image) {
   }
   if (end == image.offsets.size()) return;
   has_ended_ = true;
-  // A call that allocates takes effect when it returns, so after all records that are there now.
+  // An open call that allocates takes effect when it returns, so after all records that are there
+  // now: it holds nothing back.
   if (!trace::takes_effect_at_end(*image.record(end))) hold_ = std::max(image.keys[end], last_key_);
   image.resize_records(end);
 }
@@ -144,13 +145,15 @@ trace::ReadLosses WriterRecords::losses() const { return before_ + cursor_.losse
 
 namespace {
 
-// The most records of one writer that one search visits behind the window.
+// The most records of one writer that one search for a free visits behind the window.
 constexpr std::size_t kMaxReadAhead = 64;
 
-// Most records of one writer in a window, which bounds its memory; with more it is no faster.
+// The most records of one writer in a window, which bounds the window's memory; larger windows are
+// no faster.
 constexpr std::size_t kMaxOfOneSource = 512;
 
-// If so many records of one writer come before any other's, they are passed on their own.
+// If so many records of one writer come before those of any other writer, they become a window of
+// their own.
 constexpr std::size_t kRun = 32;
 
 constexpr std::uint64_t kMaxKeyOffset = std::numeric_limits<std::uint32_t>::max();
@@ -179,7 +182,7 @@ ProcessMerge::ProcessMerge(const trace::TraceFile& file, const MergeLimit& limit
 
 bool ProcessMerge::refill(Source source) {
   const bool has_more = sources_[source].refill();
-  // 0 is the position of no call: all times of a recorder are larger.
+  // No call has the key 0, because all times of a recorder are larger.
   last_key_ = std::min(last_key_, std::max(sources_[source].hold(), std::uint64_t{1}) - 1);
   return has_more;
 }
@@ -208,7 +211,8 @@ MergeProgress ProcessMerge::progress() const {
   const bool has_passed = next_ != nullptr && next_ != window_.data();
   progress.last_key = has_passed ? key_of(next_[-1]) : passed_key_;
   progress.last_writer = has_passed ? next_[-1].writer : passed_writer_;
-  std::map<std::uint32_t, std::size_t> waiting;  // in the window, by writer
+  // number of records that are left in the window, by writer
+  std::map<std::uint32_t, std::size_t> waiting;
   for (const WindowRecord* record = next_; record != end_; ++record) ++waiting[record->writer];
   for (const WriterRecords& source : sources_) {
     const auto found = waiting.find(source.writer());
@@ -298,7 +302,8 @@ ProcessMerge::WindowRecord* ProcessMerge::add_records_of(Source source, Place en
   const std::span<const std::uint64_t> keys = records.keys();
   const std::uint32_t writer = records.writer();
   const std::uint64_t first_key = first_key_;
-  // The window has records at the end's own key only from sources up to the end's.
+  // Records with the same key as the window's end belong to the window only if their source is not
+  // behind the end's source.
   const std::uint64_t behind = end.first + (source <= end.second ? 1 : 0);
   const std::size_t most = records_in_reach(source);
   std::size_t i = 0;
@@ -347,7 +352,7 @@ bool ProcessMerge::take_free(std::uint64_t address) {
     }
   }
   if (found.record == nullptr) return false;
-  // It is taken: it stays in its position as a record without effect.
+  // The free is taken out of the order: its record stays in its position, but without effect.
   found.record->kind = trace::RecordKind::kNone;
   taken_.erase(taken_.begin(), taken_.lower_bound(key_of(present)));
   taken_.emplace(found.key, address);

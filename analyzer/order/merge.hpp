@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of all writers of one process in the order in which they took effect
-// (trace/order.hpp).
+// Merges the records of all writers (threads) of one process into the order in which they took
+// effect (trace/order.hpp).
 #pragma once
 
 #include <algorithm>
@@ -22,43 +22,43 @@
 
 namespace gpumemtrace::analyzer {
 
-// A record and its position in the order (trace/order.hpp).
+// A record and its sort key (trace/order.hpp).
 struct PlacedRecord {
   std::uint64_t key = 0;
   trace::RecordHeader* record = nullptr;
 };
 
 [[nodiscard]] trace::ReadLosses operator+(trace::ReadLosses sum, const trace::ReadLosses& more);
-// A free of the address that took effect.
+// True if the record is a free of the address that took effect.
 [[nodiscard]] bool is_free_of(const trace::RecordHeader& record, std::uint64_t address);
 
-// The progress in one writer's records: enough to go on in a later opening of the same file.
+// The progress in reading one writer's records: enough to go on when the same file is opened later.
 struct WriterProgress {
   trace::StreamPosition position;
   bool has_begun = false;
-  std::uint64_t last_key = 0;  // of the last taken record
-  trace::ReadLosses losses;    // of the pieces before the position's
+  std::uint64_t last_key = 0;  // sort key of the last record that was taken
+  trace::ReadLosses losses;    // damage in the pieces before the position's piece
 };
 
-// Frees that take_free() took out of the order ahead of their position: address by key.
+// Frees that take_free() took out of the order before their turn: the free's key, and the address.
 using TakenFrees = std::multimap<std::uint64_t, std::uint64_t>;
 
-// The records of a writer that may be taken.
+// Which records of a writer may be taken.
 enum class Extent : std::uint8_t {
   kAll,
-  // Records up to the first call that has not returned but may: its outcome is not known. Calls in
-  // the packed file will not return, and neither will a call before another one.
+  // Only records before the first call that may still return: its outcome is not known. Calls in
+  // the packed file will not return, nor will a call that has another call after it.
   kReturned,
 };
 
-// The records of one writer, from the next one on.
+// Reads the records of one writer (thread).
 //
-// - Keys never fall from a record to the next, whatever their times.
-// - Memory: one decoded piece, more only if look_ahead() goes beyond it.
+// - Keys never decrease from a record to the next, whatever the records' times.
+// - Holds one decoded piece in memory; more only if look_ahead() goes beyond that piece.
 class WriterRecords {
  public:
-  // Continues behind the taken records. `taken` are frees among the rest that have taken effect;
-  // borrowed until the last record is read.
+  // Continues behind the records that were taken before. `taken` are frees among the remaining
+  // records that have taken effect already; the reference is kept until the last record is read.
   WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream, Extent extent,
                 const WriterProgress& from, const TakenFrees& taken);
 
@@ -66,8 +66,8 @@ class WriterRecords {
   // False if the file does not have the position from which the records were to go on.
   [[nodiscard]] bool found() const { return cursor_.found(); }
 
-  // Moves on to the next piece if the present one is through, whose records are gone then. False at
-  // the end of the stream.
+  // Reads the next piece if all records of the present piece were passed; the memory of these is
+  // freed. False at the end of the stream.
   [[nodiscard]] bool refill();
   // The keys of the next records in the present piece.
   [[nodiscard]] std::span<const std::uint64_t> keys() const {
@@ -77,82 +77,84 @@ class WriterRecords {
   [[nodiscard]] trace::RecordHeader* record(std::size_t index) {
     return present_.image.record(next_ + index);
   }
-  // Passes so many records of the present piece, which stay in memory up to the next refill().
+  // Passes so many records of the present piece; they stay in memory up to the next refill().
   void pass(std::size_t records) { next_ += records; }
 
-  // The record at that distance from the next one, in any piece; without a record if the stream
-  // ends before.
+  // The record at that distance from the next one, in any piece; PlacedRecord::record is nullptr if
+  // the stream ends before.
   [[nodiscard]] PlacedRecord look_ahead(std::size_t distance);
-  // The first record in memory whose key is no smaller, passed ones included, or look_ahead(0).
+  // The first record in memory, passed records included, whose key is at least `key`; if there is
+  // none, look_ahead(0).
   [[nodiscard]] PlacedRecord first_from(std::uint64_t key);
 
   static constexpr std::uint64_t kNoHold = std::numeric_limits<std::uint64_t>::max();
-  // The position of a call that has not returned (Extent::kReturned), or kNoHold. It is known once
-  // all records before it were read.
+  // The key of the call that has not returned (Extent::kReturned), before which taking must stop;
+  // kNoHold if there is none. Known once all records before the call were read.
   [[nodiscard]] std::uint64_t hold() const { return hold_; }
-  // Losses so far.
+  // The damage found so far in the writer's records.
   [[nodiscard]] trace::ReadLosses losses() const;
-  // The progress without the last `returned` records, which were passed in the present piece.
+  // The progress up to, but not including, the last `returned` records, which were passed in the
+  // present piece.
   [[nodiscard]] WriterProgress progress(std::size_t returned = 0) const;
 
  private:
   struct Piece {
     trace::Image image;
     trace::StreamPosition begin;
-    trace::ReadLosses losses;  // of the pieces before it
+    trace::ReadLosses losses;  // damage in the pieces before this one
   };
   [[nodiscard]] bool read(Piece& piece, std::size_t& first);
   void leave_out_open_calls(trace::Image& image);
   void leave_out_taken(trace::Image& image) const;
 
   Piece present_;
-  std::size_t next_ = 0;  // in it
+  std::size_t next_ = 0;  // index of the next record in present_
   trace::WriterCursor cursor_;
   std::uint32_t writer_ = 0;
   Extent extent_ = Extent::kAll;
-  bool has_ended_ = false;  // before a call that has not returned
+  bool has_ended_ = false;  // the stream was ended before a call that has not returned
   std::uint64_t hold_ = kNoHold;
-  std::uint64_t last_key_ = 0;  // of all that was read
-  trace::ReadLosses before_;    // of the pieces before the cursor's first
-  WriterProgress passed_;       // up to the present piece
+  std::uint64_t last_key_ = 0;  // key of the last record that was read
+  trace::ReadLosses before_;    // damage in the pieces before the cursor's first piece
+  WriterProgress passed_;       // the progress up to the present piece
   const TakenFrees* taken_ = nullptr;
-  std::deque<Piece> later_;  // the pieces after the present one that are read already
+  std::deque<Piece> later_;  // pieces after the present one that were read already
 };
 
-// Lets the model look for a free that another thread recorded and that is still to come.
+// Lets the model look for a free that is still to come in the order, recorded by another thread.
 class LookAhead {
  public:
   virtual ~LookAhead() = default;
   // Searches a short stretch of the other writers' records for a successful free of the address. If
-  // there is one, takes it out of the order and returns true: the caller applies it now. If there
-  // are several, takes that of the first writer.
+  // there is one, takes it out of the order and returns true: the caller applies it now. If several
+  // writers have one, that of the first writer is taken.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
-  // The time in ticks at which the next record of a writer other than the present record's takes
-  // effect; the largest number if it has none.
+  // The tick at which the next record of `writer` takes effect; the largest number if it has no
+  // more records. `writer` must not be the present record's.
   [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) = 0;
 };
 
-// The progress of a merge: enough to go on in a later opening of the same file.
+// The progress of a merge: enough to go on when the same file is opened later.
 struct MergeProgress {
   std::map<std::uint32_t, WriterProgress> writers;
-  std::uint64_t last_key = 0;  // of the last record that was passed, and its source
+  std::uint64_t last_key = 0;  // key of the last record that was passed; last_writer is its writer
   std::uint32_t last_writer = 0;
-  TakenFrees taken;  // behind that record
+  TakenFrees taken;  // frees taken early whose position is behind that record
   std::uint64_t records = 0;
 };
 
-// The records that are passed: for every writer those within the extent, up to the key, and none
-// behind the position of a call that has not returned.
+// The records that a merge passes: of each writer those within the extent, up to the key, and none
+// behind a call that has not returned.
 struct MergeLimit {
   Extent extent = Extent::kAll;
   std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max() - 1;
 };
 
-// - A writer's records stay in their own order, whatever their times. Those of different writers
+// - A writer's records stay in their own order, whatever their times. Records of different writers
 //   with the same key come in the order of the writers.
 // - Records are put in order window by window, by a radix sort: a window has the next records of
 //   every writer up to the first position behind which a writer's records may not be in memory. So
-//   no record waits for a comparison, and the next ones are known before they are needed.
+//   no record waits for a comparison, and the next records are known early enough to prefetch them.
 //
 //     writer 1   a......b.c...|
 //     writer 2   .d.e.......f.....|
@@ -161,49 +163,49 @@ struct MergeLimit {
 //   Letters are decoded records, | is the end of a decoded piece. The window is a d e b c; then
 // writer 1 reads its next piece. Writer 3 sleeps: its next record lies behind the window.
 //
-// - A writer that sleeps takes no time.
+// - A writer that sleeps costs no time per window.
 class ProcessMerge final : public LookAhead {
  public:
-  // `file` is borrowed; nothing of `from` is.
+  // Keeps a pointer to `file`, but none to `from`.
   explicit ProcessMerge(const trace::TraceFile& file, const MergeLimit& limit = {},
                         const MergeProgress& from = {});
   ProcessMerge(const ProcessMerge&) = delete;
   ProcessMerge& operator=(const ProcessMerge&) = delete;
 
   static constexpr std::uint64_t kNoMore = std::numeric_limits<std::uint64_t>::max();
-  // Order key of the next record, or kNoMore.
+  // The sort key of the next record, or kNoMore.
   [[nodiscard]] std::uint64_t next_key() const {
     return next_ == end_ || key_of(*next_) > last_key_ ? kNoMore : key_of(*next_);
   }
-  // Passes the records up to and including the key, which is not kNoMore, but at most
-  // `max_records`, to sink.apply(record, writer, ticks), where `ticks` is when the record took
-  // effect.
+  // Passes the records up to and including those with the key, which is not kNoMore, but at most
+  // `max_records`, to sink.apply(record, writer, ticks); `ticks` is when the record took effect.
   template <class Sink>
   void run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink);
 
   [[nodiscard]] bool take_free(std::uint64_t address) override;
   [[nodiscard]] std::uint64_t next_ticks_of(std::uint32_t writer) override;
-  // Losses of the file and of the records read.
+  // The damage found when the file was opened and in the records read.
   [[nodiscard]] trace::ReadLosses losses() const;
   [[nodiscard]] std::uint64_t records() const { return records_; }
 
-  // True if the file goes on at the end of the progress: it has all those positions, and no record
-  // came since then that belongs before one which was passed.
+  // True if the file still continues the progress: the file has all positions in it, and no record
+  // appeared since then that belongs before one which was passed.
   [[nodiscard]] bool continues(const MergeProgress& from) const;
   [[nodiscard]] MergeProgress progress() const;
 
  private:
-  // The number of a writer's records among sources_.
+  // The index of a writer in sources_.
   using Source = std::uint32_t;
 
-  // A position in the order of all records. If two have the same key the smaller source comes
-  // first.
+  // A position in the order of all records. If two records have the same key, that of the smaller
+  // source comes first.
   using Place = std::pair<std::uint64_t, Source>;
 
   static constexpr Place kNowhere{kNoMore, 0};
 
   struct WindowRecord {
-    std::uint32_t key_offset = 0;  // key, less that of the window's first record
+    // the record's key less first_key_, the key of the window's first record
+    std::uint32_t key_offset = 0;
     std::uint32_t writer = 0;
     trace::RecordHeader* record = nullptr;
   };
@@ -214,40 +216,43 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] Place next_place_of(Source source) const {
     return {sources_[source].keys().front(), source};
   }
-  // The number of the source's records that can be in the next window, and the position of the
-  // last.
+  // The number of the source's records that can be in the next window, and the position of the last
+  // of them.
   [[nodiscard]] std::size_t records_in_reach(Source source) const;
   [[nodiscard]] Place last_place_in_reach(Source source) const;
 
-  // False if the source has no more records.
+  // Reads more records of the source if needed; false if it has none.
   [[nodiscard]] bool refill(Source source);
   void make_window();
-  // Wakes the sources that have records in the next window. Returns its end and sets first_key_.
+  // Wakes the sources that have records in the next window. Returns the window's end and sets
+  // first_key_.
   [[nodiscard]] Place find_end();
-  // True if so many records of one source come first that they are a window of their own, which
+  // True if so many records of one source come first that they become a window of their own, which
   // needs no sorting.
   [[nodiscard]] bool has_run(Place first, Place second) const;
   [[nodiscard]] static Place place_before(Place place);
-  // Writes the source's records up to the end to `out` and returns the position after them.
+  // Writes the source's records up to the window's end to `out`; returns the position after them.
   [[nodiscard]] WindowRecord* add_records_of(Source source, Place end, WindowRecord* out);
-  // The end of those of the window's records that are to be passed now.
+  // The end of those records in the window that are to be passed now.
   [[nodiscard]] const WindowRecord* end_of_run(std::uint64_t last_key,
                                                std::uint64_t max_records) const;
   static void fetch(const WindowRecord& element);
 
-  // Far enough ahead for memory, near enough for the first-level cache.
+  // The distance of prefetches: far enough ahead for the latency of memory, near enough that the
+  // records stay in the first-level cache.
   static constexpr std::size_t kFetchAhead = 8;
 
-  std::vector<WriterRecords> sources_;  // in the order of their writers
-  std::vector<Source> awake_;           // sorted
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> asleep_;  // by their next records
+  std::vector<WriterRecords> sources_;  // the records of each writer, sorted by writer
+  std::vector<Source> awake_;           // sources with records in the window, sorted
+  // ordered by each source's next record
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> asleep_;
   std::vector<WindowRecord> window_;    // memory for a window and kFetchAhead records behind it
-  const WindowRecord* next_ = nullptr;  // in it
-  const WindowRecord* end_ = nullptr;   // the window's
+  const WindowRecord* next_ = nullptr;  // the next record in the window
+  const WindowRecord* end_ = nullptr;   // the end of the window
   std::uint64_t first_key_ = 0;
   RadixSorter<WindowRecord, &WindowRecord::key_offset> sorter_;
-  std::uint64_t last_key_ = kNoMore;  // that may be passed
-  std::uint64_t passed_key_ = 0;      // of the last record that was passed before this window
+  std::uint64_t last_key_ = kNoMore;  // key up to which records may be passed
+  std::uint64_t passed_key_ = 0;      // key of the last record that was passed before this window
   std::uint32_t passed_writer_ = 0;
   TakenFrees taken_;
   trace::ReadLosses file_losses_;
@@ -256,7 +261,7 @@ class ProcessMerge final : public LookAhead {
 
 inline void ProcessMerge::fetch(const WindowRecord& element) {
   constexpr std::size_t kCacheLineBytes = 64;
-  // A number: the record may be gone, and its address null.
+  // The address is kept as a number: the record may be freed, or the pointer null.
   const auto begin = reinterpret_cast<std::uintptr_t>(element.record);
   __builtin_prefetch(reinterpret_cast<const void*>(begin));
   __builtin_prefetch(reinterpret_cast<const void*>(begin + kCacheLineBytes));
@@ -271,8 +276,8 @@ void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, 
     max_records -= count;
     while (next_ != stop) {
       const WindowRecord& present = *next_++;
-      // The records behind the end are of former windows and may be gone: asking for memory reads
-      // none of it.
+      // Records behind the window's end are of former windows and may be freed: a prefetch of their
+      // address reads no memory.
       fetch(next_[kFetchAhead - 1]);
       sink.apply(*present.record, present.writer, trace::ticks_of_key(key_of(present)));
     }

@@ -17,11 +17,11 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 struct OwnerRule {
-  std::string_view prefix;  // of the file's name
+  std::string_view prefix;  // the beginning of the file's name
   std::string_view owner;
 };
 
-// The first rule that fits decides; analyzer/frameworks/ has those of frameworks.
+// Rules for libraries; the first that fits decides. analyzer/frameworks/ has those of frameworks.
 constexpr std::array kOwnerRules = {
     OwnerRule{"libnccl", "nccl"},
     OwnerRule{"libnvshmem", "nvshmem"},
@@ -49,7 +49,7 @@ constexpr std::array kOwnerRules = {
     OwnerRule{"libopen-pal", "mpi"},
 };
 
-// For extension modules, whose names are short and general: the package's folder decides.
+// Rules for extension modules, whose names are short and general: the package's folder decides.
 constexpr std::array kFolderRules = {
     OwnerRule{"/triton/", "triton"},    OwnerRule{"/.triton/", "triton"},
     OwnerRule{"/numba_cuda/", "numba"}, OwnerRule{"/numba/", "numba"},
@@ -57,7 +57,8 @@ constexpr std::array kFolderRules = {
     OwnerRule{"/paddle/", "paddle"},
 };
 
-// Libraries that others link in statically, by the beginning of a function's name.
+// Rules for libraries that are linked statically into others, by the beginning of a function's
+// name.
 constexpr std::array kFunctionRules = {
     OwnerRule{"nccl", "nccl"},         OwnerRule{"pncclComm", "nccl"},
     OwnerRule{"cudnn", "cudnn"},       OwnerRule{"cublas", "cublas"},
@@ -66,7 +67,7 @@ constexpr std::array kFunctionRules = {
     OwnerRule{"nvshmem", "nvshmem"},   OwnerRule{"cutensor", "cutensor"},
 };
 
-// By the beginning of the file's name.
+// Libraries that only pass calls on, by the beginning of the file's name.
 constexpr auto kPassingModules = std::to_array<std::string_view>(
     {"libcuda.so", "libcudart.so", "libcuda_",       "libc.so",   "libc-2.", "libm.so",
      "libpthread", "libdl.so",     "librt.so",       "ld-linux",  "ld-2.",   "libstdc++",
@@ -77,13 +78,13 @@ constexpr auto kPassingFunctions = std::to_array<std::string_view>(
 constexpr auto kInterpreterModules =
     std::to_array<std::string_view>({"libpython", "python", "libffi", "_ctypes.", "_ctypes_"});
 
-// Functions that C++ compiles into other code.
+// Functions of libraries that C++ compiles into the user's code, by the beginning of their names.
 constexpr auto kLibraryFunctions = std::to_array<std::string_view>(
     {"std::", "__gnu_cxx::", "__cxxabi", "thrust::", "cub::", "cuda::", "cooperative_groups::",
      "cutlass::", "raft::", "pybind11::", "boost::", "fmt::", "_start", "__libc_start",
      "operator new", "operator delete"});
 
-// Folders of distributions for libraries. /usr/local is the user's.
+// The folders in which distributions put libraries. Libraries in /usr/local are the user's.
 constexpr auto kSystemFolders = std::to_array<std::string_view>(
     {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/usr/local/cuda"});
 
@@ -99,20 +100,20 @@ bool contains_any(std::string_view text, const auto& parts) {
   return std::ranges::any_of(parts, [&](auto part) { return has_part(text, part); });
 }
 
-// The owner by the first rule whose prefix the name has.
+// The owner that the first rule gives whose prefix the name has; empty if there is none.
 std::string_view owner_by_begin(std::string_view name, std::span<const OwnerRule> rules) {
   const auto rule = std::ranges::find_if(
       rules, [&](std::string_view prefix) { return name.starts_with(prefix); }, &OwnerRule::prefix);
   return rule == rules.end() ? std::string_view() : rule->owner;
 }
 
-// The owner of the first framework of which this is true; empty if there is none.
+// The owner of the first framework for which is_its_own() is true; empty if there is none.
 std::string_view owner_among_frameworks(auto is_its_own) {
   const auto found = std::ranges::find_if(frameworks(), is_its_own);
   return found == frameworks().end() ? std::string_view() : found->owner;
 }
 
-// The owner by the file's own name, or by its folder.
+// The owner that the tables give for the file's name, or for its folder.
 std::string_view owner_by_table(std::string_view path) {
   const std::string_view name = base_name(path);
   const std::string_view library = owner_by_begin(name, kOwnerRules);
@@ -126,7 +127,7 @@ bool is_installed_package(std::string_view path) {
   return has_part(path, "/site-packages/") || has_part(path, "/dist-packages/");
 }
 
-// The values of each rule by key.
+// The content of a file of rules: for each rule its keys and values.
 struct RulesFile {
   std::vector<std::vector<std::pair<std::string, JsonScalar>>> rules;
 
@@ -164,7 +165,7 @@ std::string_view owner_of_module(std::string_view path, std::string_view executa
   if (has_part(name, ".cpython-") || has_part(name, ".abi3.so") || is_installed_package(path)) {
     return "python_extension";
   }
-  // A library that no rule knows is most likely the user's own.
+  // A library for which there is no rule is most likely the user's own.
   return "program";
 }
 
@@ -221,9 +222,9 @@ bool is_users_source_file(std::string_view file) {
 
 namespace {
 
-// A file that PyTorch's Inductor wrote, in whichever folder its cache is: the first two letters of
-// the content's hash as a folder, and in it `c` and the whole hash, 51 letters and digits of base
-// 32.
+// True for a file that PyTorch's Inductor wrote, wherever its cache folder is. Such a file is
+// called `c` and a hash of 51 letters and digits of base 32, and its folder has the first two
+// letters of the hash as name.
 bool is_inductor_file(std::string_view file) {
   constexpr std::size_t kFolderLetters = 2;
   constexpr std::size_t kHashLetters = 51;
@@ -242,7 +243,8 @@ bool is_inductor_file(std::string_view file) {
 }  // namespace
 
 bool is_users_python_file(std::string_view file) {
-  // Installed packages, the standard library (its zip and frozen modules too), generated code.
+  // Parts of paths of installed packages, of the standard library (its zip and frozen modules too),
+  // and of generated code.
   static constexpr auto kForeignParts = std::to_array<std::string_view>(
       {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
        "/torch_compile_debug/"});
@@ -258,7 +260,7 @@ std::string_view bare_function_name(std::string_view function) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < function.size(); ++i) {
     const std::string_view rest = function.substr(i);
-    if (rest.starts_with("operator")) break;  // its own brackets are part of the name
+    if (rest.starts_with("operator")) break;  // the brackets of operator() are part of the name
     if (rest.starts_with("(anonymous namespace)")) {
       i += std::string_view("(anonymous namespace)").size() - 1;
       continue;
@@ -274,14 +276,16 @@ std::string_view bare_function_name(std::string_view function) {
 }
 
 std::string short_function_name(std::string_view function) {
-  if (function == "<module>") return "top level";  // of a Python file
+  // the code of a Python file outside its functions
+  if (function == "<module>") return "top level";
   static constexpr std::string_view kUnnamed = "(anonymous namespace)::";
   std::string name(bare_function_name(function));
   for (std::size_t at = name.find(kUnnamed); at != std::string::npos;
        at = name.find(kUnnamed, at)) {
     name.erase(at, kUnnamed.size());
   }
-  // Python's functions within functions; a comprehension is part of the function around it.
+  // Shortens the names of Python's nested functions; a comprehension counts as part of the function
+  // around it.
   static constexpr std::string_view kLocals = ".<locals>";
   for (std::size_t at = name.find(kLocals); at != std::string::npos; at = name.find(kLocals)) {
     const std::string_view inner = std::string_view(name).substr(at + kLocals.size());

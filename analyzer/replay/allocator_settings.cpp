@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
-// Larger numbers of MiB than any device has.
+// Larger than the size of any device in MiB.
 constexpr std::uint64_t kMostMib = std::uint64_t{1} << 31;
 
 bool is_separator(char c) { return c == ',' || c == ':' || c == '[' || c == ']'; }
@@ -144,7 +144,7 @@ class SettingsParser {
     settings_.backend = name == "native" ? Backend::kNative : Backend::kAsync;
   }
 
-  // Options about host memory, locks and graphs: they do not move memory on the device.
+  // Skips options about host memory, locks and graphs, which do not move memory on the device.
   void parse_option_without_effect() {
     if (option_ == "release_lock_on_cudamalloc" || option_ == "pinned_use_cuda_host_register" ||
         option_ == "pinned_use_background_threads") {
@@ -178,7 +178,8 @@ class SettingsParser {
     settings_.divisions.fill(divisions);
   }
 
-  // [256:1,512:2,>:8]: intervals by their begin in MiB, each with its divisions.
+  // Parses a list such as [256:1,512:2,>:8]: intervals by their begin in MiB, each with its
+  // divisions.
   void parse_division_list() {
     auto& table = settings_.divisions;
     std::size_t last = 0;
@@ -231,12 +232,12 @@ std::size_t interval_of(std::uint64_t bytes) {
       std::clamp(log2 - kFirstInterval, 0, static_cast<int>(AllocatorSettings::kIntervals) - 1));
 }
 
-// Rounds up to a power of two.
+// Rounds up to a multiple of `unit`, a power of two.
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
 
-// Without a sum that could overflow: traces may hold any number.
+// The number of units, rounded up; no sum can overflow, since traces may hold any number.
 std::uint64_t units_of(std::uint64_t bytes) {
   return bytes / kUnitBytes + (bytes % kUnitBytes == 0 ? 0 : 1);
 }
@@ -269,7 +270,7 @@ std::uint64_t AllocatorSettings::round_request(std::uint64_t bytes) const {
 
 std::uint64_t AllocatorSettings::largest_within(std::uint64_t bytes) const {
   if (bytes < kUnitBytes || round_request(bytes) == bytes) return bytes;
-  std::uint64_t within = 1;  // in units
+  std::uint64_t within = 1;  // in units of kUnitBytes
   std::uint64_t beyond = units_of(bytes);
   while (beyond - within > 1) {
     const std::uint64_t middle = within + (beyond - within) / 2;
@@ -280,7 +281,7 @@ std::uint64_t AllocatorSettings::largest_within(std::uint64_t bytes) const {
 
 std::uint64_t AllocatorSettings::smallest_rounded_to(std::uint64_t bytes) const {
   if (bytes < kUnitBytes || !rounds_to_divisions()) return bytes;
-  std::uint64_t below = 0;  // in units
+  std::uint64_t below = 0;  // in units of kUnitBytes
   std::uint64_t enough = units_of(bytes);
   while (enough - below > 1) {
     const std::uint64_t middle = below + (enough - below) / 2;

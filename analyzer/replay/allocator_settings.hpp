@@ -15,9 +15,9 @@
 namespace gpumemtrace::analyzer::replay {
 
 inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-// Every size that the allocator uses is a multiple of it.
+// The allocator's unit: every size that it uses is a multiple of these bytes.
 inline constexpr std::uint64_t kUnitBytes = 512;
-// Requests up to this come from the small pool.
+// Requests up to this size come from the small pool.
 inline constexpr std::uint64_t kLargestSmallBytes = kMib;
 inline constexpr std::uint64_t kSmallSegmentBytes = 2 * kMib;
 // A request of this size or more gets a segment of its own, rounded up to kLargeRoundingBytes.
@@ -25,21 +25,22 @@ inline constexpr std::uint64_t kLeastOwnSegmentBytes = 10 * kMib;
 inline constexpr std::uint64_t kLargeRoundingBytes = 2 * kMib;
 inline constexpr std::uint64_t kDefaultLargeSegmentBytes = 20 * kMib;
 
-// PyTorch 2.minor. The rules differ by it.
+// The version of PyTorch, 2.minor, on which the allocator's rules depend.
 struct TorchRules {
   int minor = 11;
   // True if a trace of this version was replayed with every placement equal.
   [[nodiscard]] bool was_proven() const { return minor == 11; }
-  // ">" in a list of divisions overwrites the last interval named before it (until 2.9).
+  // True if ">" in a list of divisions overwrites the last interval named before it (until 2.9).
   [[nodiscard]] bool rest_overwrites_last_interval() const { return minor < 10; }
 };
-// Parses "2.11.0+cu130"; text that cannot be read counts as the newest version known here.
+// Parses a version such as "2.11.0+cu130"; text that cannot be read counts as the newest version
+// known here.
 [[nodiscard]] TorchRules rules_of_version(std::string_view version);
 
 enum class Backend { kNative, kAsync };
 
-// The text is not accepted by PyTorch, or cannot be replayed. The message names the
-// option.
+// An error in the text of settings: PyTorch does not accept it, or it cannot be replayed. The
+// message names the option.
 class SettingError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -47,7 +48,8 @@ class SettingError : public std::runtime_error {
 
 struct AllocatorSettings {
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-  // Intervals of the divisions: below 2 MiB, 2 to 4 MiB, ... from 32 GiB on.
+  // The number of intervals of sizes that have divisions: below 2 MiB, 2 to 4 MiB, ... from 32 GiB
+  // on.
   static constexpr std::size_t kIntervals = 16;
 
   Backend backend = Backend::kNative;
@@ -60,46 +62,46 @@ struct AllocatorSettings {
   std::array<std::uint64_t, kIntervals> divisions{};
 
   [[nodiscard]] bool rounds_to_divisions() const;
-  // A multiple of kUnitBytes.
+  // The bytes of a request as these settings round them: a multiple of kUnitBytes.
   [[nodiscard]] std::uint64_t round_request(std::uint64_t bytes) const;
-  // The largest request, in units, that is rounded to so many bytes or fewer; the smallest that is
-  // rounded to so many or more.
+  // The largest request, in steps of kUnitBytes, that is rounded to `bytes` or fewer; and the
+  // smallest request that is rounded to `bytes` or more.
   [[nodiscard]] std::uint64_t largest_within(std::uint64_t bytes) const;
   [[nodiscard]] std::uint64_t smallest_rounded_to(std::uint64_t bytes) const;
-  // The bytes that the driver is asked for if a rounded request finds no block.
+  // The bytes that the driver is asked for if no free block serves a rounded request.
   [[nodiscard]] std::uint64_t segment_bytes(std::uint64_t rounded) const;
   [[nodiscard]] std::uint64_t page_bytes(bool small) const {
     return small ? kSmallSegmentBytes : large_segment_bytes;
   }
-  // The bytes of a device that memory_fraction allows; 0 if it allows all, or the device is not
-  // known.
+  // The bytes of a device that memory_fraction allows; 0 if it allows all, or if the size of the
+  // device is not known.
   [[nodiscard]] std::uint64_t allowed_bytes(std::uint64_t device_bytes) const {
     if (memory_fraction == 1) return 0;
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
   }
-  // Settings with the same effect on requests up to so many bytes: without a limit of splitting
-  // that no block reaches, and without unused divisions.
+  // Settings with the same effect on requests up to `bytes`: without a limit of splitting that no
+  // block reaches, and without unused divisions.
   [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
   // Known problems of these settings together; empty if there are none. `is_limited`: PyTorch keeps
-  // to less than the device has, though these settings do not say so.
+  // to a lower limit than the device's size, though these settings do not set one.
   [[nodiscard]] std::string warning(bool is_limited = false) const;
 
   friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;
 };
 
-// The limit on a card that is so many times as large.
+// PyTorch's own limit on a card that is `scale` times as large.
 [[nodiscard]] std::uint64_t scaled_limit(std::uint64_t limit, double scale);
 
-// Throws SettingError. Empty text: PyTorch's defaults.
+// Parses PYTORCH_CUDA_ALLOC_CONF; empty text stands for PyTorch's defaults. Throws SettingError.
 [[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
 
-// The settings of a program that sets a text while it runs: some options keep their value if the
-// text does not name them, others lose it.
+// The settings of a program that sets a new text while it runs: some options keep their value if
+// the text does not name them, others get their default.
 [[nodiscard]] AllocatorSettings changed_settings(const AllocatorSettings& before,
                                                  std::string_view text, const TorchRules& rules);
 
-// The settings with the memory fraction that the recorded ones name: that is a limit of the job,
-// and no policy.
+// The settings in `text` with the memory fraction that the recorded ones name: the fraction is a
+// limit of the job, not a policy.
 [[nodiscard]] std::string with_recorded_limit(const std::string& text, const std::string& recorded);
 
 }  // namespace gpumemtrace::analyzer::replay

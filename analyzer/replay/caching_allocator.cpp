@@ -25,7 +25,7 @@ BlockId CachingAllocator::new_id() {
   return id;
 }
 
-// A block of a whole segment, in no list.
+// A new block that is a whole segment; it is in no list yet.
 BlockId CachingAllocator::new_block(const Request& request, std::uint64_t address,
                                     std::uint64_t bytes) {
   const BlockId id = new_id();
@@ -70,7 +70,8 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
     if (collects) collect_garbage();
     block = take_new(request);
     if (block == 0 && release_oversize(request)) block = take_new(request);
-    // The returned segments are not searched: PyTorch asks the driver again (pytorch issue 189504).
+    // The segments given back are not searched: PyTorch asks the driver again (pytorch issue
+    // 189504).
     if (block == 0) {
       empty_cache();
       ++counts_.retries;
@@ -112,7 +113,7 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
   return at;
 }
 
-// Among blocks that could grow, takes the one with the least room to grow.
+// The best of the blocks that could grow: the one with the least room to grow.
 FreeBlocks::Place CachingAllocator::not_at_segment_end(const FreeBlocks& free,
                                                        FreeBlocks::Place at) const {
   for (FreeBlocks::Place next = free.after(at); next != free.end(); next = free.after(at)) {
@@ -135,7 +136,7 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
        i = free.after(i)) {
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
-    // Whole segments are alike, except that the older one is freed first.
+    // Whole free segments are alike, except that garbage collection frees the older one first.
     if (!collects_garbage() && other.is_whole_segment() && chosen.is_whole_segment()) continue;
     return true;
   }
@@ -171,7 +172,7 @@ bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) con
   return bytes < settings_.max_split_bytes && rest > kLargestSmallBytes;
 }
 
-// Cuts off the rest behind so many bytes, which is in no list.
+// Cuts a block after so many bytes. The rest becomes a block of its own that is in no list.
 BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
   const BlockId behind = new_id();
   Block& block = blocks_[id];
@@ -218,7 +219,7 @@ void CachingAllocator::make_available(BlockId id) {
                          : can_join(id, block.next)   ? block.next
                                                       : 0;
   if (joined == 0) return insert(id);
-  // A free block beside it gives its place in the list to the whole.
+  // The joined block takes the place of its free neighbour in the list.
   const FreeBlocks::Entry old = entry_of(joined);
   absorb(id, joined);
   join(id, blocks_[id].next);
@@ -229,7 +230,7 @@ bool CachingAllocator::can_join(BlockId id, BlockId neighbour) const {
   return is_available(neighbour) && blocks_[neighbour].mapped == blocks_[id].mapped;
 }
 
-// The neighbour, if it can be joined, becomes part of the block, which is in no list.
+// Joins the neighbour to the block, if it can be joined. The block is in no list.
 void CachingAllocator::join(BlockId id, BlockId neighbour) {
   if (!can_join(id, neighbour)) return;
   erase(neighbour);
@@ -346,7 +347,7 @@ BlockId CachingAllocator::take_expandable(const Request& request) {
   if (!blocks_[block].mapped && !map(block, std::min(blocks_[block].bytes, request.bytes))) {
     return 0;
   }
-  // A free block with memory to map behind it: each round maps some and joins it.
+  // The loop maps memory behind a free block: each round maps some and joins it to the block.
   while (blocks_[block].bytes < request.bytes) {
     const std::uint64_t missing = request.bytes - blocks_[block].bytes;
     const BlockId behind = blocks_[block].next;
@@ -357,7 +358,8 @@ BlockId CachingAllocator::take_expandable(const Request& request) {
   return block;
 }
 
-// The first of a row of free and unmapped blocks that together have room for the request.
+// The first of several neighbouring free and unmapped blocks that together have room for the
+// request.
 BlockId CachingAllocator::find_room(const Request& request) {
   const auto has_room = [&](BlockId block) {
     std::uint64_t bytes = 0;
@@ -397,7 +399,7 @@ bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
   return true;
 }
 
-// Only whole pages are unmapped; the bytes before and behind them stay.
+// Unmaps only whole pages of a block; the bytes before and behind them stay.
 void CachingAllocator::unmap(BlockId id) {
   const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
   const Block& whole = blocks_[id];
@@ -420,7 +422,7 @@ void CachingAllocator::unmap(BlockId id) {
   join(id, blocks_[id].previous);
   join(id, blocks_[id].next);
   if (blocks_[id].is_whole_segment()) {
-    delete_block(id);  // the address space goes back with the last page
+    delete_block(id);  // the driver gets the address space back with the last page
   } else {
     insert(id);
   }
@@ -487,7 +489,7 @@ CachingAllocator::Parts CachingAllocator::adopt_block(BlockId free, std::uint64_
 void CachingAllocator::move_segments(const std::map<std::uint64_t, std::uint64_t>& moves) {
   for (Block& block : blocks_) {
     const auto move = moves.find(block.segment);
-    if (move == moves.end()) continue;  // the rest of a block that is gone
+    if (move == moves.end()) continue;  // an entry of blocks_ whose block is gone
     block.address += move->second - move->first;
     block.segment = move->second;
   }

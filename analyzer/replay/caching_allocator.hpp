@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's native caching allocator of one device, as a machine that moves no memory: the block
-// that a request gets, the requests to the driver, and the memory returned to it.
+// PyTorch's native caching allocator of one device, as a simulation without memory: it computes the
+// block that a request gets, the requests to the driver, and the memory returned to the driver.
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.4 to 2.11.
 #pragma once
@@ -17,19 +17,19 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// A block of one CachingAllocator; 0 = none.
+// The number of a block of one CachingAllocator; 0 = none.
 using BlockId = std::uint32_t;
 
 // Free blocks of one stream and pool in the order in which the allocator searches them: by size,
 // then by address.
 //
-// Blocks of similar size, four ranges to a power of two, stand together, so that few are compared
-// and few move.
+// Blocks of similar size, four ranges to a power of two, are kept in one vector, so that a change
+// compares and moves few entries.
 class FreeBlocks {
  public:
   struct Entry {
     std::uint64_t bytes = 0;
-    std::uint64_t address = 0;  // of one block only
+    std::uint64_t address = 0;  // only one block has this address
     BlockId block = 0;
   };
   // The position of an entry, valid until the next change.
@@ -42,7 +42,7 @@ class FreeBlocks {
   void insert(const Entry& entry) {
     const Place place = find(entry);
     std::vector<Entry>& range = ranges_[place.range];
-    // Few elements move, mostly none: a loop is cheaper than a call.
+    // Few elements move, mostly none: a loop is cheaper than a call of memmove().
     range.push_back(entry);
     for (std::size_t i = range.size() - 1; i > place.index; --i) range[i] = range[i - 1];
     range[place.index] = entry;
@@ -55,13 +55,13 @@ class FreeBlocks {
     range.pop_back();
     mark(place.range);
   }
-  // Takes one out and puts another in.
+  // Takes one entry out and puts another in.
   void replace(const Entry& old, const Entry& entry) { replace_at(find(old), entry); }
   void replace_at(Place place, const Entry& entry) {
     erase_at(place);
     insert(entry);
   }
-  // The first that has at least so many bytes; end() if none has.
+  // The first block that has at least so many bytes; end() if none has.
   [[nodiscard]] Place first_of_at_least(std::uint64_t bytes) const {
     return settled(find({bytes, 0, 0}));
   }
@@ -70,7 +70,7 @@ class FreeBlocks {
   [[nodiscard]] const Entry& operator[](Place place) const {
     return ranges_[place.range][place.index];
   }
-  // The largest that is smaller than so many bytes; nullptr if none is.
+  // The largest block that is smaller than so many bytes; nullptr if none is.
   [[nodiscard]] const Entry* last_below(std::uint64_t bytes) const {
     const Place place = find({bytes, 0, 0});
     if (place.index != 0) return &ranges_[place.range][place.index - 1];
@@ -91,7 +91,8 @@ class FreeBlocks {
   static constexpr std::size_t kRanges = 64U << kBitsOfRange;
   static constexpr std::size_t kBitsOfWord = 64;
 
-  // Grows with the size: the power of two, then the two bits below its highest.
+  // The range of a size: ranges grow with the size. The number has the power of two, then the two
+  // bits below its highest bit.
   [[nodiscard]] static std::size_t range_of(std::uint64_t bytes) {
     if (bytes < (1U << kBitsOfRange)) return 0;
     const auto power = static_cast<std::size_t>(std::bit_width(bytes)) - 1;
@@ -99,7 +100,7 @@ class FreeBlocks {
     return (power << kBitsOfRange) + static_cast<std::size_t>(below & ((1U << kBitsOfRange) - 1));
   }
   [[nodiscard]] static bool is_before(const Entry& a, const Entry& b) {
-    // Without a branch: its direction could not be predicted.
+    // Compares without a branch, since its direction could not be predicted.
     return (a.bytes < b.bytes) | ((a.bytes == b.bytes) & (a.address < b.address));
   }
   [[nodiscard]] Place find(const Entry& entry) const {
@@ -113,7 +114,8 @@ class FreeBlocks {
     }
     return {at, first};
   }
-  // The position itself, or behind the end of its range the first of the next range that has any.
+  // The position itself; behind the end of its range, the first entry of the next range that has
+  // any.
   [[nodiscard]] Place settled(Place place) const {
     if (place.index < ranges_[place.range].size()) return place;
     const std::size_t next = place.range + 1;
@@ -131,21 +133,24 @@ class FreeBlocks {
     word = ranges_[range].empty() ? word & ~bit : word | bit;
   }
 
-  std::vector<std::vector<Entry>> ranges_ = std::vector<std::vector<Entry>>(kRanges);  // sorted
-  std::array<std::uint64_t, kRanges / kBitsOfWord> used_{};  // bits of ranges that have entries
+  // The entries of each range, sorted.
+  std::vector<std::vector<Entry>> ranges_ = std::vector<std::vector<Entry>>(kRanges);
+  // One bit for each range that has entries.
+  std::array<std::uint64_t, kRanges / kBitsOfWord> used_{};
 };
 
-// A stream of the program, or its private pool: blocks never move from one to another.
+// The number of a class of blocks: a stream of the program, or a private pool. Blocks never move
+// from one class to another.
 using ClassId = std::uint32_t;
 
 // The driver of a CachingAllocator.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  // The address of new memory; empty if the driver has none.
+  // The address of new memory; no value if the driver has none.
   [[nodiscard]] virtual std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) = 0;
   virtual void release(std::uint64_t address, std::uint64_t bytes) = 0;
-  // Address space for an expandable segment, which begins with this page.
+  // Address space for an expandable segment whose first page is this one.
   struct Space {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
@@ -155,54 +160,56 @@ class SegmentSource {
   virtual void unmap(std::uint64_t address, std::uint64_t bytes) = 0;
 };
 
-// The counters of PyTorch's memory_stats().
+// The counters of PyTorch's memory_stats(), and facts about the requests.
 struct AllocatorCounts {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  std::uint64_t allocated_bytes = 0;  // sizes of blocks
+  std::uint64_t allocated_bytes = 0;  // the sum of the sizes of blocks
   std::uint64_t allocated_peak_bytes = 0;
   std::uint64_t retries = 0;
   std::uint64_t segments = 0;
   std::uint64_t segments_peak = 0;
-  // The most that was reserved together with a request to the driver that was met: a limit of
+  // The most reserved bytes together with a request to the driver that was met: a limit of
   // PyTorch's own that is no smaller makes no difference.
   std::uint64_t asked_peak_bytes = 0;
-  std::uint64_t segment_calls = 0;  // of the driver: allocated and freed, mapped and unmapped
-  // A request came that several blocks would have met, in different segments, of one size and with
-  // different neighbours: the choice depends on addresses that only the driver knows.
+  std::uint64_t segment_calls = 0;  // the driver's calls: allocate, free, map, unmap
+  // True once a request came that several blocks would have met, in different segments, of one size
+  // and with different neighbours: the choice depends on addresses that only the driver knows.
   bool has_ties = false;
 };
 
-// - malloc() and free() in the order of the program's calls, from one thread.
-// - Memory grows with the blocks and pieces that exist, not with the calls.
+// The simulated allocator.
+// - Call malloc() and free() in the order of the program's calls, from one thread.
+// - Its own memory grows with the blocks and pieces that exist, not with the calls.
 class CachingAllocator {
  public:
   CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
                    SegmentSource& source);
-  // Sets the driver that a copy uses; it shares the original's until then.
+  // Sets the driver that a copied allocator uses; until then it shares the original's driver.
   void set_source(SegmentSource& source) { source_ = &source; }
 
-  // The bytes that memory_fraction allows; without it, all that the driver has.
+  // Sets the bytes that memory_fraction allows; without this call, all that the driver has.
   void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
-  // Holds from the next request on.
+  // The new settings hold from the next request on.
   void change_settings(const AllocatorSettings& settings) { settings_ = settings; }
-  // A class whose cache stays when the cache is emptied: the pool of a graph.
+  // Lets the class, which is the pool of a graph, keep its cache when the cache is emptied.
   void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
 
-  // 0 if the request is refused: out of memory. kTied, with nothing changed, if stop_at_first_tie()
-  // was called and it applies.
+  // Returns 0 if the request is refused: out of memory. Returns kTied, with nothing changed, if
+  // stop_at_first_tie() was called and this request depends on places.
   [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
   void free(BlockId block);
-  // The block counts as free, but can be taken only after finish_free() of this ticket, or after
-  // the cache was emptied, for which PyTorch waits.
+  // The block counts as free, but can be taken only after finish_free() with this ticket, or after
+  // the cache was emptied: PyTorch then waits for the other streams.
   void free_later(BlockId block, std::uint32_t ticket);
   void finish_free(std::uint32_t ticket);
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
   void empty_cache();
-  // The first request that would set counts().has_ties gets no block; asked again, it gets one.
+  // After stop_at_first_tie(), the first request that would set counts().has_ties gets no block
+  // (kTied); asked again, it gets one.
   static constexpr BlockId kTied = ~BlockId{0};
   void stop_at_first_tie() { stops_at_tie_ = true; }
-  // Moves each segment, none of them expandable, from its old address to its new one.
+  // Moves each segment from its old address to its new one. No segment may be expandable.
   void move_segments(const std::map<std::uint64_t, std::uint64_t>& moves);
 
   [[nodiscard]] std::uint64_t address_of(BlockId block) const { return blocks_[block].address; }
@@ -210,19 +217,20 @@ class CachingAllocator {
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
 
-  // --- The state in which the allocator was before the first request, with free memory first.
-  // A segment; returns its free block.
+  // --- The state of the allocator before the first request: free memory is adopted first.
+  // Adopts a segment; returns its free block.
   BlockId adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
-  // An expandable segment; returns its unmapped block.
+  // Adopts an expandable segment; returns its unmapped block.
   BlockId adopt_space(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
-  // A piece of a block that is not in use, and the rest on both sides; 0 = none.
+  // A piece of a block that is not in use, and the rest of the block on both sides; 0 = no rest.
   struct Parts {
     BlockId before = 0;
     BlockId piece = 0;
     BlockId behind = 0;
   };
-  // Maps a piece of an unmapped block, which becomes one with a free block before it, or takes a
-  // piece of a free block. The piece is 0, with nothing changed, unless the block has all of it.
+  // adopt_pages() maps a piece of an unmapped block; a free block before the piece becomes one with
+  // it. adopt_block() takes a piece of a free block. The piece is 0, with nothing changed, unless
+  // it lies inside the block.
   [[nodiscard]] Parts adopt_pages(BlockId unmapped, std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] Parts adopt_block(BlockId free, std::uint64_t address, std::uint64_t bytes);
 
@@ -230,33 +238,34 @@ class CachingAllocator {
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
   // The size of the block that a request would get now.
   [[nodiscard]] std::uint64_t block_bytes_for(std::uint64_t requested_bytes, ClassId of) const;
-  // True if a request would free segments to keep to the limit, not for lack of memory.
+  // True if a request would free segments to keep to PyTorch's own limit, not for lack of memory.
   [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId of) const;
-  // The largest free block of the request's pool that is smaller than this; 0 if none is.
+  // The size of the largest free block of the request's pool that is smaller than `bytes`; 0 if
+  // none is.
   [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
-  // Hands a free part or a whole segment over to another class. `any_block` lies in the segment.
+  // Moves a free part, or a whole segment, to another class. `any_block` lies in the segment.
   void move_segment(BlockId any_block, ClassId to);
   [[nodiscard]] ClassId class_of_block(BlockId block) const { return blocks_[block].of; }
-  // Segments, none of them expandable, without a block in use, in the order in which the cache is
-  // emptied.
+  // A segment, not an expandable one, without a block in use. The list is in the order in which the
+  // cache is emptied.
   struct FreeSegment {
     std::uint64_t address = 0;
     BlockId block = 0;
     ClassId of = 0;
-    bool stays = false;  // keep_cache_of()
+    bool stays = false;  // true if keep_cache_of() was called for its class
   };
   [[nodiscard]] std::vector<FreeSegment> free_segments() const;
   void release_free_segment(BlockId block);
-  // The free block that begins at the address; 0 if none does.
+  // The free block of at least these bytes that begins at the address; 0 if none does.
   [[nodiscard]] BlockId free_block_at(std::uint64_t address, std::uint64_t least_bytes) const;
 
  private:
   struct Block {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t freed_at = 0;  // searches_ when it became free
-    std::uint64_t segment = 0;   // address of its first block
-    BlockId previous = 0;        // in the segment, by address
+    std::uint64_t freed_at = 0;  // the value of searches_ when it became free
+    std::uint64_t segment = 0;   // address of the segment's first block
+    BlockId previous = 0;        // neighbours in the segment, by address
     BlockId next = 0;
     ClassId of = 0;
     bool small = false;
@@ -268,7 +277,7 @@ class CachingAllocator {
   };
   struct Pool {
     FreeBlocks free;
-    FreeBlocks unmapped;  // all of size 0 here, so that they stand by address
+    FreeBlocks unmapped;  // with size 0 here, so that addresses alone give the order
   };
   struct Class {
     Pool small;
@@ -278,19 +287,19 @@ class CachingAllocator {
     [[nodiscard]] const Pool& pool(bool is_small) const { return is_small ? small : large; }
   };
   struct Request {
-    std::uint64_t bytes = 0;  // rounded
+    std::uint64_t bytes = 0;  // the rounded size
     ClassId of = 0;
     bool small = false;
   };
 
-  // Makes every class that blocks are asked of.
+  // The class of this number; makes the class if it does not exist.
   [[nodiscard]] Class& class_of(ClassId of) {
     if (of >= classes_.size()) [[unlikely]] {
       classes_.resize(of + 1);
     }
     return classes_[of];
   }
-  // The list of a block that is not in use.
+  // The list that has the block, which is not in use.
   [[nodiscard]] FreeBlocks& list_of(const Block& block) {
     Pool& pool = classes_[block.of].pool(block.small);
     return block.mapped ? pool.free : pool.unmapped;
@@ -305,11 +314,11 @@ class CachingAllocator {
   void insert(BlockId block);
   void erase(BlockId block);
 
-  // A position in the pool's free blocks, or their end.
+  // The position of the best free block for the request, or the list's end.
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
   [[nodiscard]] FreeBlocks::Place not_at_segment_end(const FreeBlocks& free,
                                                      FreeBlocks::Place at) const;
-  // True if blocks that are no worse than this one lie in other segments.
+  // True if blocks that fit as well as this one lie in other segments.
   [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
   [[nodiscard]] BlockId take_free(const Request& request);
   [[nodiscard]] BlockId take_new(const Request& request);
@@ -318,14 +327,14 @@ class CachingAllocator {
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
   void make_available(BlockId block);
   [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);
-  // The piece is in no list.
+  // Cuts a piece out of a block that is not in use. The piece is then in no list.
   [[nodiscard]] Parts carve(BlockId block, std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] bool can_join(BlockId block, BlockId neighbour) const;
   void join(BlockId block, BlockId neighbour);
   void absorb(BlockId block, BlockId neighbour);
 
   void grow_reserved(std::uint64_t bytes);
-  // A threshold alone has no effect.
+  // True if garbage is collected: the threshold has no effect unless there is a limit, too.
   [[nodiscard]] bool collects_garbage() const {
     return settings_.garbage_collection_threshold > 0 &&
            allowed_bytes_ != AllocatorSettings::kNoLimit;
@@ -338,7 +347,7 @@ class CachingAllocator {
   [[nodiscard]] bool release_oversize(const Request& request);
   void release_cache_of(bool small);
 
-  // --- Expandable segments.
+  // --- Allocation and release in expandable segments.
   [[nodiscard]] BlockId take_expandable(const Request& request);
   [[nodiscard]] BlockId find_room(const Request& request);
   [[nodiscard]] bool map(BlockId block, std::uint64_t bytes);
@@ -355,8 +364,8 @@ class CachingAllocator {
   std::vector<Block> blocks_{1};
   std::vector<BlockId> unused_;
   std::vector<Class> classes_;
-  std::map<std::uint32_t, BlockId> waiting_;  // by ticket
-  std::uint64_t searches_ = 0;                // for large blocks, which alone are collected
+  std::map<std::uint32_t, BlockId> waiting_;  // blocks whose free waits, by ticket
+  std::uint64_t searches_ = 0;                // searches for large blocks: only these are collected
   AllocatorCounts counts_;
   bool stops_at_tie_ = false;
 };

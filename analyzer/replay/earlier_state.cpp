@@ -35,7 +35,7 @@ void RecordedAllocator::add_parts(FreeParts& parts, std::initializer_list<BlockI
 }
 
 void RecordedAllocator::adopt_pages(Thread& thread, Reservation& space, bool is_small) {
-  constexpr std::size_t kMostSpaces = 4096;  // PyTorch has two for a stream
+  constexpr std::size_t kMostSpaces = 4096;  // PyTorch has two spaces for each stream
   proof_.has_earlier_state = true;
   if (reserved_classes_.size() > kMostSpaces) return report_mismatch("too many address spaces");
   const ClassId of = class_of_reservation(thread, space.address, is_small);
@@ -52,7 +52,7 @@ void RecordedAllocator::adopt_pages(Thread& thread, Reservation& space, bool is_
   });
 }
 
-// Spaces in which no block lies; their pages show whether they are for small blocks.
+// Adopts spaces in which no block lies; their pages show whether they are for small blocks.
 void RecordedAllocator::adopt_free_spaces() {
   for (const auto& [address, stream] : earlier_spaces_) {
     if (!compares()) break;
@@ -90,7 +90,8 @@ void RecordedAllocator::adopt(std::uint32_t writer, const trace::Block& block) {
   out_.add({EventKind::kRequest, of, live.slot, block.stack, asked, asked});
 }
 
-// 0 if nothing is free there. The first block in an expandable segment shows whose the segment is.
+// Places a block from before recording; 0 if nothing is free at its address. The first block in an
+// expandable segment shows which stream the segment belongs to.
 BlockId RecordedAllocator::place_earlier(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes) {
   Reservation* const space = reservations_.containing(address);

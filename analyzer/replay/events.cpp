@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer::replay {
 
 void EventBuffer::flush() {
-  // Starting a thread costs more than few events do.
+  // A full batch is worth the start of threads; fewer events are passed on by the calling thread.
   if (events_.size() == kBatch) {
     in_parallel(sinks_.size(), [this](std::size_t i) { sinks_[i]->apply(events_); });
   } else {
@@ -20,7 +20,8 @@ void EventBuffer::flush() {
 }
 
 std::size_t EventLog::ShapeHash::operator()(const Shape& shape) const {
-  constexpr std::uint64_t kOddBits = 0x9e3779b97f4a7c15;  // of the golden ratio
+  // The fraction of the golden ratio, as an odd number.
+  constexpr std::uint64_t kOddBits = 0x9e3779b97f4a7c15;
   const auto& [low, high, stack, of, kind] = shape;
   std::uint64_t hash = (low ^ high << 32) * kOddBits;
   hash = (hash ^ hash >> 32 ^ number_of(stack) ^ std::uint64_t{of} << 32 ^
@@ -42,7 +43,7 @@ std::uint32_t EventLog::shape_of(const Event& event) {
 
 void EventLog::apply(const std::vector<Event>& events) {
   if (!is_complete()) return;
-  constexpr std::size_t kUsualBytes = 4;  // an event
+  constexpr std::size_t kUsualBytes = 4;  // bytes of a packed event
   std::vector<std::byte> batch;
   batch.reserve(kUsualBytes * events.size());
   std::array<std::byte, 2 * trace::kMaxVarintBytes> packed;

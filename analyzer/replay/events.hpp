@@ -14,17 +14,18 @@
 namespace gpumemtrace::analyzer::replay {
 
 enum class EventKind : std::uint8_t {
-  kRequest,     // block `slot` is asked for
-  kFree,        // and given back
-  kFreeLater,   // the same, while other streams use it
-  kWaitIsOver,  // it is free now
+  kRequest,     // the program asks for block `slot`
+  kFree,        // the program gives block `slot` back
+  kFreeLater,   // as kFree, while other streams still use the block
+  kWaitIsOver,  // the other streams are done: the block is free now
   kRefused,     // a request that the recorded run could not meet
   kEmptyCache,  // the program emptied the cache
   kKeepCache,   // the class's cache stays when the cache is emptied
-  kLimit,       // from here on the driver has `high_bytes` for segments
-  kAllowed,     // and PyTorch itself allows `high_bytes`; AllocatorSettings::kNoLimit = all
+  kLimit,       // the driver has `high_bytes` for segments from now on
+  kAllowed,     // PyTorch itself allows `high_bytes`; AllocatorSettings::kNoLimit = all
 };
 
+// A request or another event of the program.
 // - The requested size is known if low_bytes equals high_bytes; else it is a multiple of kUnitBytes
 //   from low_bytes to high_bytes.
 // - Slots are small numbers, reused after their block was freed.
@@ -39,7 +40,7 @@ struct Event {
   [[nodiscard]] bool knows_bytes() const { return low_bytes == high_bytes; }
 };
 
-// Numbers of events' slots.
+// Hands out the numbers of events' slots.
 class Slots {
  public:
   [[nodiscard]] std::uint32_t take() {
@@ -55,7 +56,7 @@ class Slots {
   std::uint32_t next_ = 0;
 };
 
-// The most refused requests of a recorded run that are distinguished.
+// Only so many refused requests of a recorded run are told apart.
 inline constexpr std::size_t kMostRefusals = 64;
 
 class EventSink {
@@ -64,6 +65,7 @@ class EventSink {
   virtual void apply(const std::vector<Event>& events) = 0;
 };
 
+// Collects events for the replays (sinks).
 // - Passes events on by the thousand, so that each of many sinks stays in the processor's cache.
 // - Sinks know nothing of each other: if there are several, threads share them. Each gets its
 //   events in their order, from one thread at a time.
@@ -83,9 +85,8 @@ class EventBuffer {
   std::vector<Event> events_;
 };
 
-// - A device's events, packed, so that a run is checked once and replayed often.
-// - Takes at most kMostBytes; if a run needs more, nothing is kept and it is not
-//   complete.
+// The packed events of a device, so that a run is checked once and replayed often.
+// - It takes at most kMostBytes; if a run needs more, the log is not complete and keeps nothing.
 class EventLog final : public EventSink {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{96} << 20;
@@ -93,11 +94,11 @@ class EventLog final : public EventSink {
   explicit EventLog(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
   void apply(const std::vector<Event>& events) override;
   [[nodiscard]] bool is_complete() const { return bytes_ <= most_bytes_; }
-  // For a complete log only.
+  // Passes all events to the sinks; for a complete log only.
   void replay(const std::vector<EventSink*>& sinks) const;
 
  private:
-  // The fields of an event beside its slot; a run repeats them.
+  // The fields of an event without its slot; a run repeats the same ones.
   using Shape = std::tuple<std::uint64_t, std::uint64_t, trace::StackId, ClassId, EventKind>;
   struct ShapeHash {
     std::size_t operator()(const Shape& shape) const;
@@ -106,7 +107,7 @@ class EventLog final : public EventSink {
 
   std::size_t most_bytes_;
   std::size_t bytes_ = 0;
-  std::vector<std::vector<std::byte>> batches_;  // of apply()
+  std::vector<std::vector<std::byte>> batches_;  // one for each call of apply()
   std::unordered_map<Shape, std::uint32_t, ShapeHash> shape_numbers_;
   std::vector<Shape> shapes_;
 };

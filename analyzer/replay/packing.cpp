@@ -8,12 +8,13 @@
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
-// Lives that are compared for a block, on average, before the packing is given up. It never is up
-// to some 6,000 blocks that all live at the same time.
+// The lifetimes compared for each block, on average, after which the packing is given up. Up to
+// some 6,000 blocks that all live at the same time, it is never given up.
 constexpr std::uint64_t kMostComparisonsPerBlock = 2'000;
 constexpr std::uint64_t kComparisonsOfFewBlocks = 20'000'000;
 
-// Placed blocks by stretches of time, so that a block meets those of its own life only.
+// Placed blocks by stretches of time, so that a block is compared only with those of its own
+// lifetime.
 class Placed {
  public:
   Placed(std::uint64_t duration, std::size_t most_blocks)
@@ -29,7 +30,7 @@ class Placed {
     for (std::uint64_t at = first(life); at <= last(life); ++at) living_[at].push_back(index);
   }
 
-  // The lowest offset at which it has room among those that live at the same time.
+  // The lowest offset at which the block has room among the blocks that live at the same time.
   [[nodiscard]] std::uint64_t lowest_gap(const Lifetime& life) {
     find_beside(life);
     std::uint64_t offset = 0;
@@ -41,7 +42,7 @@ class Placed {
     return offset;
   }
 
-  // The number of lives that were compared so far.
+  // The number of lifetimes that were compared so far.
   [[nodiscard]] std::uint64_t comparisons() const { return comparisons_; }
 
  private:
@@ -51,7 +52,8 @@ class Placed {
     std::uint64_t offset = 0;
   };
 
-  // By offset, each once: blocks that live when the block begins, and blocks that begin later.
+  // Finds the placed blocks that live at the same time, ordered by offset, each once: those that
+  // live when the block begins, and those that begin later.
   void find_beside(const Lifetime& life) {
     found_.clear();
     add_found(life, living_[first(life)]);
@@ -72,10 +74,10 @@ class Placed {
 
   std::size_t index_bits_;
   std::uint64_t stretch_;
-  std::vector<std::vector<std::uint32_t>> begun_;   // by stretch
-  std::vector<std::vector<std::uint32_t>> living_;  // as above
+  std::vector<std::vector<std::uint32_t>> begun_;   // blocks that begin in a stretch, by stretch
+  std::vector<std::vector<std::uint32_t>> living_;  // blocks that live in a stretch, by stretch
   std::vector<Block> all_;
-  std::vector<std::uint64_t> found_;  // offset, and the index in the lower bits
+  std::vector<std::uint64_t> found_;  // each an offset, and the block's index in the lower bits
   std::uint64_t comparisons_ = 0;
 };
 

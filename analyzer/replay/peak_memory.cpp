@@ -32,7 +32,7 @@ void PeakMemory::met(const Block& block, Pool pool, std::uint64_t reserved_bytes
 
 void PeakMemory::freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to) {
   if (block.since <= at_) gone_blocks_.push_back(block);
-  if (free_to - free_from < kSmallSegmentBytes) return;  // less than any unit
+  if (free_to - free_from < kSmallSegmentBytes) return;  // smaller than any unit
   auto unit = units_.upper_bound(block.address);
   if (unit == units_.begin()) return;
   for (--unit; unit != units_.end() && unit->first < block.end(); ++unit) {
@@ -52,13 +52,13 @@ std::vector<PeakMemory::Unit> PeakMemory::units_at_peak() const {
   return units;
 }
 
-// The bytes of one run of units: a segment, or neighbouring pages.
+// Sums the unusable bytes of one run of units: a segment, or neighbouring pages.
 class PeakMemory::Sums {
  public:
   Sums(const PeakMemory& peak, std::uint64_t max_split_bytes, Unusable& out)
       : peak_(peak), max_split_bytes_(max_split_bytes), out_(out) {}
 
-  // `blocks`: those in the run. Both by their addresses.
+  // Adds a run. `blocks`: the blocks in the run. Units and blocks are sorted by address.
   void add_run(std::span<const Unit> units, std::span<const Block> blocks) {
     units_ = units;
     held_.assign(units.size(), {});
@@ -106,7 +106,8 @@ class PeakMemory::Sums {
     });
   }
 
-  // By what each holds; in units, of which all sizes are multiples, so that the products have room.
+  // Divides unusable bytes among stacks by the bytes that each holds. All sizes are multiples of a
+  // unit: calculating in units keeps the products from overflowing.
   static void share_out(std::uint64_t bytes, const std::map<trace::StackId, std::uint64_t>& held,
                         UnusableByStack& sums) {
     std::uint64_t in_all = 0;
@@ -125,7 +126,7 @@ class PeakMemory::Sums {
   std::uint64_t max_split_bytes_;
   Unusable& out_;
   std::span<const Unit> units_;
-  std::vector<std::map<trace::StackId, std::uint64_t>> held_;  // by unit
+  std::vector<std::map<trace::StackId, std::uint64_t>> held_;  // bytes by stack, for each unit
 };
 
 Unusable PeakMemory::unusable(std::vector<Block> blocks, std::uint64_t max_split_bytes) const {

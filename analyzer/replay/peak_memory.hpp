@@ -17,30 +17,32 @@ namespace gpumemtrace::analyzer::replay {
 // The reason why reserved bytes that no block in use asked for were of no use to the peak's
 // request.
 enum class Cause : std::uint8_t {
-  kRounding,      // blocks larger than the request
-  kPieces,        // free, of the request's pool and stream, too small for it
-  kOversize,      // free as well, kept for large requests by max_split_size_mb
-  kOtherPool,     // free, of the same stream, for small or for large requests
-  kOtherStreams,  // free, of other streams or private pools
-  kRestOfSegment  // of the driver's newest segment, behind the request
+  kRounding,      // the ends of blocks that are larger than their request
+  kPieces,        // free pieces of the request's pool and stream that are too small
+  kOversize,      // free pieces kept for large requests by max_split_size_mb
+  kOtherPool,     // free memory of the same stream in the pool for other sizes
+  kOtherStreams,  // free memory of other streams or private pools
+  kRestOfSegment  // the rest of the driver's newest segment, behind the request
 };
 
 struct UnusableBytes {
   std::uint64_t bytes = 0;
-  std::uint64_t releasable = 0;  // of these, where no block is in use
+  std::uint64_t releasable = 0;  // the part of `bytes` in segments or pages without a block in use
 };
 
-// By the stack of the blocks that are the reason: those in use of the segment (or page of an
-// expandable one), each by its bytes there; if none is, the one that was freed last.
+// Unusable bytes by the stack of the blocks that are the reason: the blocks in use of the same
+// segment (or page of an expandable one), each by its bytes there; if none is in use, the block
+// that was freed last.
 using UnusableByStack = std::map<std::optional<trace::StackId>, UnusableBytes>;
 using Unusable = std::map<Cause, UnusableByStack>;
 
-// Remembers the peak without a copy of everything: present then is what is still there and
-// older than the peak, and what went since, which is kept here. Memory is bounded by what was
-// there at the peak.
+// Remembers the memory at the peak without a copy of everything. Memory that existed at the peak is
+// either still there and older than the peak, or went since then and is kept here. The memory of
+// this class is bounded by what existed at the peak.
 class PeakMemory {
  public:
-  // Requests share the free memory of one of these.
+  // A pool of one class, for small or for large requests: requests to one pool share its free
+  // memory.
   struct Pool {
     ClassId of = 0;
     bool small = false;
@@ -51,11 +53,11 @@ class PeakMemory {
     std::uint64_t bytes = 0;
     std::uint64_t requested = 0;
     trace::StackId stack = trace::StackId::kNone;
-    std::uint64_t since = 0;  // number of its event
+    std::uint64_t since = 0;  // number of the event that allocated it
     [[nodiscard]] std::uint64_t end() const { return address + bytes; }
   };
 
-  // Later changes happen with the event of this number; numbers begin at 1 and rise.
+  // Sets the number of the event to which later changes belong; numbers begin at 1 and rise.
   void begin_event(std::uint64_t number) { now_ = number; }
   void add_segment(std::uint64_t address, std::uint64_t bytes, Pool pool) {
     units_[address] = {address, bytes, pool, false, now_, {}, {}};
@@ -63,15 +65,15 @@ class PeakMemory {
   void add_page(std::uint64_t address, std::uint64_t bytes, Pool pool) {
     units_[address] = {address, bytes, pool, true, now_, {}, {}};
   }
-  // Removes a segment, or pages.
+  // Removes a segment, or pages of an expandable one.
   void remove(std::uint64_t address, std::uint64_t bytes);
   void move_segment(std::uint64_t any_address, ClassId to);
-  // The request is met by the block, and the peak is updated.
+  // Adds the block that met a request, and updates the peak.
   void met(const Block& block, Pool pool, std::uint64_t reserved_bytes);
-  // `free_from`, `free_to`: the free memory around it now.
+  // Removes a freed block. `free_from`, `free_to`: the free memory around it after the free.
   void freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to);
 
-  // `live`: all blocks that are in use now.
+  // The reserved memory that the peak's request could not use. `live`: all blocks in use now.
   [[nodiscard]] Unusable unusable(std::vector<Block> live, std::uint64_t max_split_bytes) const;
 
  private:
@@ -79,14 +81,14 @@ class PeakMemory {
     std::optional<trace::StackId> stack;
     std::uint64_t at = 0;
   };
-  // Memory that could go back to the driver by itself.
+  // A segment or page: memory that could go back to the driver by itself.
   struct Unit {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     Pool pool;
     bool is_page = false;
     std::uint64_t since = 0;
-    Use last;  // freed so that nothing is in use any more
+    Use last;  // the free since which nothing is in use there
     Use last_before_peak;
     [[nodiscard]] std::uint64_t end() const { return address + bytes; }
   };
@@ -95,12 +97,12 @@ class PeakMemory {
   [[nodiscard]] std::vector<Unit> units_at_peak() const;
 
   std::uint64_t now_ = 0;
-  std::uint64_t at_ = 0;  // the peak's event
+  std::uint64_t at_ = 0;  // number of the peak's event
   std::uint64_t reserved_bytes_ = 0;
-  Block request_;  // the block that met it
+  Block request_;  // the block that met the peak's request
   Pool pool_;
   std::map<std::uint64_t, Unit> units_;
-  std::vector<Unit> gone_units_;  // since the peak
+  std::vector<Unit> gone_units_;  // removed since the peak, as gone_blocks_
   std::vector<Block> gone_blocks_;
 };
 

@@ -7,14 +7,14 @@ namespace gpumemtrace::analyzer::replay {
 namespace {
 
 constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 46;
-// More than 9/8 of any device.
+// The size of a reserved address space: more than 9/8 of any device.
 constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
 
-// The most addresses that are tried for one segment.
+// The most addresses that are tried to place one segment.
 constexpr int kMostTries = 64;
-// The most refused requests that are measured.
+// The number of refused requests for which the largest possible one is measured.
 constexpr std::size_t kMostMeasured = 4;
-// The precision of that, in bytes.
+// The precision of this measurement, in bytes.
 constexpr std::uint64_t kMeasuredUnit = kLargeRoundingBytes;
 
 // Spreads neighbouring numbers over all values (the finalizer of splitmix64).
@@ -45,8 +45,8 @@ std::uint64_t AddressSpace::first_gap(std::uint64_t bytes) const {
   return at;
 }
 
-// Segments of a real card leave so much room that the first address tried is nearly always free. A
-// trace may name larger ones.
+// A place for a segment that is computed from the sample's number. Segments of a real card leave so
+// much room that the first address tried is nearly always free; a trace may name larger ones.
 std::uint64_t AddressSpace::any_gap(std::uint64_t bytes) {
   for (int tries = 0; tries < kMostTries; ++tries) {
     const std::uint64_t offset = spread(++takes_ ^ spread(*placing_.sample)) % kFirstAddress;
@@ -141,13 +141,14 @@ bool PolicyReplay::apply_refused(const Event& event) {
 }
 
 bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
-  // A request counts as met also if several blocks would do.
+  // A request also counts as met if the choice among several blocks is open (kTied).
   return copy()->allocator_.malloc(bytes, of) != 0;
 }
 
-// Larger requests are met less easily, but for rare exceptions; the result is met in any case.
+// The largest request that would be met, by bisection. Larger requests are met less easily, but for
+// rare exceptions; a request of the returned size is met in any case.
 std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId of) const {
-  std::uint64_t met = 0;  // in units
+  std::uint64_t met = 0;  // in units of kMeasuredUnit
   std::uint64_t refused = (bytes + kMeasuredUnit - 1) / kMeasuredUnit;
   while (refused - met > 1) {
     const std::uint64_t middle = met + (refused - met) / 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests of a program, answered by an allocator with other settings.
+// Replays the requests of a program with an allocator that has other settings.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// The size to take of those that a request may have had: the least, the most, or one that follows
-// from the request's number, or from its place and size, and the number of the sample.
+// The choice of one size if a request may have had several: the least, the most, or one that is
+// computed from the number of the sample and either the request's number, or its stack and largest
+// size.
 struct SizeChoice {
   enum class By { kLow, kHigh, kRequest, kSite };
   By by = By::kHigh;
@@ -23,19 +24,20 @@ struct SizeChoice {
   [[nodiscard]] std::uint64_t size_of(const Event& request, std::uint64_t number) const;
 };
 
-// The place of a new segment among the driver's others, which is not known outside the driver: the
-// first gap, or, by the number of a sample, anywhere.
+// The place of a new segment in the driver's address space, which only the driver knows: the first
+// gap, or, if `sample` is set, one that is computed from that number.
 struct Placing {
   std::optional<std::uint32_t> sample;
 };
 
-// The driver's address space.
+// The driver's address space, as far as segments take it.
 class AddressSpace {
  public:
   explicit AddressSpace(Placing placing) : placing_(placing) {}
   [[nodiscard]] std::uint64_t take(std::uint64_t bytes);
   void give_back(std::uint64_t address) { taken_.erase(address); }
-  // Moves everything, from here on. Returns the new addresses by the old ones.
+  // Moves all segments that exist, and places later ones by `placing`. Returns the new addresses by
+  // the old ones.
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> place_again(Placing placing);
   [[nodiscard]] Placing placing() const { return placing_; }
 
@@ -50,14 +52,15 @@ class AddressSpace {
 
 struct ReplayCounts {
   AllocatorCounts allocator;
-  std::uint64_t refused = 0;  // requests, out of memory
+  std::uint64_t refused = 0;  // number of requests refused for lack of memory
 };
 
+// A replay of a run's requests under one policy.
 // - apply() takes the events in their order, from one thread at a time.
 // - The replay ends with the first request that is refused: the program's reaction is not known.
 //   Requests that the recorded run was refused, too, do not end it.
 // - A copy continues on its own from the original's state.
-// - Up to the first request whose block depends on where segments lie all placings are the same.
+// - Up to the first request whose block depends on where segments lie, all placings are the same.
 class PolicyReplay final : public EventSink, private SegmentSource {
  public:
   PolicyReplay(const AllocatorSettings& settings, const TorchRules& rules, SizeChoice sizes,
@@ -67,43 +70,44 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] std::unique_ptr<PolicyReplay> copy() const;
 
   void set_sizes(SizeChoice sizes) { sizes_ = sizes; }
-  // Moves all segments, from here on.
+  // Moves all segments to other places at this point of the replay.
   void place_again(Placing placing) { allocator_.move_segments(space_.place_again(placing)); }
   [[nodiscard]] Placing placing() const { return space_.placing(); }
-  // Replaces the driver's bytes of the trace.
+  // Sets the driver's bytes; events of the trace (kLimit) do not change them any more.
   void set_capacity(std::uint64_t bytes) {
     capacity_ = bytes;
     keeps_capacity_ = true;
   }
-  // Replaces PyTorch's own limit of the trace.
+  // Sets PyTorch's own limit; events of the trace (kAllowed) do not change it any more.
   void set_allowed_bytes(std::uint64_t bytes) {
     allocator_.set_allowed_bytes(bytes);
     keeps_allowed_ = true;
   }
-  // A limit is a fraction of the card.
+  // Scales PyTorch's own limits of the trace for a card of another size: they are fractions of it.
   void scale_allowed_bytes(double scale) { allowed_scale_ = scale; }
-  // For the first few requests that the recorded run was refused and that are refused here, too:
-  // finds the largest one that would have been met instead.
+  // For the first few requests that both the recorded run and the replay refuse: finds the largest
+  // request that would have been met instead.
   void measure_refusals() { measures_refusals_ = true; }
   void apply(const std::vector<Event>& events) override { (void)apply(std::span(events)); }
-  // Returns how many of the events it took: all, unless it stops at the first request whose block
-  // depends on places. It takes that one when it is called again.
+  // Returns the number of events that it took: all, unless it stops at the first request whose
+  // block depends on places. It takes that request when it is called again.
   [[nodiscard]] std::size_t apply(std::span<const Event> events);
   void stop_at_first_tie() { allocator_.stop_at_first_tie(); }
   [[nodiscard]] ReplayCounts counts() const { return {allocator_.counts(), refused_}; }
-  // A request was refused that the recorded program had got.
+  // True if a request was refused that the recorded program had got.
   [[nodiscard]] bool ended() const { return ended_; }
-  // The outcome of the first requests that the recorded run was refused, as far as the replay came.
+  // The outcome of one of the first requests that the recorded run was refused, as far as the
+  // replay came.
   struct RefusedBefore {
     bool is_met = false;
-    std::uint64_t largest_met_bytes = 0;  // as measure_refusals() says; 0 = none, or not looked for
+    std::uint64_t largest_met_bytes = 0;  // see measure_refusals(); 0 = none, or not looked for
   };
   [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
-  PolicyReplay(const PolicyReplay&) = default;  // its allocator asks the other's driver
+  PolicyReplay(const PolicyReplay&) = default;  // the copy's allocator still asks the original
 
-  // False if it stops before the event.
+  // False if the replay stops before the event.
   [[nodiscard]] bool apply(const Event& event);
   [[nodiscard]] bool apply_request(const Event& event);
   [[nodiscard]] bool apply_refused(const Event& event);
@@ -120,28 +124,28 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   SizeChoice sizes_;
   AddressSpace space_;
   CachingAllocator allocator_;
-  std::vector<BlockId> blocks_;  // by slot
+  std::vector<BlockId> blocks_;  // blocks, by slot
   std::uint64_t capacity_ = AllocatorSettings::kNoLimit;
   bool keeps_capacity_ = false;
   bool keeps_allowed_ = false;
   double allowed_scale_ = 1;
   bool measures_refusals_ = false;
   bool ended_ = false;
-  std::uint64_t taken_ = 0;  // from the driver
+  std::uint64_t taken_ = 0;  // bytes that the driver handed out
   std::uint64_t requests_ = 0;
   std::uint64_t refused_ = 0;
   std::vector<RefusedBefore> refused_before_;
 };
 
-// The most that the driver's pool for stream-ordered memory has in use; the bytes that it reserves
-// beside that are not known outside the driver.
+// The most bytes in use of the driver's pool for stream-ordered memory; the bytes that the pool
+// reserves beside these are not known outside the driver.
 class UsedBytes final : public EventSink {
  public:
   void apply(const std::vector<Event>& events) override;
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_; }
 
  private:
-  std::vector<std::uint64_t> blocks_;  // sizes, by slot
+  std::vector<std::uint64_t> blocks_;  // sizes of blocks, by slot
   std::uint64_t used_ = 0;
   std::uint64_t peak_ = 0;
 };

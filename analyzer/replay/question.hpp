@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The question that a replay answers.
+// A user's question about allocator settings, which a replay answers.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace gpumemtrace::analyzer::replay {
 
 struct Question {
-  std::vector<std::string> settings;      // beside the recorded and the usual ones
-  std::vector<std::uint64_t> capacities;  // of cards, in bytes
-  bool only_recorded = false;             // no other settings, and no packing
+  std::vector<std::string> settings;      // tried beside the recorded and the usual settings
+  std::vector<std::uint64_t> capacities;  // sizes of cards to fit, in bytes
+  bool only_recorded = false;             // true: neither other settings nor a packing
 };
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -97,7 +97,7 @@ void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call
   const std::uint64_t change = is_mapped ? call.bytes : 0 - call.bytes;
   around->mapped_bytes += change;
   if (around->is_segment) segment_bytes_ += change;
-  // Before a reservation is known as a segment, only its mappings may be the allocator's.
+  // Before a reservation is known as a segment, only its mappings can be the allocator's calls.
   if (is_mapped || around->is_segment) threads_[writer].calls.push_back(call);
 }
 
@@ -162,7 +162,7 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
       used_[i] = true;
       return std::nullopt;
     }
-    // Segments were freed although the driver refused nothing: a limit of PyTorch's own.
+    // Segments were freed although the driver refused nothing: PyTorch has a limit of its own.
     if (call.kind == DriverCall::Kind::kFreed) {
       update_own_limit(allocator_.counts().reserved_bytes, bytes);
       return std::nullopt;
@@ -227,7 +227,7 @@ bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
 
 void RecordedAllocator::add_pages(std::uint64_t address, std::uint64_t bytes,
                                   PeakMemory::Pool pool) {
-  constexpr std::uint64_t kMostPages = 1 << 20;  // a terabyte and more
+  constexpr std::uint64_t kMostPages = 1 << 20;  // a terabyte or more
   const std::uint64_t page = allocator_.settings().page_bytes(pool.small);
   if (bytes / page > kMostPages) return report_mismatch("no device has " + bytes_text(bytes));
   for (std::uint64_t at = 0; at < bytes; at += page) {
@@ -242,7 +242,7 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
     const DriverCall& call = (*calls_)[i];
     if (used_[i] || call.kind != DriverCall::Kind::kUnmapped) continue;
     const bool is_of_these = call.address - address < bytes;
-    // Streams come in the order of PyTorch's pointers to them, which is in no trace.
+    // PyTorch unmaps stream by stream, in the order of its pointers to them, which no trace has.
     if (!is_of_these && proof_.classes <= 1) break;
     if (!is_of_these) continue;
     used_[i] = true;
@@ -254,8 +254,8 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
   }
 }
 
-// A thread that frees segments and asks for a block holds the allocator's lock in between; so
-// another thread's report meanwhile shows that the former had only emptied the cache.
+// A thread that frees segments for a request holds the allocator's lock until it has its block. So
+// another thread's report in between shows that the thread had only emptied the cache.
 void RecordedAllocator::settle(const Request& present) {
   for (auto& [writer, thread] : threads_) {
     const auto first = std::ranges::find_if(thread.calls, &DriverCall::gives_back);
@@ -272,8 +272,9 @@ void RecordedAllocator::settle(const Request& present) {
   }
 }
 
-// If PyTorch's own limit is known, it shows which requests free segments. A cache that the program
-// emptied just before such a request was emptied by another line of Python.
+// True if segments were freed for the present request. If PyTorch's own limit is known, it shows
+// which requests free segments. A cache that the program emptied just before such a request was
+// emptied by another line of Python.
 bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
                                const DriverCall& freed) const {
   if (!knows_allowed_) return freed.stack == present.stack;
@@ -301,7 +302,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
     for (const DriverCall& call : freed) addresses.insert(call.address);
     if (!allocator_.settings().expandable) record_kept_classes(addresses);
     begin_answers(freed, 0);
-    // The pool of a graph that is gone is freed with the rest.
+    // The pool of a graph that was destroyed is freed with the rest of the cache.
     for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
       if (segment.stays && addresses.contains(segment.address)) {
         allocator_.release_free_segment(segment.block);
@@ -340,7 +341,7 @@ void RecordedAllocator::switch_stream(Thread& thread, Stream stream) {
 }
 
 std::uint32_t RecordedAllocator::inferred_classes() const {
-  // Blocks without a stream can be of any.
+  // Blocks without a recorded stream can be of any stream.
   const bool mixes = first_of_stream_.contains(std::nullopt) && first_of_stream_.size() > 1;
   const bool do_not_tell = streams_do_not_tell_ || (captured_ && first_of_stream_.size() > 1);
   const std::size_t told = first_of_stream_.size() - (mixes ? 1 : 0);
@@ -358,7 +359,7 @@ ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint6
   return own != thread.classes.end() ? *own : first_class_that(needs_memory, stream);
 }
 
-// Each class has reservations of its own for small and for large requests.
+// The class of a reservation: each class has its own for small and for large requests.
 ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint64_t address,
                                                 bool small) {
   Reservation* const around = reservations_.containing(address);
@@ -381,7 +382,7 @@ ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint6
 
 ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t address,
                                             std::uint64_t bytes) {
-  // The common case first: the thread continues in the same class.
+  // The common case is first: the thread continues in the same class.
   const BlockId fit = allocator_.find_fit(bytes, thread.last_class);
   if (fit != 0 && allocator_.address_of(fit) == address) return thread.last_class;
   if (allocator_.settings().expandable) {
@@ -406,7 +407,7 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
 RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes,
                                                              std::uint64_t requested,
                                                              ClassId of) const {
-  // Rounded to no more than the next unit: the usual case, and always possible.
+  // The requested size is rounded to no more than the next unit: the usual case, always possible.
   if (requested <= bytes && requested + kUnitBytes > bytes) return {requested, requested};
   const bool makes_it =
       requested != 0 && compares() && allocator_.block_bytes_for(requested, of) == bytes;
@@ -428,7 +429,8 @@ RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, 
   const BlockId fit = compares() ? allocator_.find_fit(bytes, of) : 0;
   std::uint64_t least = kLargestSmallBytes + kUnitBytes;
   if (fit != 0) {
-    if (allocator_.bytes_of(fit) != bytes) return sizes;  // the rest was split off
+    // The block was split, so its size follows from the request.
+    if (allocator_.bytes_of(fit) != bytes) return sizes;
     least = std::max(least, allocator_.free_size_below(bytes, of) + kUnitBytes);
   } else if (compares()) {
     if (settings.segment_bytes(bytes) != bytes) return sizes;
@@ -507,7 +509,7 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
 void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
                                          std::uint64_t segment_bytes) {
   if (knows_allowed_) return;
-  // Collected garbage looks the same if no setting tells the limit.
+  // With a threshold, freed segments may as well be collected garbage, not a sign of the limit.
   if (allocator_.settings().garbage_collection_threshold > 0) return;
   const std::uint64_t limit = reserved_bytes + segment_bytes - 1;
   limit_of_its_own_ = limit_of_its_own_ == 0 ? limit : std::min(limit_of_its_own_, limit);
@@ -515,7 +517,7 @@ void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
 
 void RecordedAllocator::take_back(const trace::Block& block) {
   begin_event();
-  // A request that frees segments ends with its block, or with none: this is neither.
+  // A request that frees segments ends with a block or a refusal: a free of a block is neither.
   settle({});
   const auto found = live_.find(block.address);
   if (found == live_.end()) {
@@ -570,7 +572,7 @@ void RecordedAllocator::finish_wait(std::uint64_t event) {
   become_free(live);
 }
 
-// PyTorch waited for all of them before it emptied its cache.
+// Ends all waits: PyTorch waited for all of these blocks before it emptied its cache.
 void RecordedAllocator::finish_all_waits() {
   for (const auto& [slot, live] : waiting_) end_slot(slot, EventKind::kWaitIsOver);
   std::erase_if(slot_of_event_, [&](const auto& event) { return waiting_.contains(event.second); });

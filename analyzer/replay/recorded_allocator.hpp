@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorded allocator of one device, replayed call by call and compared with the trace: the
-// proof that the rules are the right ones, and the source of the program's requests.
+// Replays the recorded allocator of one device call by call and compares it with the trace. That
+// proves the allocator's rules, and gives the program's requests for other replays.
 #pragma once
 
 #include <cstdint>
@@ -25,29 +25,30 @@ struct DriverCall {
   enum class Kind { kAllocated, kRefused, kFreed, kMapped, kUnmapped };
   Kind kind = Kind::kAllocated;
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;  // kFreed, kUnmapped: of what was there
+  std::uint64_t bytes = 0;  // kFreed, kUnmapped: the bytes that were there
   trace::StackId stack = trace::StackId::kNone;
 
   [[nodiscard]] bool gives_back() const { return kind == Kind::kFreed || kind == Kind::kUnmapped; }
 };
 
 struct Proof {
-  std::uint64_t placements = 0;        // equal address and size
-  std::uint64_t events = 0;            // reports seen, equal or not
-  std::uint64_t mismatches = 0;        // 0 or 1: the claim ends with the first
-  std::string first_mismatch;          // which event, and what differs
-  std::uint32_t classes = 0;           // streams and pools
-  std::uint32_t inferred_classes = 0;  // of these, told apart by placements alone
-  std::uint64_t moved_segments = 0;    // that had to change their class to fit
+  std::uint64_t placements = 0;        // blocks with equal address and size
+  std::uint64_t events = 0;            // reports of blocks seen, equal or not
+  std::uint64_t mismatches = 0;        // 0 or 1: comparison ends with the first
+  std::string first_mismatch;          // the event that differs, and how
+  std::uint32_t classes = 0;           // number of streams and pools
+  std::uint32_t inferred_classes = 0;  // those told apart by placements alone
+  std::uint64_t moved_segments = 0;    // segments that had to change their class to fit
   std::uint64_t waits = 0;             // blocks that other streams still used when they were freed
   bool has_earlier_state = false;      // the allocator had memory before the first event
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
-  // Blocks of one stream share its free memory, unless pools keep them apart: if each stream is
-  // recorded and one class is enough for its blocks, nothing is a guess.
+  // True if no class is a guess. Blocks of one stream share its free memory, unless pools keep them
+  // apart: if each stream is recorded and one class is enough for its blocks, all classes are
+  // known.
   [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
 
-// The Python frames of a recorded stack, as a number; 0 if it has none.
+// The Python frames of recorded stacks, a hash for each; 0 if a stack has none.
 class PythonFrames {
  public:
   void add(const trace::Stack& stack);
@@ -57,18 +58,19 @@ class PythonFrames {
   std::unordered_map<trace::StackId, std::uint64_t> hashes_;
 };
 
+// The recorded allocator, replayed.
 // - Calls of the driver and reports of blocks come in the order in which they took effect.
 // - Each stream has classes of its own: one, and as many more as its placements show pools. If
-//   streams are not recorded all blocks count as one stream's.
+//   streams are not recorded, all blocks count as one stream's.
 // - A report is compared with the replay's own answer. After the first difference nothing is
-//   compared any more; the program's requests are still handed on, from the reports alone.
+//   compared any more; the program's requests are still passed on, from the reports alone.
 class RecordedAllocator final : private SegmentSource {
  public:
   RecordedAllocator(const AllocatorSettings& settings, const TorchRules& rules,
                     const PythonFrames& python_frames, EventBuffer& out)
       : allocator_(settings, rules, *this), python_frames_(python_frames), out_(out) {}
 
-  // Memory that the driver handed out, to any code, and address space.
+  // Adds memory or address space that the driver handed out, to any code.
   void add_allocation(std::uint32_t writer, const DriverCall& call);
   void add_reservation(std::uint64_t address, std::uint64_t bytes);
   void remove_reservation(std::uint64_t address);
@@ -78,26 +80,30 @@ class RecordedAllocator final : private SegmentSource {
   void add_free(std::uint32_t writer, const DriverCall& call);
   void add_mapping(std::uint32_t writer, const DriverCall& call);
 
-  // The state in which recording began, before the first event: its segments, then its blocks. The
-  // driver's mappings of expandable segments come with add_mapping() before their blocks.
+  // A segment that existed when recording began. Segments are adopted before the first event, then
+  // their blocks. The driver's mappings of expandable segments come with add_mapping() before their
+  // blocks.
   struct EarlierSegment {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::int64_t stream = 0;  // as in trace::Block
+    std::int64_t stream = 0;  // the stream as trace::Block has it
     std::uint64_t pool = 0;   // number of a private pool; 0 = none
   };
   void adopt(const EarlierSegment& segment);
-  // The reservation that begins there is the address space of an expandable segment of the stream.
+  // Adopts the address space of an expandable segment: a reservation of this stream that begins at
+  // the address.
   void adopt_space(std::uint64_t address, std::int64_t stream) {
     earlier_spaces_[address] = stream;
   }
   void adopt(std::uint32_t writer, const trace::Block& block);
 
-  // A block is about to be handed out there: the driver memory around it is a segment.
+  // Marks the driver memory around the address as a segment: a block is about to be handed out
+  // there.
   void mark_segment(std::uint64_t address);
   void hand_out(std::uint32_t writer, const trace::Block& block);
   void take_back(const trace::Block& block);
-  // The block at the address, which is taken back next, waits for the event.
+  // Tells that the block at the address, which is freed next, waits for the event of another
+  // stream.
   void wait(std::uint64_t address, std::uint64_t event);
   void finish_wait(std::uint64_t event);
   void refuse(std::uint32_t writer, const trace::FrameworkOom& oom);
@@ -106,22 +112,22 @@ class RecordedAllocator final : private SegmentSource {
   // Sets the bytes that PyTorch itself allows from here on; AllocatorSettings::kNoLimit = all.
   void set_allowed_bytes(std::uint64_t bytes);
   void change_settings(const AllocatorSettings& settings) { allocator_.change_settings(settings); }
-  // Private pools may exist from here on.
+  // Tells that a graph capture began: from here on private pools may exist.
   void record_capture() { captured_ = true; }
-  // Sets the reason why nothing is compared, and can be proven, from here on.
+  // Ends the comparison: nothing is proven from here on, for the reason `what`.
   void report_mismatch(const std::string& what);
 
   [[nodiscard]] const Proof& proof() const { return proof_; }
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
-  // The reason why the memory reserved at the peak was not enough, for a run that is proven.
+  // The reason why the memory reserved at the peak was not enough; for a proven run only.
   [[nodiscard]] Unusable unusable_at_peak() const;
-  // Driver memory of segments now, by the trace.
+  // The bytes of the segments' driver memory now, by the trace.
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
-  // PyTorch's own limit, by requests that it refused although the driver did not: between the most
-  // that it met and this; 0 if there was none, or it is known.
+  // The upper end of PyTorch's own limit, by requests that it refused although the driver did not;
+  // the lower end is the most that it met. 0 if there was no such limit, or if it is known exactly.
   [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
-  // The lower end of such a limit; 0 if it was another one then.
+  // The lower end of PyTorch's own limit; 0 if what was met shows that the limit had changed.
   [[nodiscard]] std::uint64_t least_limit_of_its_own() const {
     const std::uint64_t met = allocator_.counts().asked_peak_bytes;
     return met <= limit_of_its_own_ ? met : 0;
@@ -147,31 +153,31 @@ class RecordedAllocator final : private SegmentSource {
     std::uint32_t slot = 0;
     BlockId replayed = 0;
     PeakMemory::Block block;
-    std::uint32_t waits = 0;  // for so many events
+    std::uint32_t waits = 0;  // number of events that it waits for
   };
-  using Stream = std::optional<std::int64_t>;  // none: not recorded
+  using Stream = std::optional<std::int64_t>;  // no value: the stream is not recorded
   struct Thread {
-    std::vector<DriverCall> calls;  // since its last report
+    std::vector<DriverCall> calls;  // calls since the thread's last report
     ClassId last_class = 0;
     std::map<Stream, ClassId> last_of_stream;
     std::set<ClassId> classes;
   };
-  using FreeParts = std::map<std::uint64_t, BlockId>;  // by address
-  // The part that begins at or before the address; 0 = none.
+  using FreeParts = std::map<std::uint64_t, BlockId>;  // free parts, by address
+  // The free part that begins at or before the address; 0 = none.
   [[nodiscard]] static BlockId part_around(const FreeParts& parts, std::uint64_t address);
   void add_parts(FreeParts& parts, std::initializer_list<BlockId> blocks) const;
   void add_pages(std::uint64_t address, std::uint64_t bytes, PeakMemory::Pool pool);
   void adopt_pages(Thread& thread, Reservation& space, bool is_small);
   [[nodiscard]] BlockId place_earlier(Thread& thread, std::uint64_t address, std::uint64_t bytes);
   void adopt_free_spaces();
-  // The next event: what was there before it is complete.
+  // Begins the next event: all memory from before recording is adopted by then.
   void begin_event();
   struct Sizes {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
   };
 
-  // SegmentSource, answered by the trace.
+  // The driver's side (SegmentSource), answered with the calls in the trace.
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;
   void release(std::uint64_t address, std::uint64_t bytes) override;
   [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
@@ -181,9 +187,10 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] bool compares() const { return proof_.mismatches == 0; }
   // Takes the next call of this kind that the present request made; nullptr if there is none.
   [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
-  // True if memory was freed in a call that is not taken yet.
+  // True if the present request has a call that freed memory and is not taken yet.
   [[nodiscard]] bool gave_back_more() const;
-  // From here on these calls are the driver's answers; the block lies at the address.
+  // Sets the calls that are the driver's answers from here on; the block of the present request
+  // lies at the address.
   void begin_answers(const std::vector<DriverCall>& calls, std::uint64_t address);
   [[nodiscard]] BlockId ask_rules(const Thread& thread, std::uint64_t address, std::uint64_t bytes,
                                   ClassId of);
@@ -195,8 +202,8 @@ class RecordedAllocator final : private SegmentSource {
   };
   static constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};
 
-  // A thread's frees between its reports, if not for the present request, are the cache that the
-  // program emptied.
+  // A thread's frees of segments between its reports, if not made for the present request, mean
+  // that the program emptied the cache.
   void settle(const Request& present);
   [[nodiscard]] bool is_for(const Request& present, const Thread& thread,
                             const DriverCall& freed) const;
@@ -204,20 +211,21 @@ class RecordedAllocator final : private SegmentSource {
   void record_kept_classes(const std::set<std::uint64_t>& freed);
 
   [[nodiscard]] ClassId add_class(Stream stream);
-  // A new one if none suits.
+  // The first class of the stream that suits; a new class if none does.
   template <class Suits>
   [[nodiscard]] ClassId first_class_that(const Suits& suits, Stream stream);
   [[nodiscard]] bool is_of_stream(ClassId of, Stream stream) const {
     return of < stream_of_class_.size() && stream_of_class_[of] == stream;
   }
-  // The class is the thread's present one until the request shows otherwise.
+  // The thread's block is of this stream: the stream's last class is taken until the request shows
+  // otherwise.
   void switch_stream(Thread& thread, Stream stream);
   [[nodiscard]] std::uint32_t inferred_classes() const;
   [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes);
   [[nodiscard]] ClassId class_of_new_segment(const Thread& thread, std::uint64_t bytes);
-  // The requested size, if the trace has it and the rules can make this block of it; else all that
-  // are possible.
+  // The requested size, if the trace has it and the rules can make this block of it; else the range
+  // of all possible sizes.
   [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, std::uint64_t requested,
                                        ClassId of) const;
   [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
@@ -225,7 +233,7 @@ class RecordedAllocator final : private SegmentSource {
   void become_free(const LiveBlock& live);
   void finish_all_waits();
   void compare_totals(const trace::Block& block);
-  // There was no room for a segment of so many bytes beside those reserved.
+  // Narrows PyTorch's own limit: a segment of these bytes beside the reserved ones exceeded it.
   void update_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
                                              bool small);
@@ -235,16 +243,17 @@ class RecordedAllocator final : private SegmentSource {
   EventBuffer& out_;
   Proof proof_;
   std::map<std::uint64_t, Allocation> allocations_;
-  // The segment of the last block: the next one mostly lies there, too.
+  // The segment of the last block: the next block mostly lies in the same segment.
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;
   };
   Range marked_;
   ledger::RangeList<Reservation> reservations_;
-  std::set<std::pair<ClassId, bool>> reserved_classes_;  // with a reservation, small or large
+  // Classes that have a reservation, for small (true) or large blocks.
+  std::set<std::pair<ClassId, bool>> reserved_classes_;
   std::unordered_map<std::uint64_t, LiveBlock> live_;
-  // Blocks taken back, by their slots; and the slots by the events.
+  // Freed blocks that wait for other streams, by their slots; and their slots by the events.
   std::map<std::uint32_t, LiveBlock> waiting_;
   std::unordered_map<std::uint64_t, std::uint32_t> slot_of_event_;
   Slots slots_;
@@ -256,11 +265,12 @@ class RecordedAllocator final : private SegmentSource {
   std::vector<Stream> stream_of_class_;
   std::map<Stream, ClassId> first_of_stream_;
   std::map<std::uint64_t, std::map<Stream, ClassId>> classes_of_earlier_pools_;
-  // While the state in which recording began is adopted:
+  // The state in which recording began, while it is adopted:
   FreeParts earlier_free_;
-  std::map<std::uint64_t, std::int64_t> earlier_spaces_;  // streams, by address
+  std::map<std::uint64_t, std::int64_t> earlier_spaces_;  // streams, by address of the space
   bool captured_ = false;
-  bool streams_do_not_tell_ = false;  // the class: a block lies elsewhere, or a pool is beside them
+  // True if a stream's class is not certain: a block lies in another's, or pools exist.
+  bool streams_do_not_tell_ = false;
 
   PeakMemory peak_;
 

@@ -31,7 +31,7 @@ SettingReplays::SettingReplays(const AllocatorSettings& settings, const TorchRul
   replay.stop_at_first_tie();
 }
 
-// The one of the largest sizes comes first.
+// All choices of sizes; that of the largest sizes comes first.
 std::vector<SizeChoice> SettingReplays::size_choices() const {
   using By = SizeChoice::By;
   std::vector<SizeChoice> choices{{By::kHigh, 0}};
@@ -140,7 +140,7 @@ std::uint64_t SettingReplays::largest_met_instead(std::size_t index) const {
 
 namespace {
 
-// One device's replays, beside the proof.
+// The replays of one device, beside that which proves the rules.
 class DeviceReplays {
  public:
   DeviceReplays(const DeviceEvents& events, const SettingsQuestion& question,
@@ -170,7 +170,7 @@ class DeviceReplays {
     out.retries = counts.retries;
     for (std::size_t i = 0; i < events.refusals.size(); ++i) {
       DeviceOutcome::Refused refused{events.refusals[i], false, 0};
-      // Without a sample the other memory on the device is not known.
+      // Without a sample of the driver, the other memory on the device is not known.
       if (events.facts.knows_other && recorded_ && recorded_->meets_refused(i) == false) {
         refused.is_replayed = true;
         refused.largest_met_bytes = recorded_->largest_met_instead(i);
@@ -191,7 +191,7 @@ class DeviceReplays {
                                         replays->most_asked() > recorded.least_limit_of_its_own();
       for (std::size_t i = 0; i < events.refusals.size(); ++i) {
         setting.meets.push_back(replays->meets_refused(i));
-        // A limit of PyTorch's own may have been lower than the requests that it refused.
+        // PyTorch's own limit may have been lower than the requests that it refused.
         if (own_limit_may_refuse && setting.meets.back() == true) setting.meets.back().reset();
       }
       out.others.push_back(std::move(setting));
@@ -206,7 +206,7 @@ class DeviceReplays {
     try {
       settings = parse_settings(options, rules_);
     } catch (const SettingError&) {
-      return;  // an option that this version of PyTorch has not
+      return;  // this version of PyTorch does not have the option
     }
     if (settings == events.settings) return;
     others_.emplace_back(
@@ -223,9 +223,9 @@ class DeviceReplays {
 };
 
 bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
-  // Streams and pools that were told apart by places alone could be others, the times at which
-  // other streams were done with a block differ from run to run, and other settings would have laid
-  // out the memory that was there before the first event in another way.
+  // Three things make a run no proof: streams and pools that were told apart by places alone could
+  // be others, the times at which other streams were done with a block differ from run to run, and
+  // other settings would have laid out the memory from before the first event in another way.
   if (!device.recorded) return false;
   const Proof& proof = device.recorded->proof();
   return proof.holds() && proof.waits == 0 && proof.knows_classes() && !proof.has_earlier_state &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One setting over all that is not known: the requested sizes, and the driver's places for
-// segments.
+// Replays one setting with many choices for all that is not known: the requested sizes, and the
+// driver's places for segments.
 #pragma once
 
 #include <cstdint>
@@ -18,64 +18,65 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// The number of possibilities that are tried: sizes between the ends, of either kind, and orders of
-// segments beside the one in which each lies in the first gap.
+// The numbers of choices that are tried: sizes between the least and the most (for each way to
+// choose them), and orders of segments beside that in which each lies in the first gap.
 struct Samples {
   std::uint32_t sizes = 0;
   std::uint32_t places = 0;
 };
 
-// One replay as long as all is known.
-// - From the first size on that is not known, one for each choice of sizes.
-// - From the first request on whose block depends on where segments lie, one more for each order
-//   of them; the choices of sizes share these.
+// The replays of one setting: a single one as long as all is known.
+// - From the first size on that is not known, there is one for each choice of sizes.
+// - From the first request on whose block depends on where segments lie, there is one more for each
+//   order of segments; the choices of sizes share these.
 class SettingReplays final : public EventSink {
  public:
   struct Limits {
-    std::uint64_t device_bytes = 0;  // settings may name a fraction of it
+    std::uint64_t device_bytes = 0;  // size of the device: settings may name a fraction of it
     // PyTorch's own limit if the settings name none; 0 = as in the trace.
     std::uint64_t own_bytes = 0;
-    double allowed_scale = 1;                     // of the limit that the trace shows
-    std::optional<std::uint64_t> capacity_bytes;  // instead of what the driver had by the trace
-    bool measures_refusals = false;               // largest_met_instead()
+    double allowed_scale = 1;                     // factor for the limit that the trace shows
+    std::optional<std::uint64_t> capacity_bytes;  // replaces the driver's bytes of the trace
+    bool measures_refusals = false;               // true: largest_met_instead() is asked for
   };
   SettingReplays(const AllocatorSettings& settings, const TorchRules& rules, const Limits& limits,
                  Samples samples);
   void apply(const std::vector<Event>& events) override;
 
-  // Stands for the setting if the replays agree.
+  // The counts of the first replay, which stand for the setting if all replays agree.
   [[nodiscard]] ReplayCounts first() const { return replays_.front()->counts(); }
   [[nodiscard]] std::uint64_t low_peak() const;
   [[nodiscard]] std::uint64_t high_peak() const {
     return most(&AllocatorCounts::reserved_peak_bytes);
   }
   [[nodiscard]] std::uint64_t most_retries() const { return most(&AllocatorCounts::retries); }
-  // As AllocatorCounts::asked_peak_bytes.
+  // The largest AllocatorCounts::asked_peak_bytes of all replays.
   [[nodiscard]] std::uint64_t most_asked() const {
     return most(&AllocatorCounts::asked_peak_bytes);
   }
-  // Some requests were refused, counting those that the recorded run was refused.
+  // True if a replay refused some request, even one that the recorded run was refused, too.
   [[nodiscard]] bool any_refused() const;
   [[nodiscard]] bool all_refused() const;
-  // Some requests have unknown sizes.
+  // True if some requests have unknown sizes.
   [[nodiscard]] bool samples_sizes() const { return samples_sizes_; }
-  // Some block depended on where segments lie.
+  // True if some block depended on where segments lie.
   [[nodiscard]] bool samples_places() const {
     return replays_.front()->counts().allocator.has_ties;
   }
-  // Some request was refused that the recorded run had got.
+  // True if some replay refused a request that the recorded run had got.
   [[nodiscard]] bool any_ended() const;
-  // True if the request that the recorded run was refused as number `index` is met; empty if the
-  // replays differ, or one had ended before.
+  // True if the recorded run's refused request number `index` is met; no value if the replays
+  // differ, or if one ended before that request.
   [[nodiscard]] std::optional<bool> meets_refused(std::size_t index) const;
-  // The largest request that would have been met instead in every replay; 0 = none is known.
+  // The largest request that would have been met in every replay instead of the refused one; 0 =
+  // none is known.
   [[nodiscard]] std::uint64_t largest_met_instead(std::size_t index) const;
 
  private:
   [[nodiscard]] std::uint64_t most(std::uint64_t AllocatorCounts::*count) const;
   void part_by_sizes();
-  // The replay of this number stands before a request that depends on places. The replays that it
-  // is split into come last.
+  // Splits the replay of this number by orders of segments, just before a request that depends on
+  // places. The replays that it is split into come last.
   void part_by_places(std::size_t index);
   void apply_to_all(std::span<const Event> events);
   [[nodiscard]] std::vector<SizeChoice> size_choices() const;
@@ -83,36 +84,38 @@ class SettingReplays final : public EventSink {
   Samples samples_;
   bool samples_sizes_ = false;
   std::uint32_t sampled_places_ = 0;
-  // The one of the largest sizes, in the first gaps, comes first.
+  // The first replay is that of the largest sizes, with segments in the first gaps.
   std::vector<std::unique_ptr<PolicyReplay>> replays_;
 };
 
-// A few settings on a recorded run, for findings: answers only if the run proves the rules.
+// A question about a few settings on a recorded run, for findings. It is answered only if the run
+// proves the allocator's rules.
 struct SettingsQuestion {
-  std::vector<std::string> settings;  // unknown ones are left out, and those that were recorded
+  std::vector<std::string> settings;  // unknown ones and the recorded ones are left out
   std::set<std::int32_t> devices;
   Samples samples;
-  bool measures_refusals = false;  // how much less the recorded run would have been given
+  bool measures_refusals = false;  // true: measure by how much refused requests were too large
 };
 
-// If sizes are not known or places matter, over all replays.
+// The outcome of one setting over all its replays: several if sizes are not known or places matter.
 struct SettingOutcome {
-  std::string options;          // the text that sets it, with the recorded limit
-  std::uint64_t low_bytes = 0;  // reserved at most
+  std::string options;  // the setting as text, with the recorded limit
+  // The peak of reserved bytes, in the replays with the least and the most.
+  std::uint64_t low_bytes = 0;
   std::uint64_t high_bytes = 0;
   std::uint64_t most_retries = 0;
-  bool is_sampled = false;                 // sizes are not known
-  bool loses_requests = false;             // that the recorded run was given
-  std::vector<std::optional<bool>> meets;  // by refusal; empty if the replays differ
+  bool is_sampled = false;                 // true if sizes are not known
+  bool loses_requests = false;             // true if requests fail that the recorded run got
+  std::vector<std::optional<bool>> meets;  // by refused request; no value if the replays differ
 };
 
 struct DeviceOutcome {
   std::int32_t device = -1;
-  bool is_expandable = false;  // as recorded
+  bool is_expandable = false;  // true if the recorded settings had expandable segments
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t retries = 0;
-  // Requests that the recorded run and its replay refuse, and the largest that would have been met
-  // instead; 0 = none, or not measured.
+  // A request that the recorded run refused, and, if its replay refuses it, the largest request
+  // that would have been met instead; 0 = none, or not measured.
   struct Refused {
     Refusal request;
     bool is_replayed = false;
@@ -122,9 +125,9 @@ struct DeviceOutcome {
   std::vector<SettingOutcome> others;
 };
 
-// Reads the trace once, and again if PyTorch kept to a limit that no setting names, or if other
-// memory on the device was sampled late. For devices without a confirmed replay, only the recorded
-// setting has an outcome.
+// Reads the trace once, and again if PyTorch kept to a limit that no setting names, or if the first
+// sample of other memory on the device came late. A device without a confirmed replay has an
+// outcome for the recorded setting only.
 [[nodiscard]] std::vector<DeviceOutcome> replay_settings(const trace::TraceFile& file,
                                                          const SettingsQuestion& question);
 

@@ -29,7 +29,7 @@ bool has_blocks(const trace::TraceFile& file) {
 
 }  // namespace
 
-// The device's driver memory falls when nothing refers to the memory any more.
+// Lowers the device's driver memory when nothing refers to physical memory any more.
 struct TraceEvents::MappingOwner {
   TraceEvents& events;
 
@@ -106,7 +106,7 @@ void TraceEvents::read_texts(const trace::TraceFile& file) {
   } else if (!conf.empty()) {
     set_options(conf);
   }
-  // Older traces do not have the version.
+  // Older traces do not have PyTorch's version, so its blocks are looked for.
   is_without_torch_ = torch_version_.empty() && backend_ != "cudaMallocAsync" && !has_blocks(file);
 }
 
@@ -235,7 +235,7 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
   update_limit(setting.device);
 }
 
-// Addresses and events of one process belong to one device each.
+// An address or event of a process belongs to one device, so all devices' allocators are told.
 void TraceEvents::apply(const trace::BlockWait& wait) {
   if (wait.address == 0) return tell(&RecordedAllocator::finish_wait, wait.event);
   tell(&RecordedAllocator::wait, wait.address, wait.event);
@@ -299,8 +299,8 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
   return events;
 }
 
-// Hands the address spaces of expandable segments that were reserved before the allocator was known
-// to it. A reservation's handle is the number of the framework's stream.
+// Passes the address spaces of expandable segments that were reserved before the allocator was
+// known on to the allocator. A reservation's handle is the number of the framework's stream.
 void TraceEvents::give_earlier_spaces(std::int32_t ordinal) {
   const auto device = devices_.find(ordinal);
   if (device == devices_.end() || !device->second.recorded) return;
@@ -403,7 +403,7 @@ void TraceEvents::apply(const trace::ContextCall& call) {
 void TraceEvents::apply(const trace::Pool& call) {
   if (call.call.record.result != 0) return;
   (void)pools_.apply_call(call, now_);
-  // The backend empties its cache in this way.
+  // The backend cudaMallocAsync empties its cache by trimming the pool.
   if (call.operation != trace::PoolOperation::kTrim) return;
   const auto found = devices_.find(contexts_.device_of(call.call.context));
   if (found == devices_.end() || found->second.recorded) return;
@@ -424,7 +424,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);
   const auto device = devices_.find(sample.device);
   if (!usage.has_sample && device != devices_.end() && usage.unseen_bytes > before) {
-    // It lay there at the peak as well.
+    // The newly seen memory was there at the peak as well.
     device->second.facts.other_at_peak += usage.unseen_bytes - before;
   }
   if (usage.refused_before_sample && !usage.has_sample) {
@@ -434,7 +434,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   update(sample.device);
 }
 
-// The driver refused: the bytes in use that no call shows are at least so many.
+// Takes a refusal by the driver as a lower bound for the bytes in use that no call shows.
 void TraceEvents::driver_refused(std::int32_t device, std::uint64_t bytes) {
   Usage& usage = usage_[device];
   const std::uint64_t least = usage.total_bytes - std::min(usage.total_bytes, bytes) + 1;
@@ -466,7 +466,7 @@ void TraceEvents::update(std::int32_t ordinal) {
     device.facts.other_at_peak = others;
   }
   if (usage.total_bytes == 0) return;
-  // Requests that were met fit, whatever the last sample shows.
+  // Requests that were met did fit, even if the last sample shows less room.
   const std::uint64_t limit =
       std::max(segments, usage.total_bytes - std::min(others, usage.total_bytes));
   if (limit == usage.limit) return;
@@ -475,7 +475,7 @@ void TraceEvents::update(std::int32_t ordinal) {
 }
 
 void TraceEvents::finish() {
-  // The ledger's memory grows with live allocations.
+  // The ledger's memory grows with live allocations: it may have run out.
   if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
   for (auto& [ordinal, device] : devices_) {
     update(ordinal);

@@ -23,15 +23,15 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// The trace's facts about one device beside the allocator's own calls.
+// Facts about one device that the trace has beside the allocator's own calls.
 struct DeviceFacts {
-  std::uint64_t total_bytes = 0;    // 0 = not known
-  std::uint64_t other_at_peak = 0;  // used on the device beside segments, when these were most
+  std::uint64_t total_bytes = 0;    // 0 = the device's size is not known
+  std::uint64_t other_at_peak = 0;  // bytes in use beside segments, when segments had their peak
   bool knows_other = false;         // a sample has the device's bytes in use
-  std::uint64_t segments_peak = 0;  // bytes
+  std::uint64_t segments_peak = 0;  // the most bytes of segments
 };
 
-// The reason why a trace does not have all of the allocator's requests; empty if it has.
+// The reason why a trace does not have all of the allocator's requests; empty if it has all.
 struct Gaps {
   std::string reason;
   bool is_end_only = false;  // nothing is missing before recording ended
@@ -39,49 +39,51 @@ struct Gaps {
 
 // A request that PyTorch could not meet.
 struct Refusal {
-  std::uint64_t time = 0;  // of the model, in ticks
+  std::uint64_t time = 0;  // ticks of the model
   std::uint64_t bytes = 0;
 };
 
-// One device of a process on which PyTorch's allocator was seen, or, in a process without PyTorch,
-// memory that the program asked the driver for.
+// A device of a process, with what the trace tells of its allocator: PyTorch's, or, in a process
+// without PyTorch, the program's own requests to the driver.
 struct DeviceEvents {
   std::int32_t device = -1;
   bool is_without_torch = false;
   Backend backend = Backend::kNative;
   TorchRules rules;
-  AllocatorSettings settings;  // at the first block: recorded, or found by it
+  AllocatorSettings settings;  // at the first block: as recorded, or inferred from that block
   std::string options;         // the settings as text
-  std::uint64_t changes = 0;   // of settings, later
+  std::uint64_t changes = 0;   // number of later changes of settings
   // PyTorch's own limit on the device, by the program's settings, if it is known.
   struct Allowed {
     std::uint64_t least_bytes = 0;
     std::uint64_t most_bytes = 0;
-    double fraction = 1;  // the last
+    double fraction = 1;  // the last fraction that was set
   };
   std::optional<Allowed> allowed;
-  std::string settings_error;  // the recorded text cannot be replayed
+  // The reason why the recorded settings cannot be replayed; empty if they can.
+  std::string settings_error;
   DeviceFacts facts;
   std::unique_ptr<EventBuffer> out;
-  std::unique_ptr<RecordedAllocator> recorded;  // native backends
+  std::unique_ptr<RecordedAllocator> recorded;  // for native backends only
   std::uint64_t requests = 0;
-  std::uint64_t frees = 0;  // without PyTorch: the program's own
+  std::uint64_t frees = 0;  // without PyTorch: the frees of the program itself
   std::uint64_t refused = 0;
-  std::vector<Refusal> refusals;  // the first kMostRefusals
-  std::uint32_t streams = 0;      // without blocks of PyTorch's
+  std::vector<Refusal> refusals;  // the first kMostRefusals of them
+  std::uint32_t streams = 0;      // number of streams; without blocks of PyTorch's only
 };
 
+// Turns records into events.
 // - apply() takes the records in the order of analyzer/order/merge.hpp; finish() follows the last.
-// - Memory grows with what is live.
+// - Memory grows with the live allocations.
 class TraceEvents {
  public:
-  // The sinks for a device's requests; called when its first block comes.
+  // Returns the sinks for a device's requests; it is called when the device's first block comes.
   using Sinks = std::function<std::vector<EventSink*>(const DeviceEvents&)>;
 
-  // Bytes in use on a device, beside those of calls, before the first sample of it.
+  // By device, the bytes in use that no recorded call shows, as known before its first sample.
   using Unseen = std::map<std::int32_t, std::uint64_t>;
 
-  // The process's version, settings and devices are read from the whole trace ahead.
+  // The constructor reads the process's PyTorch version, settings and devices from the whole trace.
   TraceEvents(const trace::TraceFile& file, Sinks sinks, const Unseen& unseen = {})
       : sinks_(std::move(sinks)) {
     for (const auto& [device, bytes] : unseen) usage_[device].unseen_bytes = bytes;
@@ -94,22 +96,23 @@ class TraceEvents {
   [[nodiscard]] const std::map<std::int32_t, DeviceEvents>& devices() const { return devices_; }
   [[nodiscard]] TorchRules rules() const { return rules_of_version(torch_version_); }
   [[nodiscard]] const Gaps& gaps() const { return gaps_; }
-  // The first samples of devices on which requests were refused before: for reading the trace
-  // again.
+  // The unseen bytes by the first samples of devices on which requests were refused before. With
+  // them the trace is read again.
   [[nodiscard]] const Unseen& told_late() const { return told_late_; }
-  // The reader's losses in the trace.
+  // Adds a gap if the reader lost records of the trace.
   void add_losses(const trace::ReadLosses& losses);
 
  private:
-  // Driver memory, by its address or handle, or a mapping.
+  // A piece of driver memory, by its address or handle, or a mapping of it.
   struct Piece {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     std::uint32_t writer = 0;
     std::int32_t device = ledger::kUnknownDevice;
-    std::optional<RecordedAllocator::EarlierSegment> earlier;  // a segment when recording began
+    // Set if it was a segment when recording began.
+    std::optional<RecordedAllocator::EarlierSegment> earlier;
   };
-  // The recorded allocator finds out which of them are segments.
+  // No piece counts as a segment here: the recorded allocator finds out which ones are.
   struct NoSegment {
     [[nodiscard]] static bool is_segment() { return false; }
   };
@@ -118,20 +121,20 @@ class TraceEvents {
   struct OwnBlock {
     std::uint32_t slot = 0;
     std::int32_t device = -1;
-    std::uint64_t driver_bytes = 0;  // 0 = of a pool
+    std::uint64_t driver_bytes = 0;  // 0 = memory of a pool
     ledger::Kind kind = ledger::Kind::kDevice;
     trace::ContextId context = trace::ContextId::kNone;
   };
-  // Driver memory in use on a device, of any code.
+  // Driver memory in use on a device, by any code.
   struct Usage {
     std::uint64_t total_bytes = 0;
     std::uint64_t driver_bytes = 0;
-    std::uint64_t own_blocks_bytes = 0;  // of these
+    std::uint64_t own_blocks_bytes = 0;  // the part of driver_bytes in own blocks
     std::uint64_t unseen_bytes = 0;
     bool has_sample = false;
     bool refused_before_sample = false;
     std::uint64_t limit = AllocatorSettings::kNoLimit;
-    std::optional<double> fraction;  // that PyTorch may take
+    std::optional<double> fraction;  // the part of the device that PyTorch may take
   };
 
   void read_texts(const trace::TraceFile& file);
@@ -166,7 +169,7 @@ class TraceEvents {
   void add_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
   void update(std::int32_t device);
-  // For the device that the record concerns.
+  // Passes a record on to all devices' allocators; only the one that it concerns uses it.
   template <class Verb, class... Arguments>
   void tell(Verb verb, const Arguments&... arguments) {
     for (auto& [ordinal, device] : devices_) {
@@ -176,30 +179,30 @@ class TraceEvents {
 
   Sinks sinks_;
   std::map<std::int32_t, DeviceEvents> devices_;
-  FlatMap<Piece, &Piece::address> allocations_;  // cuMemAlloc
+  FlatMap<Piece, &Piece::address> allocations_;  // memory of cuMemAlloc
   ledger::VirtualMemory<Piece, NoSegment> virtual_memory_;
-  // Streams by address, of a device whose first block has not come yet.
+  // Address spaces of a device whose first block has not come yet: streams by address.
   std::map<std::int32_t, std::map<std::uint64_t, std::int64_t>> earlier_spaces_;
   std::unordered_map<std::uint64_t, OwnBlock> own_blocks_;
   bool is_without_torch_ = false;
-  std::map<std::int32_t, Slots> slots_;  // by device
+  std::map<std::int32_t, Slots> slots_;  // numbers of blocks, by device
   std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;
   ledger::Pools pools_;
   ledger::Contexts contexts_;
   std::map<std::int32_t, Usage> usage_;
   std::string torch_version_;
   std::string backend_;
-  std::optional<std::string> options_;  // that PyTorch took last
-  AllocatorSettings settings_;          // of these
+  std::optional<std::string> options_;  // the settings that PyTorch took last
+  AllocatorSettings settings_;          // options_, parsed
   std::string settings_error_;
   std::unique_ptr<PythonFrames> python_frames_ = std::make_unique<PythonFrames>();
   Gaps gaps_;
   Unseen told_late_;
   std::uint64_t now_ = 0;
-  std::uint32_t writer_ = 0;  // of the present record
+  std::uint32_t writer_ = 0;  // the writer of the present record
 };
 
-// All of the trace, read once.
+// Reads the whole trace once and passes its events to the sinks.
 [[nodiscard]] TraceEvents read_events(const trace::TraceFile& file, const TraceEvents::Sinks& sinks,
                                       const TraceEvents::Unseen& unseen = {});
 

@@ -14,9 +14,9 @@
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
-// A range of peaks that is wider than this share of its lower end says too little.
+// A range of peaks that is wider than 1/20 of its lower end says too little.
 constexpr std::uint64_t kWidestRangeDivisor = 20;
-// In longer runs fewer are tried, for time: from so many events on.
+// Runs of this many events and more get fewer samples, for time.
 constexpr std::uint64_t kLongRun = 250'000;
 constexpr std::uint64_t kVeryLongRun = 1'000'000;
 
@@ -46,7 +46,7 @@ constexpr const char* kUsualWithLimit[] = {
     "garbage_collection_threshold:0.8",
 };
 
-// The beginning of the sentence that gives a range: what is not known.
+// The beginning of the sentence that gives a range: it names what is not known.
 std::string unknown_of_range(const SettingReplays& replays) {
   const std::string sizes = "the sizes that the program can have asked for";
   const std::string places = "where the driver can have placed segments";
@@ -55,7 +55,7 @@ std::string unknown_of_range(const SettingReplays& replays) {
   return sizes + " and " + places + " give ";
 }
 
-// One device's rows, from the pass that checks the rules to the one that fills cards.
+// The rows of one device, from the pass that checks the rules to the pass that fills cards.
 class DeviceRows {
  public:
   DeviceRows(const DeviceEvents& events, const Lifetimes& lifetimes, const Gaps& gaps,
@@ -103,7 +103,7 @@ class DeviceRows {
     }
   }
 
-  // The replays of all rows; kept here until the pass is over.
+  // The sinks of the pass over all rows: their replays, which are kept here until the pass is over.
   [[nodiscard]] std::vector<EventSink*> row_sinks() {
     std::vector<EventSink*> sinks;
     bool has_bracket = false;
@@ -139,14 +139,14 @@ class DeviceRows {
     replays_.clear();
   }
 
-  // The sinks for open questions about cards: rows whose peak is larger than the card, but not
-  // their live bytes.
+  // The sinks for open questions about cards: replays of rows whose peak is larger than the card,
+  // but whose live bytes are not.
   [[nodiscard]] std::vector<EventSink*> card_sinks(const std::vector<std::uint64_t>& capacities) {
     std::vector<EventSink*> sinks;
     for (Row& row : answer_.rows) {
       for (const std::uint64_t capacity : capacities) row.fits.push_back(first_fit(row, capacity));
       if (row.settings.backend == Backend::kAsync || !row.high_bytes) continue;
-      // Its settings changed, and are not replayed as one.
+      // The recorded settings changed in this run, so they are not replayed as one setting.
       if (answer_.changes != 0 && &row == &answer_.rows.front()) continue;
       for (Fit& fit : row.fits) {
         if (fit.fits || !answer_.facts.knows_other) continue;
@@ -194,13 +194,14 @@ class DeviceRows {
     std::unique_ptr<SettingReplays> replays;
   };
 
-  // PyTorch's own limit: between these two.
+  // The range in which PyTorch's own limit lies.
   struct Limits {
     std::uint64_t low = 0;
-    std::uint64_t high = 0;  // 0 = none was seen
+    std::uint64_t high = 0;  // 0 = no limit was seen
   };
 
-  // Known if PyTorch's settings were recorded; else between requests that it met and refused.
+  // Sets PyTorch's own limit: known if its settings were recorded, else between the requests that
+  // it met and those that it refused.
   void set_own_limit(const DeviceEvents& events) {
     knows_limit_ = events.allowed.has_value();
     if (!knows_limit_) {
@@ -215,7 +216,7 @@ class DeviceRows {
     return static_cast<double>(capacity) / static_cast<double>(answer_.facts.total_bytes);
   }
 
-  // The limit on a card of this size, a fraction of it.
+  // PyTorch's own limit on a card of this size, if it is a fraction of the card.
   [[nodiscard]] Limits limits_on(const Row& row, std::uint64_t capacity) const {
     constexpr Limits kNone{AllocatorSettings::kNoLimit, AllocatorSettings::kNoLimit};
     if (const std::uint64_t allowed = row.settings.allowed_bytes(capacity); allowed != 0) {
@@ -227,11 +228,11 @@ class DeviceRows {
     return {scaled_limit(own_limit_.low, scale), scaled_limit(own_limit_.high, scale)};
   }
 
-  // True if a replay under the highest limit, which asked for so much, is the same under the
-  // lowest.
+  // True if a replay under the highest limit, which asked the driver for `asked` bytes, is the same
+  // under the lowest limit.
   [[nodiscard]] static bool is_sure(const AllocatorSettings& settings, std::uint64_t asked,
                                     const Limits& limits) {
-    // Garbage is collected from a share of the limit on.
+    // Garbage is collected from a share of the limit on, so its replay depends on the exact limit.
     return limits.low == limits.high ||
            (asked <= limits.low && settings.garbage_collection_threshold == 0);
   }
@@ -245,7 +246,7 @@ class DeviceRows {
   [[nodiscard]] bool is_proven() const {
     return answer_.is_native && answer_.proof.holds() && !has_gaps_;
   }
-  // True if these settings behave in this run as the recorded ones.
+  // True if these settings behave in this run like the recorded ones.
   [[nodiscard]] bool is_as_recorded(const Row& row) const {
     if (!is_proven()) return false;
     const Row& recorded = answer_.rows.front();
@@ -281,7 +282,8 @@ class DeviceRows {
     basis_ = reason_ ? Basis::kEstimated : answer_.sizes_known ? Basis::kReplayed : Basis::kSampled;
   }
 
-  // The reason for an estimate; for a trace without gaps. Empty if this run confirms the rules.
+  // The reason why results are only estimated, for a trace without gaps. Empty if this run confirms
+  // the rules.
   [[nodiscard]] std::string why_estimated() const {
     if (answer_.is_native && answer_.proof.placements + answer_.proof.mismatches == 0) {
       return "no request to the allocator was recorded";
@@ -318,7 +320,7 @@ class DeviceRows {
     try {
       row.settings = parse_settings(text, rules_);
     } catch (const SettingError&) {
-      // An option that this version of PyTorch does not have.
+      // This version of PyTorch does not have the option.
       if (origin == RequestOrigin::kDefault) return;
       if (origin == RequestOrigin::kUser) throw;
       row.reason = reason_;
@@ -359,7 +361,7 @@ class DeviceRows {
     row.raised.reset();
   }
 
-  // The proof has replayed it, whatever the sizes were.
+  // Fills the row of the recorded settings: the proof has replayed these, whatever the sizes were.
   void fill_recorded(Row& row) const {
     set_peak(row, recorded_counts_.reserved_peak_bytes, recorded_counts_.reserved_peak_bytes);
     set_counts(row, recorded_counts_);
@@ -398,13 +400,14 @@ class DeviceRows {
     row.low_bytes = answer_.is_without_torch ? live_low_bytes_ : used_.peak_bytes();
   }
 
-  // Without the size of the card only the bytes that the recorded run had are known to be there.
+  // True if there was room for these bytes. Without the size of the card, only the bytes that the
+  // recorded run had are known to be there.
   [[nodiscard]] bool knows_room_for(std::uint64_t bytes) const {
     return answer_.facts.total_bytes != 0 || own_limit_.high != 0 ||
            bytes <= answer_.facts.segments_peak;
   }
 
-  // Replays of calls of the driver know no limit.
+  // True if so many bytes fit on the recorded device: replays of driver calls know no limit.
   [[nodiscard]] bool fits_here(std::uint64_t bytes) const {
     return refused_ == 0 && answer_.facts.knows_other &&
            bytes + other_bytes() <= answer_.facts.total_bytes;
@@ -430,15 +433,16 @@ class DeviceRows {
   std::uint64_t live_low_bytes_ = 0;
   std::uint64_t largest_request_ = 0;
   Samples samples_;
-  Limits own_limit_;                 // that no setting names
-  bool knows_limit_ = false;         // at all times; own_limit_ has its ends
-  std::uint64_t refused_ = 0;        // requests of the recorded run
-  AllocatorCounts recorded_counts_;  // of the proof
+  Limits own_limit_;  // a limit that no setting names
+  // True if the limit is known at all times; own_limit_ has its range.
+  bool knows_limit_ = false;
+  std::uint64_t refused_ = 0;        // number of refused requests in the recorded run
+  AllocatorCounts recorded_counts_;  // the counts of the replay that proves the rules
   Basis basis_ = Basis::kReplayed;
   rows::OptionalText reason_;
-  bool has_gaps_ = false;  // calls are missing in between: there is nothing to replay
+  bool has_gaps_ = false;  // true if calls are missing in between: nothing can be replayed
   DeviceAnswer answer_;
-  // By settings, of which several rows can have the same.
+  // The replays by settings; several rows can have the same settings.
   std::vector<std::pair<AllocatorSettings, std::unique_ptr<SettingReplays>>> replays_;
   UsedBytes used_;
   std::vector<OpenFit> open_;
@@ -465,7 +469,8 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
     rows->second.add_rows(events, question);
   }
   const bool is_logged = std::ranges::all_of(logs | std::views::values, &EventLog::is_complete);
-  // Over the log, or the trace if the log has no room for the run; unless there is no sink.
+  // Passes all events to the sinks, from the log, or from the trace if the log has no room for the
+  // run. Without a sink nothing is read.
   const auto pass = [&](const auto& sinks_of) {
     std::map<std::int32_t, std::vector<EventSink*>> sinks;
     bool has_any = false;

@@ -19,35 +19,36 @@ namespace gpumemtrace::analyzer::replay {
 using Basis = rows::WhatIfBasis;
 using Fit = rows::WhatIfFit;
 
-// The report's row of a setting, and what the comparison of settings needs beside it.
+// A setting's row of the report, and two more values for the comparison of settings.
 struct Row : rows::WhatIfRow {
   AllocatorSettings settings;
-  std::optional<std::uint64_t> asked_peak_bytes;  // as in AllocatorCounts
+  std::optional<std::uint64_t> asked_peak_bytes;  // see AllocatorCounts::asked_peak_bytes
 };
 
 struct DeviceAnswer {
   std::int32_t device = -1;
-  bool is_native = false;         // there are blocks whose places can be compared
-  bool is_without_torch = false;  // the requests are the program's calls of the driver
+  bool is_native = false;         // true if it has blocks whose places can be compared
+  bool is_without_torch = false;  // true if requests are the program's own calls of the driver
   Proof proof;
   bool sizes_known = false;
-  std::uint64_t changes = 0;              // of settings after the first block
-  std::optional<double> memory_fraction;  // that the program set; of several the last
+  std::uint64_t changes = 0;              // changes of settings after the first block
+  std::optional<double> memory_fraction;  // set by the program; the last one of several
   std::uint32_t classes = 0;
-  std::vector<Row> rows;  // the recorded settings first
+  std::vector<Row> rows;  // rows of settings, the recorded ones first
   DeviceFacts facts;
   std::uint64_t live_peak_bytes = 0;
   std::optional<std::uint64_t> packed_bytes;
   std::uint64_t packed_events = 0;
-  std::optional<Unusable> unusable;  // of a run that is proven
+  std::optional<Unusable> unusable;  // for a proven run only
 };
 
 struct Answer {
   std::vector<DeviceAnswer> devices;
 };
 
-// Reads the trace a few times. The same trace and question give the same answer.
-// Throws SettingError for settings that PyTorch of the trace's version does not take.
+// Replays the trace under all settings of the question. It reads the trace a few times; the same
+// trace and question give the same answer. Throws SettingError for settings that PyTorch of the
+// trace's version does not take.
 [[nodiscard]] Answer what_if(const trace::TraceFile& file, const Question& question);
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -17,7 +17,7 @@ class CategorySums {
   void add(Category category, std::uint64_t bytes) {
     bytes_[static_cast<std::size_t>(category)] += bytes;
   }
-  // Every category, in their order; unknown use comes last.
+  // The bytes of every category, in the order of the enum; memory of unknown use comes last.
   [[nodiscard]] rows::NamedNumbers row() const {
     rows::NamedNumbers sums;
     for (std::size_t i = 1; i < kCategories; ++i) {
@@ -38,7 +38,7 @@ class CategorySums {
   return sums;
 }
 
-// The part of these whose category the program itself gave.
+// The part of the holders' bytes whose category the program itself gave.
 [[nodiscard]] inline rows::NamedNumbers exact_categories_of(const Holders& holders) {
   constexpr std::array kTold = {Category::kParameter, Category::kGradient,
                                 Category::kOptimizerState, Category::kBuffer};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frames[]: frames with numbers, each once, in the order in which they came.
+// The table of frames for frames[] of the report: each frame once, numbered in order of arrival.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ class FrameTable {
   std::vector<const rows::Frame*> list_;
 };
 
-// The numbers that the frames of one table get in another, given when they are first asked for:
-// each frame is compared once, however many stacks have it.
+// The numbers that the frames of one table get in another table, given when they are first asked
+// for: each frame is compared once, however many stacks have it.
 class FrameNumbers {
  public:
   FrameNumbers(const std::vector<rows::Frame>& frames, FrameTable& table)
@@ -62,7 +62,8 @@ class FrameNumbers {
  private:
   const std::vector<rows::Frame>* frames_;
   FrameTable* table_;
-  std::vector<std::optional<std::uint64_t>> numbers_;  // by the index in the first table
+  // The new numbers, by the frame's index in the first table.
+  std::vector<std::optional<std::uint64_t>> numbers_;
 };
 
 }  // namespace gpumemtrace::analyzer

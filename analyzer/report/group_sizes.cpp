@@ -28,14 +28,14 @@ constexpr auto kAxisNames = std::to_array<AxisName>({{"tp", rows::GroupKind::kTe
                    "experts among N neighbours of a data group.");
 }
 
-// 0 if the text is no number.
+// The number in the text; 0 if the text is no number.
 std::uint64_t number_of(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() ? number : 0;
 }
 
-// The value of "--name VALUE" or "--name=VALUE"; 0 if the option is not there.
+// The value of the option "--name VALUE" or "--name=VALUE"; 0 if the command line does not have it.
 std::uint64_t option_of(const rows::CommandLine& command, std::string_view name) {
   for (std::size_t i = 0; i < command.size(); ++i) {
     std::string_view word = command[i];
@@ -52,16 +52,17 @@ struct ProgramOptions {
   std::string_view tensor;
   std::string_view pipeline;
   std::string_view experts;
-  std::string_view other_order;    // with this option ranks are numbered otherwise
-  std::string_view other_experts;  // with this one experts are shared otherwise
-  bool has_defaults;               // an option that is not there is 1, and no file sets it
+  std::string_view other_order;    // an option that changes the order of ranks
+  std::string_view other_experts;  // an option that changes how experts are shared
+  bool has_defaults;               // true if a missing option means 1, as no file sets it
 };
 constexpr auto kPrograms = std::to_array<ProgramOptions>({
-    // megatron/training/arguments.py and megatron/core/parallel_state.py
+    // The options of Megatron-LM: megatron/training/arguments.py, megatron/core/parallel_state.py.
     {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
      "--expert-model-parallel-size", "--use-tp-pp-dp-mapping", "--expert-tensor-parallel-size",
      true},
-    // torchtitan/config/job_config.py and torchtitan/distributed/parallel_dims.py
+    // The options of torchtitan: torchtitan/config/job_config.py,
+    // torchtitan/distributed/parallel_dims.py.
     {"--parallelism.tensor_parallel_degree", "--parallelism.pipeline_parallel_degree",
      "--parallelism.expert_parallel_degree", "", "--parallelism.expert_parallel_degree", false},
 });

@@ -15,10 +15,10 @@ namespace {
 // The user's Python frames of a stack around the model's call, outermost first: a graph is seldom
 // kept by the model's own code.
 struct Place {
-  rows::Growth* row = nullptr;  // none of one that did not grow
+  rows::Growth* row = nullptr;  // nullptr for a stack whose memory did not grow
   std::vector<StackFrame> frames;
   bool is_in_module = false;
-  bool is_own_layer = false;  // code of the user's runs in the module's call
+  bool is_own_layer = false;  // true if the user's own code runs inside the module's call
 };
 
 Place place_at(const std::string& stack, const FramesOf& frames_of) {
@@ -47,7 +47,7 @@ bool is_same_function(const StackFrame& frame, const StackFrame& other) {
   return frame.file == other.file && frame.function == other.function;
 }
 
-// The number of equal frames, from the outermost on.
+// The number of frames that both places share, from the outermost on.
 std::size_t common_frames(const Place& place, const Place& other) {
   std::size_t count = 0;
   while (count < place.frames.size() && count < other.frames.size() &&
@@ -58,20 +58,21 @@ std::size_t common_frames(const Place& place, const Place& other) {
   return count;
 }
 
-// True if both are called from one line, or from lines of one function.
+// True if both places are called from one line, or from lines of one function.
 bool have_common_caller(const Place& place, const Place& other) {
   return !place.frames.empty() && !other.frames.empty() &&
          is_same_function(place.frames[0], other.frames[0]);
 }
 
-// Compared by step, if both are measured by steps: one of them may have gone on for longer.
+// The number of kept blocks: per step if both sites are measured by steps, since one site may have
+// gone on for longer than the other.
 double pace_of(const rows::Growth& row, const rows::Growth& other) {
   const auto blocks = static_cast<double>(row.blocks);
   const bool by_step = row.steps.value_or(0) != 0 && other.steps.value_or(0) != 0;
   return by_step ? blocks / static_cast<double>(*row.steps) : blocks;
 }
 
-// Each step leaves as many blocks of the other as of the one, or a multiple.
+// True if each step leaves as many blocks of one site as of the other, or a whole multiple.
 bool keeps_pace(const rows::Growth& row, const rows::Growth& other) {
   constexpr double kTolerance = 0.1;
   const double pace = pace_of(row, other);
@@ -93,10 +94,10 @@ bool is_called_alike(const Place& place, const Place& other) {
 
 // True if graphs of autograd are kept: calls of the modules that grow keep at least an eighth of
 // what they allocate, and some block beside the last one of each call, which may be its result.
-// `stacks` are in the order of their first allocations.
+// `stacks` are in the order of their last allocations.
 bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingStack>& stacks,
                  const FramesOf& frames_of) {
-  constexpr std::uint64_t kLeastShare = 8;  // one in so many
+  constexpr std::uint64_t kLeastShare = 8;  // a graph keeps at least 1/8
   const rows::Growth& first = *together.front().row;
   std::uint64_t fewest_calls = std::min(first.blocks, first.steps.value_or(first.blocks));
   for (const Place& place : together) fewest_calls = std::min(fewest_calls, place.row->blocks);
@@ -113,7 +114,8 @@ bool keeps_graph(const std::vector<Place>& together, const std::vector<Allocatin
     if (!is_in_same_calls) continue;
     keeps_earlier_block = keeps_earlier_block || kept != 0;
     made += one.allocations;
-    if (one.kept * 2 < fewest_calls) continue;  // Fewer than half of the calls keep a block.
+    // Fewer than half of the calls keep a block of this stack, so it does not count.
+    if (one.kept * 2 < fewest_calls) continue;
     kept += one.kept;
     // If a call keeps two blocks, one of them is not the last.
     keeps_earlier_block = keeps_earlier_block || one.kept >= 2 * fewest_calls;
@@ -139,7 +141,7 @@ rows::CodeLocation meeting_point(const std::vector<Place>& places) {
   return location;
 }
 
-// The first site with all that grow with it, or with one that does.
+// Takes from `left` the first site, and all sites that grow with it or with one already taken.
 std::vector<Place> take_together(std::vector<Place>& left) {
   std::vector<Place> together = {left.front()};
   left.erase(left.begin());
@@ -162,7 +164,7 @@ void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<Alloc
     const std::vector<Place> together = take_together(left);
     const bool has_model =
         std::ranges::any_of(together, [](const Place& place) { return place.is_in_module; });
-    // A reference kept by one line of a layer or a hook is no graph.
+    // One line of a layer or a hook that keeps a reference is no kept graph.
     const bool is_alone = together.size() == 1;
     if (!has_model || (is_alone && together.front().is_own_layer)) continue;
     const bool is_graph = keeps_graph(together, stacks, frames_of);

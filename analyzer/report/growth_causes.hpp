@@ -16,20 +16,20 @@ namespace gpumemtrace::analyzer {
 // The frames of a stack by its id in the report, innermost first.
 using FramesOf = std::function<std::vector<StackFrame>(const std::string& stack)>;
 
-// A call stack whose blocks of the framework came while some site grew, in the order in which the
-// stacks asked for their last one.
+// A call stack that allocated blocks of the framework while some site grew. The stacks are in the
+// order of their last allocations.
 struct AllocatingStack {
   rows::OptionalText device;
   std::string stack;
   std::uint64_t allocations = 0;
-  std::uint64_t kept = 0;  // by which the number of its live blocks rose for good
+  std::uint64_t kept = 0;  // the rise of the number of its live blocks that were not freed again
 };
 
-// For the rows of one process, largest first: finds the common origin (`kept_at`) of those that
-// grow together. That is the innermost line of the user's, outside of the model; if they come from
-// several lines of one function, the line with most of the bytes. `stacks` tell a graph from
-// results alone (`keeps_graph`): a call keeps the last block of its results, and all else that
-// layers allocate is freed while it runs.
+// Finds the common origin (`kept_at`) of the rows of one process, largest first, that grow
+// together: the innermost line of the user's outside of the model, or, if they come from several
+// lines of one function, the line with most of the bytes. `stacks` tell a kept graph
+// (`keeps_graph`) from kept results: if only results are kept, each call keeps its last block, and
+// all else that layers allocate is freed while the call runs.
 void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingStack>& stacks,
                         const FramesOf& frames_of);
 

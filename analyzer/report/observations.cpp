@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of rules beside the sections of the report.
+// Makes the input of rules that the sections of the report do not have.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -21,16 +21,16 @@ struct ChurnKey {
   friend auto operator<=>(const ChurnKey&, const ChurnKey&) = default;
 };
 
-// The row's stack is that of the group that allocated most.
+// The sums of one site that churns. The stack of `row` is that of the group that allocated most.
 struct ChurnSums {
   rows::ChurningSite row;
   std::uint64_t host_ticks = 0;
   std::uint64_t most_allocations = 0;
-  CallSite freed_at;  // those of that group
+  CallSite freed_at;  // the frees of the group that allocated most
 };
 
-// Functions that call the driver every time. Stream-ordered memory and the framework's blocks come
-// from pools and cost little.
+// True for memory whose functions call the driver every time. Stream-ordered memory and the
+// framework's blocks come from pools and cost little.
 bool goes_to_the_driver(Kind kind) {
   switch (level_of(kind)) {
     case Level::kDriver:
@@ -103,8 +103,8 @@ void observe_churn(const ReportContext& context, const ReportProcess& process,
   }
 }
 
-// A site may have several stacks: sums what Python's garbage collector freed of each, and shows the
-// stack of the largest allocation.
+// Sums, by site, the memory that Python's garbage collector freed. A site may have several stacks:
+// the row shows the stack of the largest allocation.
 void observe_collected(const ReportContext& context, const ReportProcess& process,
                        std::vector<rows::CollectedSite>& list) {
   std::map<SiteKey, rows::CollectedSite> sites;
@@ -130,7 +130,8 @@ void observe_collected(const ReportContext& context, const ReportProcess& proces
   }
 }
 
-// Memory that no copy used does not show the size that was asked for.
+// Lists pinned memory whose size was rounded up. Copies show the size that the program needed, so
+// memory that no copy used is left out.
 void observe_rounded_pinned_memory(const ReportContext& context, const ReportProcess& process,
                                    std::vector<rows::RoundedPinnedMemory>& list) {
   const ProcessModel& model = process.model();
@@ -184,7 +185,7 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
   }
 }
 
-// Between two neighbours in time.
+// The median of the times between neighbouring events; 0 if there are fewer than two.
 std::uint64_t median_gap(std::vector<std::uint64_t> times) {
   if (times.size() < 2) return 0;
   std::ranges::sort(times);
@@ -200,7 +201,8 @@ struct GraphSums {
   std::vector<ReleasedAllocation> blocks;
   std::map<trace::StackId, std::uint64_t> by_stack;
 
-  // A graph grows with the layers, one block after the other, and is freed at once.
+  // True if the blocks are those of a graph of autograd: they were allocated one after the other,
+  // layer by layer, and freed almost at once.
   [[nodiscard]] bool goes_at_once() const {
     std::vector<std::uint64_t> births;
     std::vector<std::uint64_t> ends;
@@ -222,7 +224,8 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
     const GroupKey& key = model.accounts().group(block.entry.group).key;
     const auto category = static_cast<Category>(block.use.category);
     if (key.phase != Phase::kForward) continue;
-    // A block that was freed in its phase waited for a backward pass that did not come.
+    // An activation that was freed within the forward phase waited for a backward pass that did not
+    // come.
     const bool waited_in_vain =
         category == Category::kActivation && block.end != 0 &&
         static_cast<Confidence>(block.use.confidence) == Confidence::kHeuristic;
@@ -238,8 +241,8 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
   return sums;
 }
 
-// The line that called the model, whichever lines inside allocated. If there are several, the one
-// with most bytes; nullopt if no stack has one.
+// The user's line that called the model, whichever lines inside the model allocated. If there are
+// several such lines, the one with most bytes; nullopt if no stack has one.
 std::optional<rows::Origin> models_caller(const ReportContext& context,
                                           const ReportProcess& process,
                                           const std::map<trace::StackId, std::uint64_t>& by_stack) {
@@ -247,7 +250,8 @@ std::optional<rows::Origin> models_caller(const ReportContext& context,
   std::vector<std::pair<std::uint64_t, trace::StackId>> largest_first;
   for (const auto& [stack, bytes] : by_stack) largest_first.emplace_back(bytes, stack);
   std::sort(largest_first.rbegin(), largest_first.rend());
-  std::map<Identity, std::uint64_t> callers;  // each with the stack that came first
+  // Bytes by caller; each key has the stack that came first.
+  std::map<Identity, std::uint64_t> callers;
   for (const auto& [bytes, stack] : largest_first) {
     const std::optional<StackFrame> caller = names.models_caller(stack);
     if (!caller) continue;
@@ -313,7 +317,8 @@ void observe_contexts(const ReportContext& context, const ReportProcess& process
   }
 }
 
-// Sites keep the order in which they came.
+// Lists the sites that allocate from the driver and its pools, in the order of their first
+// allocations.
 void observe_allocating(const ReportContext& context, const ReportProcess& process,
                         std::vector<rows::AllocatingSite>& list) {
   std::map<Identity, std::size_t> index;
@@ -337,12 +342,13 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
   }
 }
 
-// The sizes by which a request continues, such as when results are concatenated: the largest that
-// rose at its line at least three times in a row, by about as much each time as the request would.
+// The sizes of the requests that the failed request continues, such as when results are
+// concatenated: the largest of those that rose at its line at least three times in a row, by about
+// as much each time as the failed request would.
 const RisingSizes* sizes_before(const ReportContext& context, const ReportProcess& process,
                                 const OomIncident& failure) {
   constexpr std::uint64_t kFewestRises = 3;
-  // A failure is recorded with more of its stack than a block is.
+  // A failure is recorded with more frames of its stack than a block is, so lines are compared.
   const Identity asked = context.identity_of_site(process, failure.site);
   if (!asked.has_site || asked.line == 0) return nullptr;
   const Accounts& accounts = process.model().accounts();

@@ -35,7 +35,8 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   const trace::ReadLosses& read = process.read_losses();
   const trace::TraceFile& file = process.file();
   Losses losses;
-  // The ring counts all drops of the run; gap records have their times and kinds.
+  // The ring counts all events that were dropped in the run; gap records in the trace have the
+  // times and kinds of drops.
   losses.add(Loss::dropped_allocations, std::max(statistics.dropped.allocations, file.dropped(0)));
   losses.add(Loss::dropped_frees, std::max(statistics.dropped.frees, file.dropped(1)));
   losses.add(Loss::dropped_copies, std::max(statistics.dropped.copies, file.dropped(2)));
@@ -47,7 +48,8 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   losses.add(Loss::recording_disabled, statistics.stopped_because.empty() ? 0 : 1);
   losses.add(Loss::paused, statistics.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);
-  // The ring still has the records that a killed process was about to pack.
+  // A truncated end is no loss if the ring exists: the ring still has the records that a killed
+  // process was about to pack.
   losses.add(Loss::truncated_tail, file.has_ring() ? 0 : read.truncated_tail);
   losses.add(Loss::missing_chunks, read.missing_chunks);
   losses.add(Loss::missing_ring, end == rows::TraceEnd::kUnknown && !file.has_ring() ? 1 : 0);

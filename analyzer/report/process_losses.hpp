@@ -15,8 +15,8 @@ namespace gpumemtrace::analyzer {
 
 // The parts of the report that may not be exact because of losses in a trace.
 struct Inexact {
-  bool memory = false;     // driver, pool, managed, host
-  bool framework = false;  // blocks
+  bool memory = false;     // allocations of the driver, its pools, managed and host memory
+  bool framework = false;  // the framework's blocks
   bool copies = false;
 };
 
@@ -25,7 +25,7 @@ struct Inexact {
 // The rows of losses[] for missing events.
 [[nodiscard]] std::vector<rows::PublicText> missing_events(const Losses& losses);
 [[nodiscard]] std::uint64_t dropped_of(const Losses& losses);
-// Only those with a count.
+// The rows of the losses whose count is not 0.
 [[nodiscard]] std::vector<rows::Loss> loss_rows(const Losses& losses);
 
 }  // namespace gpumemtrace::analyzer

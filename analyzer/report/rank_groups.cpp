@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The groups of ranks that work together, and those that should hold as much as each other.
+// Finds the groups of ranks that work together, and those that should hold as much memory as each
+// other.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -18,15 +19,16 @@ namespace {
 
 using rows::GroupBasis;
 using rows::GroupKind;
-using Ranks = std::vector<std::uint64_t>;  // ascending
+using Ranks = std::vector<std::uint64_t>;  // numbers of ranks, in ascending order
 
 // The part of a model that a rank has, by what its memory shows.
 struct RankShape {
   std::uint64_t rank = 0;
   std::string process;
-  std::set<std::string> layers;  // with parameters
+  std::set<std::string> layers;  // the layers that have parameters
   std::uint64_t parameter_bytes = 0;
-  bool copies_data = false;  // shows parameters that data parallelism gathers, or its wrapper
+  // True if the rank has parameters that data parallelism gathers, or its wrapper.
+  bool copies_data = false;
 };
 
 std::uint64_t number_in(const rows::NamedNumbers& numbers, std::string_view name) {
@@ -34,7 +36,7 @@ std::uint64_t number_in(const rows::NamedNumbers& numbers, std::string_view name
   return found == numbers.end() ? 0 : found->second;
 }
 
-// The first process of each rank, by rank: later ones are its children.
+// The first process of each rank, by rank: later processes of the same rank are its children.
 std::vector<RankShape> rank_shapes(const rows::Report& sections) {
   std::map<std::uint64_t, RankShape> by_rank;
   for (const rows::Process& process : sections.processes) {
@@ -66,8 +68,8 @@ std::vector<RankShape> rank_shapes(const rows::Report& sections) {
   return shapes;
 }
 
-// Ranks with the same layers and about as many bytes of parameters. Stages of a pipeline and shards
-// of another size are classes of their own.
+// Classes of ranks with the same layers and about as many bytes of parameters. Stages of a pipeline
+// and shards of another size are classes of their own.
 std::vector<Ranks> alike_ranks(const std::vector<RankShape>& shapes) {
   constexpr std::uint64_t kNoise = 1 << 20;
   constexpr std::uint64_t kNoiseShare = 20;
@@ -90,7 +92,8 @@ std::vector<Ranks> alike_ranks(const std::vector<RankShape>& shapes) {
   return classes;
 }
 
-// All ranks are named, or a multiple of them: a job of one node of several has their number.
+// The number of ranks of the whole job: that of the known ranks, or a larger one that a process
+// gives, since the traces may be of one node of several.
 std::uint64_t world_size(const rows::Report& sections, const std::vector<RankShape>& shapes) {
   std::uint64_t size = shapes.empty() ? 0 : shapes.back().rank + 1;
   for (const rows::Process& process : sections.processes) {
@@ -99,7 +102,7 @@ std::uint64_t world_size(const rows::Report& sections, const std::vector<RankSha
   return size;
 }
 
-// No value if nothing is given.
+// The group sizes that the user or the program gave; no value if neither gave any.
 std::optional<GroupSizes> given_sizes(const rows::Report& sections,
                                       const std::vector<RankShape>& shapes) {
   if (!sections.groups_given || shapes.empty()) return std::nullopt;
@@ -142,10 +145,10 @@ void add_given(const std::vector<RankShape>& shapes, const GroupSizes& sizes,
              GroupKind::kExpert, GroupBasis::kGiven, groups);
 }
 
-// The ranks of one communicator, as rows of several processes tell.
+// The ranks of one communicator, as the rows of several processes give them.
 struct Members {
-  std::set<std::uint64_t> ranks;    // of the job
-  std::set<std::uint64_t> numbers;  // in the communicator
+  std::set<std::uint64_t> ranks;    // the ranks' numbers in the job
+  std::set<std::uint64_t> numbers;  // the ranks' numbers in the communicator
   std::set<std::uint64_t> sizes;
   std::size_t rows = 0;
 
@@ -156,8 +159,9 @@ struct Members {
   }
 };
 
-// Rows of different processes are of one communicator if NCCL's hash says so, or if it has all
-// ranks of the job. Others could be joined in several ways, and are not.
+// Rows of different processes are of one communicator if NCCL's hash says so, or if the
+// communicator has all ranks of the job. Other rows could be joined in several ways, and are not
+// joined.
 std::set<Ranks> communicating_ranks(const rows::Report& sections,
                                     const std::vector<RankShape>& shapes) {
   std::map<std::string, std::uint64_t> rank_of;
@@ -196,9 +200,9 @@ bool have_different_layers(const std::vector<const RankShape*>& members) {
   return true;
 }
 
-// The ranks that communicate, or are alike, as far as memory tells for what. Stages of a pipeline
-// have no layer in common. Ranks that show data parallelism are a data group if they are alike and
-// in no other group that communicates.
+// The kind of a group of ranks that communicate or are alike, as far as their memory shows. Stages
+// of a pipeline have no layer in common. Ranks that show data parallelism are a data group if they
+// are alike and in no other group that communicates.
 std::optional<GroupKind> kind_of(const Ranks& ranks, const std::vector<RankShape>& shapes,
                                  const std::vector<Ranks>& classes,
                                  const std::set<Ranks>& communicating) {
@@ -217,8 +221,9 @@ std::optional<GroupKind> kind_of(const Ranks& ranks, const std::vector<RankShape
   return are_alike && !are_in_others ? std::optional(GroupKind::kData) : std::nullopt;
 }
 
-// Ranks with the same part of the model, by the sizes that are given. Experts of one group differ;
-// if there are too few with the same experts, they are compared without the memory of experts.
+// Groups of ranks with the same part of the model, by the given group sizes. Ranks of one expert
+// group hold different experts; if too few ranks have the same experts, ranks are compared without
+// the memory of experts.
 std::vector<Ranks> given_peers(const std::vector<RankShape>& shapes, const GroupSizes& sizes) {
   const auto coordinate = [&](GroupKind kind, std::uint64_t rank) {
     const GroupAxis* const axis = sizes.axis(kind);
@@ -235,7 +240,7 @@ std::vector<Ranks> given_peers(const std::vector<RankShape>& shapes, const Group
 }
 
 // A single rank that differs from all others, which are alike, is compared with them: it holds
-// something besides. Where several differ they may be stages of a pipeline.
+// something besides. If several ranks differ, they may be stages of a pipeline.
 std::vector<Ranks> inferred_peers(std::vector<Ranks> classes) {
   constexpr std::size_t kLeastOthers = 3;
   if (classes.size() != 2) return classes;

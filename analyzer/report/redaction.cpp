@@ -11,8 +11,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Libraries that everyone has or can have, by the whole name before ".so": a longer name may be a
-// person's own. The table of frameworks has more of them.
+// Libraries that anyone can have, by the whole name before ".so": a longer name may be a person's
+// own. The table of frameworks has more public libraries.
 constexpr auto kPublicLibraries = std::to_array<std::string_view>({
     "ld-linux-aarch64",
     "ld-linux-x86-64",
@@ -85,8 +85,8 @@ bool is_public_library(std::string_view file_name) {
   return false;
 }
 
-// "torch/nn/modules/linear.py" of an installed package that is public, "lib/python3.12/queue.py" of
-// the standard library; empty for every other file.
+// The public part of a Python file's path: "torch/nn/modules/linear.py" of a public installed
+// package, "lib/python3.12/queue.py" of the standard library; empty for every other file.
 std::string_view public_python_path(std::string_view file) {
   if (file.starts_with("<frozen ") || file.starts_with("<eval_with_key>")) return file;
   for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
@@ -109,7 +109,7 @@ std::string_view source_ending(std::string_view file) {
   return is_one_of(ending, kSourceEndings) ? ending : std::string_view();
 }
 
-// Replaces the texts of rows by their types.
+// Visits the fields of a row and replaces each secret text as its type tells.
 class NameReplacer {
  public:
   explicit NameReplacer(Redaction& redaction) : redaction_(redaction) {}

@@ -15,7 +15,8 @@ namespace gpumemtrace::analyzer {
 
 using rows::Secret;
 
-// - Equal texts get equal names within a report: function-1, function-2, as they come.
+// Replaces texts by names without meaning.
+// - Equal texts get equal names within a report: function-1, function-2, in order of appearance.
 // - Text that is not known to be public is replaced. An empty text stays empty.
 class Redaction {
  public:
@@ -24,15 +25,15 @@ class Redaction {
   // whose names are replaced already.
   void redact(rows::Report& report, rows::Observations& seen);
   void redact(std::vector<rows::Frame>& frames, std::vector<rows::Stack>& stacks);
-  // Functions, files and lines of public libraries stay, files without their folders.
+  // Functions, files and lines of public libraries stay; the folders of their files are left out.
   void redact(rows::Site& site);
   void redact(rows::Frame& frame);
   [[nodiscard]] std::string replace_module(const std::string& file_name);
-  // Owners of the built-in table stay.
+  // Replaces an owner's name, unless the built-in table of owners has it.
   [[nodiscard]] std::string replace_owner(const std::string& owner);
-  // Each class of a path of layers.
+  // Replaces the name of each class in a path of a model's layers.
   [[nodiscard]] std::string replace_layers(const std::string& layers);
-  // Nodes of PyTorch itself stay.
+  // Replaces the name of an autograd node, unless it is PyTorch's own.
   [[nodiscard]] std::string replace_node(const std::string& node);
   // Replaces only those words of a sentence that are paths.
   [[nodiscard]] std::string replace_paths(const std::string& sentence);

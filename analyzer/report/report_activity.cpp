@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's reports: what it collected, and the migrations and faults of managed memory.
+// Rows of what CUPTI collected: its own state, and the migrations and page faults of managed
+// memory.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -99,7 +100,8 @@ void add(ManagedSums& sum, const ManagedSums& more) {
   sum.worst_bytes = more.worst_bytes;
 }
 
-// The number of times that as many bytes as the allocation has went up and came down again.
+// The number of times that managed memory migrated and came back: the bytes of round trips, divided
+// by the size of the allocation.
 std::optional<double> round_trips_of(const ManagedSums& sums) {
   if (sums.worst_bytes == 0) return std::nullopt;
   const double times =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history of each process on each card in the words of the report, and the results of cards.
+// The history of each process on each card (GPU), as rows of the report, and the cards' peaks.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The rows of owners[] of one history, by holder.
+// Numbers the owners of one process's history on a card: one row of owners[] for each holder.
 class Owners {
  public:
   Owners(const ReportContext& context, const ReportProcess& process,
@@ -46,7 +46,7 @@ class Owners {
   std::map<rows::CardOwner, std::uint64_t> by_owner_;
 };
 
-// One row for each change and owner.
+// The changes of each owner's bytes: one row for each change and owner.
 std::vector<rows::CardOwnersChange> owners_changes(const ReportProcess& process,
                                                    const DeviceState& device, Owners& owners) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> sums;

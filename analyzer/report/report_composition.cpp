@@ -13,22 +13,24 @@ struct ComposedSnapshot {
   DriverSample sample;
 };
 
-// The bytes in the driver's sample beyond those of the process's calls just then. The sample and
-// the calls are not simultaneous to the nanosecond: a negative difference is not known.
+// The bytes that the driver counts in its sample beyond those of the process's own calls. The
+// sample and the calls are not simultaneous to the nanosecond: if the difference is negative, the
+// number is not known.
 rows::OptionalNumber outside_calls(const DriverSample& sample, std::uint64_t driver_bytes) {
   if (driver_bytes < sample.physical_bytes) return std::nullopt;
   return driver_bytes - sample.physical_bytes;
 }
 
-// Fills in the driver's numbers, so that all parts sum to its total. Bytes that it counts for the
-// process beyond its allocations are the context and its modules; changes between the sample and
-// the peak cannot be attributed.
+// Fills in the driver's numbers, so that all parts sum to the driver's total. Bytes that the driver
+// counts for the process beyond its allocations are the context and its modules; changes between
+// the sample and the peak cannot be attributed.
 void add_driver_number(rows::Composition& row, const ReportProcess& process,
                        const DriverSample& sample, std::uint64_t explained) {
   row.source = name_of(sample.source);
   if (sample.source == trace::SampleSource::kNone) return;
   row.sample_time_ns = process.time_ns(sample.time);
-  // Without NVML's numbers of processes, contexts and other processes cannot be told apart.
+  // Without NVML's numbers for each process, this process's context cannot be told apart from other
+  // processes.
   std::uint64_t number = sample.in_use_bytes();
   if (sample.source == trace::SampleSource::kNvmlProcess) {
     const std::uint64_t context =
@@ -56,7 +58,8 @@ rows::Composition compose(const ReportContext& context, const ReportProcess& pro
       by_owner[context.identity_of(process, holder).owner] += tally.bytes;
     }
   }
-  // Blocks without their driver allocation in the trace explain nothing of the driver's number.
+  // Blocks of the framework whose driver allocation is not in the trace explain no part of the
+  // driver's number.
   const std::uint64_t framework_allocated = std::min(segment_bytes, parts.framework_allocated);
   std::uint64_t explained = segment_bytes + parts.pool_reserved;
   rows::Composition row;
@@ -78,7 +81,7 @@ rows::Composition compose(const ReportContext& context, const ReportProcess& pro
   return row;
 }
 
-// The sample that is nearer to the peak in time.
+// The driver's sample that is nearer to the peak in time.
 const DriverSample& nearer_sample(const DeviceState& state) {
   const DriverSample& before = state.before_peak;
   const DriverSample& after = state.after_peak;

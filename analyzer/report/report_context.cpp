@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxHolders = 20;
 
-// Records that the background thread and other threads still wrote when a thread was about to exec
-// are not later than this; later records show that the exec failed.
+// The time that an exec takes at most. When a thread is about to exec, other threads may still
+// write records for so long; later records show that the exec failed.
 constexpr std::uint64_t kExecTakesNs = 2'000'000'000;
 
 bool ended_by_exec(const Process& process) {
@@ -25,7 +25,7 @@ bool ended_by_exec(const Process& process) {
 rows::TraceEnd end_of(const Process& process) {
   using rows::TraceEnd;
   constexpr int kSigkill = 9;
-  // A program goes on after it has written a snapshot of itself.
+  // A snapshot of PyTorch's allocator is written by a program that goes on.
   if (process.file().still_running() || process.preview().source) return TraceEnd::kRunning;
   if (ended_by_exec(process)) return TraceEnd::kExec;
   if (const int signal = process.file().ended_by_signal(); signal != 0) {
@@ -113,7 +113,8 @@ Identity ReportContext::identity_of_site(const ReportProcess& process, const Cal
   return known == named.end() ? name_site(process, site) : known->second;
 }
 
-// With native frames the stack shows the caller and its line; without, the immediate caller does.
+// The identity of a call site. With native frames the stack gives the owner and the line; without
+// them, the module that called gives the owner.
 Identity ReportContext::name_site(const ReportProcess& process, const CallSite& site) const {
   const SiteName caller = process.model().program().dictionary().name_of(site);
   const bool through_runtime = caller.module.empty() || is_cuda_runtime(caller.module);
@@ -146,7 +147,7 @@ void set_site(Identity& identity, const StackFrame& frame) {
   identity.offset = frame.line == 0 ? frame.offset : 0;
 }
 
-// The stack's frames are better evidence of the site than the caller's address, and replace it.
+// Replaces the caller's address as evidence of the site by the stack's frames, which are better.
 void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack,
                               Identity& identity) const {
   const StackNames& names = names_of(process);
@@ -176,7 +177,8 @@ Identity ReportContext::identity_of(const ReportProcess& process, const HolderKe
 
 Identity ReportContext::identity_of_framework(const ReportProcess& process,
                                               trace::StackId stack) const {
-  // Requests of the framework to the driver, and the blocks that it hands out of them.
+  // The framework makes its requests to the driver and hands out blocks of that memory itself, so
+  // it is the owner of both.
   CallSite site;
   site.stack = stack;
   Identity identity = identity_of_site(process, site);

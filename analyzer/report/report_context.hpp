@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by all sections of the report: ids, names, and holders.
+// The code that all sections of the report share: ids, names, and holders of memory.
 #pragma once
 
 #include <algorithm>
@@ -24,22 +24,23 @@
 namespace gpumemtrace::analyzer {
 
 // The owner of memory and the site that asked for it, in the words of the report. Allocations that
-// look the same to the reader are one row: the stack is that of the first, which is not compared.
+// look the same to the reader are one row. The row's stack is that of the first allocation: stacks
+// are not compared.
 struct Identity {
-  std::string owner;  // empty = not known
+  std::string owner;  // empty if the owner is not known
   bool has_site = false;
-  bool is_python = false;  // the site
-  std::string function;    // of the user's code, empty = not known
+  bool is_python = false;  // true if the site is a line of Python
+  std::string function;    // the user's function, empty = not known
   std::string file;
   std::uint32_t line = 0;
-  std::string module;        // native only
-  std::uint64_t offset = 0;  // in the module, if the line is not known
-  std::string api;           // the function of CUDA that the code called
-  std::string node;          // of autograd, if this is the work of a backward pass
-  std::string stack;         // id of a row of stacks[], empty = none recorded
-  std::string layers;        // of a model, of that stack; not compared
-  std::string phase;         // of the program, blocks only; empty = not known
-  CategoryGuess guess;       // the use of the memory, blocks only
+  std::string module;        // the library or executable, of native sites only
+  std::uint64_t offset = 0;  // offset of the call in the module, if its line is not known
+  std::string api;           // the CUDA function that the code called
+  std::string node;          // the autograd node, if a backward pass allocated
+  std::string stack;         // id of a row of stacks[], empty if no stack was recorded
+  std::string layers;        // the model's layers in that stack; not compared
+  std::string phase;         // the program's phase, of blocks only; empty = not known
+  CategoryGuess guess;       // the use of the memory, of blocks only
 
   [[nodiscard]] auto words() const {
     return std::tie(owner, has_site, is_python, function, file, line, module, offset, api, node,
@@ -49,7 +50,7 @@ struct Identity {
   friend auto operator<=>(const Identity& a, const Identity& b) { return a.words() <=> b.words(); }
 };
 
-// Holders of one line in different layers of a model are different rows.
+// Orders holders so that one line of code in different layers of a model makes different rows.
 struct ByWordsAndLayers {
   [[nodiscard]] bool operator()(const Identity& a, const Identity& b) const {
     return a != b ? a < b : a.layers < b.layers;
@@ -70,11 +71,11 @@ struct ReportProcess {
   Inexact inexact;
 
   [[nodiscard]] const ProcessModel& model() const { return process->model(); }
-  // The time of an event of the model; none for 0.
+  // The time of a model's event in the report; no value if the event did not happen (0).
   [[nodiscard]] rows::OptionalNumber time_ns(std::uint64_t model_time) const {
     return model_time == 0 ? rows::OptionalNumber() : process->time_ns(model_time);
   }
-  // The time of an event that has happened: model_time is not 0.
+  // The time in the report of an event that has happened: model_time is not 0.
   [[nodiscard]] std::uint64_t known_time_ns(std::uint64_t model_time) const {
     return process->time_ns(model_time);
   }
@@ -83,21 +84,22 @@ struct ReportProcess {
   }
 };
 
-// The sites of one process by their names. Naming is slow, and several sections ask for these.
+// The names of one process's call sites, kept since naming is slow and several sections ask.
 struct NamedSites {
-  std::uint64_t version = 0;  // of the dictionary that they were named by
+  std::uint64_t version = 0;  // the version of the dictionary that the names come from
   std::map<CallSite, Identity> sites;
 };
 
-// Answers the questions that several sections ask. Built once all records are in, and constant from
-// then on: answers do not depend on each other. The symbolizer and the owners are borrowed. Several
-// threads may ask, about a process one at a time.
+// Answers the questions that several sections ask. A context is built once all records are in, and
+// constant from then on, so the order of questions does not matter. The symbolizer and the owners
+// are borrowed. Several threads may ask at once, but only one at a time about each process.
 class ReportContext {
  public:
-  // `known`: by process, the answers of an earlier context of the same job; may be empty.
+  // `known`: by process, the names of sites from an earlier context of the same job; may be empty.
   ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
                 std::vector<NamedSites> known = {});
-  // Hands the answers to the next context of the job, when this one is no longer needed.
+  // Moves the names of sites out for the next context of the job, when this one is no longer
+  // needed.
   [[nodiscard]] std::vector<NamedSites> take_names() { return std::move(named_sites_); }
 
   struct PhysicalDevice {
@@ -107,8 +109,8 @@ class ReportContext {
 
   [[nodiscard]] const std::vector<ReportProcess>& processes() const { return processes_; }
   [[nodiscard]] const std::vector<PhysicalDevice>& devices() const { return devices_; }
-  // The rows that add(process, list) puts at the end of the list for each process, in the order of
-  // processes. Several threads call it, for a process each.
+  // The rows of all processes, in the order of processes: add(process, list) appends a process's
+  // rows to its own list. Several threads call `add`, each for one process.
   template <class Row, class Add>
   [[nodiscard]] std::vector<Row> gather(Add&& add) const {
     std::vector<std::vector<Row>> of_process(processes_.size());
@@ -117,7 +119,7 @@ class ReportContext {
     for (std::vector<Row>& rows : of_process) append(std::move(rows), list);
     return list;
   }
-  // No value for host memory and if the device is not known.
+  // The device's id in the report; no value for host memory and if the device is not known.
   [[nodiscard]] rows::OptionalText device_id(const ReportProcess& process,
                                              std::int32_t ordinal) const;
   // Fills in process and device of a row.
@@ -129,7 +131,7 @@ class ReportContext {
     return row;
   }
 
-  // The holder's identity for the reader of the report.
+  // The identity of a holder of memory, in words for the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
   [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
   // The identity of the framework's caching allocator, called from the stack.
@@ -157,7 +159,8 @@ class ReportContext {
 
   const CodeOwners& owners_;
   std::vector<StackNames> stack_names_;
-  std::vector<NamedSites> named_sites_;  // by process
+  // The names of each process's sites, by the process's index.
+  std::vector<NamedSites> named_sites_;
   std::vector<ReportProcess> processes_;
   std::vector<PhysicalDevice> devices_;
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
@@ -168,28 +171,30 @@ class ReportContext {
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
 // Gives the identity the frame's line of code, or its offset in the module if no line is known.
 void set_site(Identity& identity, const StackFrame& frame);
-// No value if nothing is known about the site.
+// The row of a site; no value if nothing is known about the site.
 [[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
-// A second line of code in a row.
+// The line of a second site in a row, such as the line that freed memory.
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const CallSite& site);
-// True if some of it was freed at another line than the first.
+// True if some of the memory was freed at another line than its first free.
 [[nodiscard]] bool is_freed_elsewhere(const ReportContext& context, const ReportProcess& process,
                                       const Releases& releases);
-// Frees by calls of the memory that the row's site had asked for. nullptr: not known.
+// The frees by calls, not by a teardown, of the memory that the row's site had asked for. nullptr:
+// not known.
 [[nodiscard]] rows::Releases releases_row(const ReportContext& context,
                                           const ReportProcess& process, const Releases* releases);
 // The largest holders, and the remainder as `other`, so that the rows sum to `total_bytes`.
 [[nodiscard]] std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders,
                                                     std::uint64_t total_bytes);
 [[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
-// True for memory that the process itself took: no mapping of some, and not another process's.
+// True for memory that the process itself took: neither a mapping of memory counted elsewhere, nor
+// another process's memory.
 [[nodiscard]] constexpr bool is_own_memory(Level level) {
   return level != Level::kMapping && level != Level::kImported;
 }
 
-// Sorts by the number, largest first, none as 0; equal rows keep their order.
+// Sorts rows by a number, largest first; a missing number counts as 0. Equal rows keep their order.
 template <class Row, class Number>
 void sort_rows(std::vector<Row>& list, Number Row::*number) {
   order_rows(list, [number](const Row& row) -> std::uint64_t {
@@ -201,8 +206,9 @@ void sort_rows(std::vector<Row>& list, Number Row::*number) {
   });
 }
 
-// The elements of a map by a number of their values, largest first; equal ones keep their order.
-// When several become one row the first is the largest, so that its stack stands for the row.
+// The elements of a map by a number of their values, largest first; equal elements keep their
+// order. When several elements become one row, the first is the largest, so its stack stands for
+// the row.
 template <class Map, class Number>
 [[nodiscard]] std::vector<const typename Map::value_type*> largest_first(const Map& map,
                                                                          Number number) {

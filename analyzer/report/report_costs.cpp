@@ -12,7 +12,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The number of largest rows by each measure that are shown; the others are one row together.
+// Rows that are shown for each measure: the largest. All others are summed in one row.
 constexpr std::size_t kMostRowsByMeasure = 300;
 
 constexpr auto kMeasures = std::to_array<std::uint64_t rows::Cost::*>(
@@ -21,12 +21,12 @@ constexpr auto kMeasures = std::to_array<std::uint64_t rows::Cost::*>(
 
 struct CostKey {
   bool is_copy = false;
-  Level level = Level::kDriver;  // of memory
+  Level level = Level::kDriver;  // the level of the memory; unused for copies
   std::string stack;
   Identity identity;
   friend auto operator<=>(const CostKey&, const CostKey&) = default;
 };
-// Only the measures of each row are filled.
+// Sums by line of code; in each row only the measures are filled.
 using CostRows = std::map<CostKey, rows::Cost>;
 using CostRow = CostRows::value_type;
 
@@ -63,7 +63,7 @@ CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
   return rows;
 }
 
-// The largest rows by any measure.
+// The rows that are among the largest by any measure.
 std::set<const CostRow*> largest_rows(const CostRows& rows) {
   std::set<const CostRow*> largest;
   for (const auto measure : kMeasures) {
@@ -109,7 +109,7 @@ std::vector<rows::Cost> report_costs(const ReportContext& context) {
 
 namespace {
 
-// The words that all allocations of a group share.
+// The texts that all allocations of a group share.
 struct GroupWords {
   rows::OptionalText device;
   rows::OptionalText layers;
@@ -171,7 +171,7 @@ class ProcessAllocations {
   [[nodiscard]] rows::OptionalNumber private_pool_of(const LiveAllocation& driver_memory) const {
     const Framework& framework = process_.model().memory().framework;
     const Segment& segment = framework.segment(driver_memory.link);
-    // The number of a segment that is gone may be another one's now.
+    // After a segment is freed, a new segment may get its number.
     const bool is_the_same = segment.mapped || segment.born == driver_memory.born;
     if (!is_the_same || segment.pool == 0) return std::nullopt;
     return framework.pools().root_of(segment.pool);
@@ -193,7 +193,7 @@ class ProcessAllocations {
   const ReportContext& context_;
   const ReportProcess& process_;
   const Accounts& accounts_;
-  std::vector<std::optional<GroupWords>> words_;  // by group, each as such and as a segment
+  std::vector<std::optional<GroupWords>> words_;  // by group: as such, as a segment
   std::map<trace::StackId, rows::OptionalText> free_stacks_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the driver took by itself, for each process and device, and handles that were never
+// Memory that the driver took for itself, for each process and device, and handles that were never
 // released.
 #include <algorithm>
 #include <set>
@@ -21,7 +21,8 @@ CallSite most_frequent(const std::map<CallSite, std::uint64_t>& sites) {
   return most == sites.end() ? CallSite{} : most->first;
 }
 
-// The parts sum to the peak: the rest without a known cause is unknown.
+// The parts of the peak by known cause; the rest of the peak is a part of unknown cause, so that
+// the parts sum to the peak.
 std::vector<rows::DriverPart> parts_of(const ReportContext& context, const ReportProcess& process,
                                        const ledger::DriverUseOfDevice& use,
                                        const GraphUse& graphs) {
@@ -59,7 +60,7 @@ rows::DriverMemory row_of(const ReportContext& context, const ReportProcess& pro
   row.samples = use.samples;
   row.graphs = {graphs.instantiated, graphs.destroyed, graphs.live_peak};
   if (use.samples == 0) return row;
-  // An older checkpoint keeps the samples around the peak and the last one.
+  // An older checkpoint keeps the driver's samples around the peak and the last one, not the first.
   const bool has_first = process.model().statistics().checkpoint_time == 0 ||
                          process.model().driver_use().is_restored();
   if (has_first) row.first_bytes = use.first_bytes;
@@ -102,8 +103,8 @@ struct HandleKey {
 
 struct HandleTally {
   Tally tally;
-  bool knows_bytes = true;      // of each
-  std::uint64_t opened = 0;     // the closed ones included; 0 = not known
+  bool knows_bytes = true;      // true if the bytes of each handle are known
+  std::uint64_t opened = 0;     // number of handles, the closed ones included; 0 = not known
   std::uint64_t last_time = 0;  // when the last of these handles was opened
   Releases closed;
 };

@@ -16,7 +16,7 @@ std::optional<double> external_share(const Fragmentation& fragmentation) {
                    static_cast<double>(fragmentation.free_bytes);
 }
 
-// A snapshot of the framework on a device.
+// The moment at which the framework's memory on a device was looked at.
 struct Looked {
   rows::SnapshotAt at;
   std::uint64_t time = 0;
@@ -67,11 +67,12 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
 
 // The pools of one device.
 struct DevicePools {
-  bool sampled = true;           // the driver was asked about all of them
-  std::uint64_t peak_bytes = 0;  // sum of the highest points, which may be at different times
+  bool sampled = true;           // true if the driver was asked about all of them
+  std::uint64_t peak_bytes = 0;  // the sum of the pools' peaks, which may be at different times
 };
 
-// The driver reports how much a pool holds, not its layout.
+// A row for the driver's pools of a device. The driver reports how much a pool holds, not its
+// layout.
 rows::Fragmentation pool_row(const ReportContext& context, const ReportProcess& process,
                              std::int32_t device, Looked looked, std::uint64_t used_bytes,
                              rows::OptionalNumber reserved_bytes) {
@@ -101,7 +102,7 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
       rows::Fragmentation peak =
           pool_row(context, process, device, {rows::SnapshotAt::kPeak, sums.most.time},
                    sums.most.used_bytes, sums.most.reserved_bytes);
-      // They may have held more between two samples.
+      // Pools may have held more between two samples of the driver.
       const bool was_seen = sums.most.reserved_bytes == pools.peak_bytes;
       peak.is_exact = !process.inexact.memory && was_seen;
       list.push_back(std::move(peak));
@@ -151,11 +152,11 @@ namespace {
 
 constexpr std::size_t kMostPinsOfSegment = 3;
 
-// The framework of one process on one device.
+// The framework of one process on one device, whose segments the report shows.
 struct MappedDevice {
   const ReportProcess* process = nullptr;
   const FrameworkDevice* framework = nullptr;
-  const OomSnapshot* failure = nullptr;  // the first one
+  const OomSnapshot* failure = nullptr;  // the first out-of-memory failure there
 };
 
 const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device) {
@@ -165,8 +166,8 @@ const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device)
   return nullptr;
 }
 
-// The device that ran out of memory first, else the one with the most reserved: a map of each would
-// be more than all the rest of the report.
+// The device that ran out of memory first; if none did, the one with the most reserved bytes. A map
+// of every device's segments would be larger than all the rest of the report.
 MappedDevice most_telling_device(const ReportContext& context) {
   MappedDevice mapped;
   const auto rank_of = [](const MappedDevice& one) {
@@ -245,7 +246,8 @@ std::optional<rows::TellingSegments> report_segments(const ReportContext& contex
 
 namespace {
 
-// By the driver's last sample, and the bytes that the process itself has taken or freed since.
+// The device's free bytes by the driver's last sample and by what the process itself has taken or
+// freed since then.
 rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   const DriverSample& sample = snapshot.sample;
   if (sample.time == 0) return std::nullopt;
@@ -286,7 +288,7 @@ std::optional<bool> survived(const ReportProcess& process, const OomRow& failure
   });
 }
 
-// Fills in the numbers at the time of the first failure.
+// Fills in the memory's numbers at the time of the first failed request.
 void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
                   const OomSnapshot& snapshot) {
   add_free_memory(row, snapshot);

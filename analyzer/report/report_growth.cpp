@@ -16,27 +16,31 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kParts = 4;  // of the watched stretches, in each of which memory must rise
-constexpr std::uint64_t kLeastPartOfRise = 100;  // in each of them by a hundredth of the whole
+// The watched stretches are divided into so many parts, in each of which memory must rise.
+constexpr std::size_t kParts = 4;
+// Each part must have at least 1/100 of the whole rise.
+constexpr std::uint64_t kLeastPartOfRise = 100;
 constexpr std::size_t kLeastStretches = 8;
-constexpr std::uint64_t kLeastAllocations =
-    32;  // of the process, else there is no loop to speak of
+constexpr std::uint64_t kLeastAllocations = 32;  // a process with fewer allocations has no loop
 
 struct SiteHistory {
   std::vector<History::Stretch> stretches;
-  std::string stack;  // that of the group that grew most; ties go to the one with more allocations
-  std::pair<std::uint64_t, std::uint64_t> most;  // by which it rose, how often it allocated
+  // The stack of the group that grew most; of equal groups, of the one with more allocations.
+  std::string stack;
+  // The rise of that group, and the number of its allocations.
+  std::pair<std::uint64_t, std::uint64_t> most;
   Releases freed;
 };
 
-// The watched part of the run: from the end of the warm-up to the site's last allocation. Frees
-// afterwards, at the end of the program, do not undo growth.
+// The stretches of the run in which growth is looked for: from the end of the warm-up to the site's
+// last allocation. Frees afterwards, at the end of the program, do not undo growth.
 struct GrowthWindow {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-// The end of the process's allocations. At its end it may free as often as it ever allocated.
+// The number of stretches up to the process's last allocation. Later frees are left out: at its end
+// a process may free as often as it ever allocated.
 std::size_t allocating_end(const History& history) {
   std::size_t end = history.flow().size();
   while (end > 0 && history.flow()[end - 1].allocations == 0) --end;
@@ -48,15 +52,16 @@ std::size_t warmup_end(const History& history, const Thresholds& thresholds) {
                                   static_cast<double>(allocating_end(history)));
 }
 
-// The stretch of the last allocation itself is left out: memory may end in it, too.
+// The stretches from `begin` to before the site's last allocation. The stretch of that allocation
+// is left out, since frees of the program's end may lie in it, too.
 GrowthWindow window_of(const std::vector<History::Stretch>& stretches, std::size_t begin) {
   std::size_t end = stretches.size() - 1;
   while (end > 0 && stretches[end].allocations == 0) --end;
   return {begin, std::max(begin, end)};
 }
 
-// A program that builds up its data frees little. Without frees there is no steady state in which
-// growth could be found in that.
+// True if the process both allocates and frees. A program that builds up its data frees little:
+// without frees there is no steady state in which growth could be found.
 bool is_steady(const History& history, const GrowthWindow& window, const Thresholds& thresholds) {
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
@@ -83,7 +88,7 @@ std::vector<std::uint64_t> retained_minimum(const std::vector<History::Stretch>&
   return stays;
 }
 
-// The bytes by which it rose for good.
+// The bytes by which live memory rose and that were not freed again.
 std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                       std::uint64_t History::Stretch::*low) {
   if (window.begin == window.end) return 0;
@@ -91,9 +96,9 @@ std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Grow
   return stays.back() - stays.front();
 }
 
-// It must rise in every part of the window, and by a significant amount: a sawtooth rises for good
-// in its last tooth alone, however little its feet differ, and a cache that fills once rises in the
-// beginning. Only the numbers of bytes and calls are set.
+// The growth of a site. Live memory must rise in every part of the window, and by a significant
+// amount: a sawtooth rises for good only in its last tooth, even if its feet hardly differ, and a
+// cache that fills once rises only in the beginning. Only the numbers of bytes and calls are set.
 rows::Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                        std::size_t allocating_end) {
   rows::Growth growth;
@@ -147,7 +152,8 @@ std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const Repo
     const Group& group = accounts.group(i);
     const Level level = level_of(group.key.kind);
     if (!is_own_memory(level)) continue;
-    if (group.segments != 0) continue;  // the framework's blocks in them are looked at
+    // The framework's blocks inside these segments have groups of their own.
+    if (group.segments != 0) continue;
     const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
     const bool allocates =
         std::any_of(stretches.begin() + static_cast<std::ptrdiff_t>(begin), stretches.end(),
@@ -171,11 +177,12 @@ std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const Repo
 
 struct StepsPassed {
   std::uint64_t count = 0;
-  bool inferred = false;  // the job did not say its steps
+  bool inferred = false;  // true if the steps are a guess, since the job did not mark them
 };
 
-// The number of steps that had ended by then, counted from the first number. If there are very many
-// steps the report has only some; those between two of them are taken as evenly spread.
+// The number of steps that had ended at the time, counted from the number of the first. If there
+// are very many steps the report has only some of them; the steps between two of these are taken as
+// evenly spread.
 double steps_ended_by(const std::vector<const rows::Step*>& steps, std::uint64_t time_ns) {
   const auto next = std::partition_point(
       steps.begin(), steps.end(), [&](const rows::Step* step) { return *step->end_ns <= time_ns; });
@@ -204,8 +211,8 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
   return passed;
 }
 
-// The time at which the device is full if memory goes on rising so; no value if its size is not
-// known, or if the rise was too short.
+// The time at which the device will be full if memory goes on rising at this rate; no value if the
+// size of the device is not known, or if the rise was too short to measure.
 rows::OptionalTime forecast_ns(const std::vector<rows::Device>& devices,
                                const rows::Growth& growth) {
   const rows::Device* const device = rows::find_device(devices, growth.device);
@@ -224,7 +231,8 @@ rows::OptionalTime forecast_ns(const std::vector<rows::Device>& devices,
 }
 
 // Memory of which nothing is freed, in a process that frees little, may be a cache or a data set
-// that fills for as long as the recording runs. A large amount of it, over many steps, is reported.
+// that fills for as long as the recording runs. A large amount of such memory, over many steps, is
+// reported.
 bool is_significant(const rows::Growth& row, std::uint64_t peak_bytes,
                     const Thresholds& thresholds) {
   constexpr std::uint64_t kLeastSteps = 8;
@@ -255,7 +263,8 @@ bool is_training_that_just_began(const ReportProcess& process,
 
 using GrowthBySite = std::map<SiteKey, rows::Growth>;
 
-// If their blocks are freed again while this site's memory grows, nothing keeps them together.
+// Counts the other sites that allocate on the same level, and those of them that grow. If the
+// blocks of other sites are freed while this site's memory grows, no common cause keeps them.
 void count_others(const SiteKey& key, const GrowthBySite& growths, rows::Growth& row) {
   for (const auto& [other, growth] : growths) {
     if (other == key || other.device != key.device || other.level != key.level) continue;
@@ -300,7 +309,7 @@ void add_steps(rows::Growth& row, const StepsPassed& passed) {
   if (!passed.inferred) row.confidence = FindingConfidence::kInferred;
 }
 
-// Fills in the site, its place and its time.
+// Fills in the site, the process, the device and the times of a row of growth.
 void add_site(rows::Growth& row, const ReportContext& context, const ReportProcess& process,
               const std::pair<const SiteKey, SiteHistory>& site, const GrowthWindow& window) {
   const auto& [key, history] = site;

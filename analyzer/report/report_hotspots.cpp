@@ -18,7 +18,8 @@ std::uint64_t mean_bytes(const TransferRow& sum) {
   return sum.count == 0 ? 0 : sum.bytes / sum.count;
 }
 
-// True if most of it is at device addresses that it has copied to or from before.
+// True if the site copies most bytes to or from device addresses that it has copied to or from
+// before.
 bool is_a_loop(const TransferRow& sum) { return sum.repeated_bytes >= sum.bytes / 2; }
 
 bool between_host_and_device(const TransferKey& key) {
@@ -29,8 +30,8 @@ bool has_pageable_end(const TransferKey& key) {
   return key.source == MemoryClass::kPageable || key.destination == MemoryClass::kPageable;
 }
 
-// The driver returns from a copy to pageable memory only when it is complete, whatever it is
-// called.
+// True if the call returns only after the copy. A copy from the device to pageable memory does so
+// even if the program calls an asynchronous function.
 bool copy_waits(const TransferKey& key) {
   return !key.asynchronous ||
          (key.direction == Direction::kDeviceToHost && key.destination == MemoryClass::kPageable);
@@ -48,7 +49,8 @@ bool is_not_hidden(const TransferRow& sum, const GpuView& gpu, const Thresholds&
          *gpu.overlapped_share() < thresholds[Threshold::kNotHiddenShare];
 }
 
-// True for content that was sent again and again, not for a second pass over the data.
+// True if the site sent equal content again and again, more often than a second pass over the data
+// would.
 bool is_repeated(const TransferRow& sum, const Thresholds& thresholds) {
   const std::uint64_t contents = sum.hashed_count - sum.repeats.count;
   return sum.repeats.count != 0 &&
@@ -56,7 +58,8 @@ bool is_repeated(const TransferRow& sum, const Thresholds& thresholds) {
          sum.hashed_count >= contents * thresholds.count(Threshold::kRepeatedTimes);
 }
 
-// A module that is moved is made once, and the program waits for it in any case.
+// True if the copy moves a module, as Module.to() does: a program does so once, and waits for the
+// copy in any case.
 bool moves_a_module(const ReportContext& context, const ReportProcess& process,
                     const std::string& stack) {
   if (stack.empty()) return false;
@@ -65,7 +68,7 @@ bool moves_a_module(const ReportContext& context, const ReportProcess& process,
       frames, [](const StackFrame& frame) { return is_module_move(frame.file, frame.function); });
 }
 
-// At most one rule a site: the one whose remedy helps most.
+// The rule that applies to a site's copies: at most one, whose remedy helps most.
 Rule rule_for(const TransferRow& sum, bool waits, const GpuView& gpu,
               const Thresholds& thresholds) {
   const TransferKey& key = sum.key;
@@ -90,7 +93,7 @@ Rule rule_for(const TransferRow& sum, bool waits, const GpuView& gpu,
   return is_not_hidden(sum, gpu, thresholds) ? Rule::kCopiesNotHidden : Rule::kCount;
 }
 
-// The most that the remedy could save.
+// The longest time that the rule's remedy could save.
 std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const TransferRow& sum,
                            const GpuView& gpu) {
   switch (rule) {
@@ -107,15 +110,15 @@ std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const Transf
   }
 }
 
-// The time that so many copies need by themselves: a call for each, and the bytes.
+// The time that `count` copies need without waiting: the cost of each call, and of the bytes.
 std::uint64_t needed_ns(std::uint64_t count, std::uint64_t bytes, std::uint64_t bytes_per_ns) {
   constexpr std::uint64_t kCallNs = 10'000;
   return count * kCallNs + bytes / bytes_per_ns;
 }
 
 // The part of the lost time that does not merely wait for work that the GPU has to do in any case:
-// a copy of four bytes that waits for the kernels of a step takes as long as the step. An upper
-// bound, taken on a slow machine.
+// a copy of four bytes that waits for the kernels of a step takes as long as the step. The result
+// is an upper bound: the constants are those of a slow machine.
 std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const TransferRow& sum,
                           std::uint64_t lost_ns) {
   constexpr std::uint64_t kPageableBytesPerNs = 4;
@@ -127,7 +130,7 @@ std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const Transfe
           std::min(process.duration_ns(trips.up_ticks + trips.down_ticks),
                    needed_ns(2 * trips.count, 2 * trips.bytes, kPageableBytesPerNs));
       if (has_pageable_end(sum.key)) return in_calls_ns;
-      // Calls that do not wait take less time than their copies.
+      // Calls that do not wait for their copies take less time than the copies.
       return std::max(in_calls_ns, needed_ns(2 * trips.count, 2 * trips.bytes, kPinnedBytesPerNs));
     }
     case Rule::kPageableCopies:
@@ -139,8 +142,8 @@ std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const Transfe
   }
 }
 
-// The time from a site's first copy to the end of its last. The times of copies that a checkpoint
-// replaced are not known: theirs is the whole run.
+// The time from a site's first copy to the end of its last copy. If a checkpoint replaced single
+// copies, their times are not known, and the whole run counts.
 std::uint64_t loop_ns(const ReportProcess& process, const TransferRow& sum) {
   const RunStatistics& run = process.model().statistics();
   const std::uint64_t first = sum.single_ones_are_gone ? run.first_time : sum.times.least;
@@ -148,7 +151,7 @@ std::uint64_t loop_ns(const ReportProcess& process, const TransferRow& sum) {
   return last > first ? process.duration_ns(last - first) : 0;
 }
 
-// The advice in words that help the site's author.
+// The advice on copies in the words of the framework that the site's author uses.
 const CopyAdvice& copy_advice(const ReportProcess& process, const Identity& identity) {
   const bool is_in_framework = identity.is_python && loads_framework_with_blocks(process);
   return is_in_framework ? framework_with_blocks().copies : framework_named(identity.owner).copies;

@@ -20,9 +20,9 @@ struct Made {
 
 struct LeakRow {
   Tally tally;
-  CallSite ended_at;  // of the teardown that ended the first of them
-  // All allocations of the same site and kind, freed ones included; not counted for blocks, whose
-  // sites are many and slow to name.
+  CallSite ended_at;  // where the first of the teardowns was called
+  // All allocations of the same site and kind, freed ones included. They are not counted for blocks
+  // of the framework, whose sites are many and slow to name.
   Made made;
 };
 
@@ -44,7 +44,8 @@ class LeakList {
     pool_is_framework_ = allocator == "cudaMallocAsync";
   }
 
-  // For both: memory from before the program's mark from which leaks count lives as long as the
+  // Both functions add memory, that which was live at the end and that which a teardown ended.
+  // Memory from before the program's mark from which leaks count (`is_early`) lives as long as the
   // process.
   void add_live(const HolderKey& holder, bool is_early, const Tally& tally) {
     add(holder, Teardown{}, is_early ? LeakClass::kProcessLifetime : class_of_live(holder), tally);
@@ -56,7 +57,7 @@ class LeakList {
     const bool at_will = !teardown.at_exit && leak != LeakClass::kFrameworkCache;
     add(holder, teardown, at_will ? LeakClass::kContextDestroyed : leak, tally);
   }
-  // Called once all rows are there.
+  // Counts all allocations of each row's site. Call it once all rows are added.
   void count_allocations() {
     const Accounts& accounts = process_.model().accounts();
     std::map<MadeKey, Made> made;
@@ -116,7 +117,7 @@ class LeakList {
 struct Alike {
   HolderKey holder;
   Teardown teardown;
-  bool is_early = false;  // from before Steps::leaks_from()
+  bool is_early = false;  // allocated before the program's mark, Steps::leaks_from()
   friend auto operator<=>(const Alike&, const Alike&) = default;
 };
 
@@ -151,7 +152,8 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
-// No value also if the steps are made up from the trace: their numbers mean nothing to the reader.
+// The step at the time; no value also if the steps are guessed from the trace: the numbers of
+// guessed steps mean nothing to the reader.
 rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t model_time) {
   const Steps& steps = process.model().program().steps();
   return steps.source() == StepSource::kPeriod ? std::nullopt : steps.step_at(model_time);

@@ -11,15 +11,15 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kMostTemporaries = 300;  // of a process
+constexpr std::size_t kMostTemporaries = 300;  // the most rows of temporary[] for each process
 
-// Arrays and physical memory have handles.
+// True for memory with a device or host address. Arrays and physical memory have handles instead.
 bool has_address(Kind kind) {
   return kind != Kind::kArray && kind != Kind::kVmm && kind != Kind::kVmmHost &&
          kind != Kind::kImportedVmm;
 }
 
-// The accounts that the report counts as memory, with something in them.
+// Visits the accounts that the report counts as memory and that ever held any.
 template <class Visit>
 void for_each_account(const ReportProcess& process, Visit&& visit) {
   for (const Account& account : process.model().accounts().accounts()) {
@@ -38,7 +38,8 @@ std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, const Repor
   return lives;
 }
 
-// If records are missing it is not known which row lacks them, and a checkpoint has only sums.
+// True if histograms have every allocation. If records are missing it is not known which row lacks
+// them, and a checkpoint has only sums.
 bool is_whole(const ReportProcess& process, Level level) {
   return !is_inexact(process, level) && process.model().statistics().checkpoint_time == 0;
 }
@@ -53,8 +54,8 @@ Histogram::Row allocated_in(const Accounts& accounts, const Account& account) {
   return sum;
 }
 
-// A row for each range that has something, and one for allocations in no range, so that the rows
-// sum to all that were allocated.
+// Adds a row for each range of the histogram that has allocations, and one row for allocations in
+// no range, so that the rows sum to all allocations.
 template <class Row>
 void add_histogram(const ReportContext& context, const ReportProcess& process,
                    const Account& account, const Histogram& histogram,
@@ -84,7 +85,7 @@ void add_histogram(const ReportContext& context, const ReportProcess& process,
   list.push_back(std::move(row));
 }
 
-// Their rows with the stack, but without a site.
+// Sums of temporary allocations by site; the rows have their stacks, but not yet their sites.
 using TemporariesBySite = std::map<SiteKey, rows::Temporary>;
 
 TemporariesBySite sum_temporaries(const ReportContext& context, const ReportProcess& process) {
@@ -113,7 +114,8 @@ rows::Temporary temporary_row(const ReportContext& context, const ReportProcess&
   return row;
 }
 
-// The sites with the most, and one row for the others of each device and level.
+// The rows of sites with the most temporary allocations, and one row for all other sites of each
+// device and level.
 std::vector<rows::Temporary> temporary_rows(const ReportContext& context,
                                             const ReportProcess& process) {
   const TemporariesBySite sums = sum_temporaries(context, process);
@@ -159,7 +161,8 @@ rows::Block block_row(const ReportContext& context, const ReportProcess& process
   return row;
 }
 
-// Those with the most bytes times time, and the largest of those that were live at the peak.
+// The account's allocations with the most bytes times lifetime, and the largest of those that were
+// live at its peak.
 rows::LargestOfAccount largest_of(const ReportContext& context, const ReportProcess& process,
                                   const Account& account, std::size_t most) {
   rows::LargestOfAccount largest;

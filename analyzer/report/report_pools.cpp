@@ -10,7 +10,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A program that captures again and again has a pool for each; further ones are one row.
+// A program that captures CUDA graphs again and again has a pool for each; pools beyond this number
+// are summed in one row.
 constexpr std::size_t kMostPrivatePools = 256;
 
 struct NumberedPool {
@@ -18,7 +19,7 @@ struct NumberedPool {
   const PrivatePool* pool = nullptr;
 };
 
-// Largest first; older ones first if they are equal.
+// The framework's private pools on a device, largest first; of equal ones, the oldest first.
 std::vector<NumberedPool> private_pools_of(const Framework& framework, std::int32_t device) {
   std::vector<NumberedPool> list;
   framework.pools().for_each([&](std::uint32_t id, const PrivatePool& pool) {
@@ -56,12 +57,13 @@ void add_numbers(const PrivatePool& pool, const PoolBytes& at_peak, rows::PoolRo
   row.live_graphs_at_end = row.live_graphs_at_end.value_or(0) + pool.live_graphs;
 }
 
-// The rest of the device's bytes beside the private pools.
+// The row of the framework's default pool: the device's bytes that are in no private pool.
 rows::PoolRow default_row(const ReportContext& context, const ReportProcess& process,
                           const FrameworkDevice& framework, const PoolBytes& in_private,
                           bool has_private) {
   rows::PoolRow row = row_of(context, process, framework.device, "default");
-  row.kind = rows::PoolKind::kDefault;  // inferred: it has what lies in no other pool that is seen
+  // Inferred: the default pool has what no other known pool has.
+  row.kind = rows::PoolKind::kDefault;
   row.allocated_peak_bytes =
       has_private ? framework.default_pool_peak.allocated : framework.blocks->peak.bytes();
   row.reserved_peak_bytes =
@@ -102,7 +104,8 @@ void add_framework_pools(const ReportContext& context, const ReportProcess& proc
   std::ranges::move(own, std::back_inserter(list));
 }
 
-// The sum of the peaks of each pool's kinds of memory, by the pool's number.
+// The most allocated bytes of each driver pool, by its number: the sum of the peaks of its kinds of
+// memory.
 std::map<std::uint32_t, std::uint64_t> most_allocated(const Accounts& accounts) {
   std::map<std::uint32_t, std::uint64_t> most;
   for (const UsageRow& row : accounts.rows()) {
@@ -111,7 +114,8 @@ std::map<std::uint32_t, std::uint64_t> most_allocated(const Accounts& accounts) 
   return most;
 }
 
-// Each device's default pool first, then those that the program made, in that order.
+// Adds rows for the driver's pools: each device's default pool first, then the pools that the
+// program made, in the order in which it made them.
 void add_driver_pools(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::PoolRow>& list) {
   const auto& pools = process.model().memory().pools.pools();
@@ -130,7 +134,8 @@ void add_driver_pools(const ReportContext& context, const ReportProcess& process
     const std::string name = pool.is_default ? "default" : "pool" + std::to_string(++made);
     rows::PoolRow row = row_of(context, process, pool.device, "driver:" + name);
     row.kind = rows::PoolKind::kDriver;
-    // Without a sample of the driver, it holds at least the allocated bytes.
+    // Without a sample of the driver, only a lower bound is known: a pool holds at least the bytes
+    // allocated from it.
     row.basis = pool.sampled ? rows::RowBasis::kExact : rows::RowBasis::kInferred;
     set_origin(context, process, pool.created_at, row);
     row.reserved_peak_bytes = std::max(pool.reserved_peak_bytes, most);

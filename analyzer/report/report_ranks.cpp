@@ -16,8 +16,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A rank is measured at the first of these levels that it used: the memory that it works with, not
-// the memory that this is made of.
+// A rank is measured at the first of these levels that it used: an inner level is the memory that
+// it works with, an outer one the memory from which that is taken.
 constexpr std::array kLevels = {Level::kFramework, Level::kDriver, Level::kPool};
 
 template <class Row>
@@ -47,7 +47,7 @@ rows::OptionalNumber reserved_peak_of(const rows::Report& sections, const rows::
 std::uint64_t leaked_bytes_of(const rows::Report& sections, const rows::Rank& rank) {
   std::uint64_t bytes = 0;
   for (const rows::ExitLeak& leak : sections.leaks.exit) {
-    // A leak inside memory of another row counts there.
+    // A leak inside memory of another row is counted with that row.
     const bool counts = leak.leak_class == rows::LeakClass::kLost && !leak.inside;
     if (counts && is_at(leak, rank)) bytes += leak.bytes;
   }
@@ -63,7 +63,8 @@ std::optional<double> growth_of(const rows::Report& sections, const rows::Rank& 
   return bytes_per_step;
 }
 
-// No value if the growth or the size of the device is not known.
+// The steps until the rank's device is full; no value if the growth or the size of the device is
+// not known.
 std::optional<double> steps_until_full(const rows::Report& sections, const rows::Rank& rank) {
   const rows::Device* const device = rows::find_device(sections.devices, rank.device);
   const double growth = rank.growth_bytes_per_step.value_or(0);
@@ -75,8 +76,8 @@ std::optional<double> steps_until_full(const rows::Report& sections, const rows:
   return static_cast<double>(free) / growth;
 }
 
-// The bytes in layers of experts. Mixtures of experts have them under such names: Experts,
-// MixtralSparseMoeBlock, MoELayer.
+// The bytes in layers of experts. The classes of such layers in mixtures of experts have names such
+// as Experts, MixtralSparseMoeBlock or MoELayer.
 std::uint64_t expert_bytes_of(const rows::Report& sections, const rows::Rank& rank) {
   std::uint64_t bytes = 0;
   for (const rows::Module& module : sections.modules) {
@@ -90,7 +91,8 @@ std::uint64_t expert_bytes_of(const rows::Report& sections, const rows::Rank& ra
   return bytes;
 }
 
-// A process is compared on the device with most of its memory. The list begins with the largest.
+// Compares the ranks of each group of peers. A process is compared on the device with most of its
+// memory, which comes first in the list.
 void compare_peers(const std::map<std::string, std::uint64_t>& group_of,
                    std::vector<rows::Rank>& list) {
   std::set<std::string> compared;
@@ -159,8 +161,8 @@ namespace {
 using Communicators = std::map<const NcclThread*, std::size_t>;
 
 // Each communicator starts a thread that allocates when ranks are connected, and the system numbers
-// threads in the order in which they start. So threads that no range tells about belong to the
-// remaining communicators in their order, if there are as many.
+// threads in the order in which they start. So threads that no NVTX range assigns to a communicator
+// belong to the remaining communicators in their order, if there are as many.
 Communicators by_order_of_start(const NcclMemory& nccl) {
   if (!nccl.knows_all()) return {};
   const std::vector<NcclCommunicator>& all = nccl.communicators();
@@ -203,7 +205,7 @@ std::set<std::int32_t> devices_of(const NcclMemory& nccl) {
   return devices;
 }
 
-// Sixteen digits: a number of this size is no number of JSON for every reader.
+// Sixteen hexadecimal digits: some readers of JSON do not take numbers of 64 bits.
 std::string hexadecimal(std::uint64_t number) {
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));

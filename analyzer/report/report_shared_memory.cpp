@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes share: the rows of each process, before they are paired with those of
-// others.
+// Memory that processes share: the rows of each process, before they are paired with rows of other
+// processes.
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A recorder writes at least once a second. A process that was killed ended at most so long after
+// A recorder writes at least once a second, so a process that was killed ended at most 2 s after
 // the last record of its trace.
 constexpr std::uint64_t kLatestEndNs = 2'000'000'000;
 
@@ -21,7 +21,7 @@ std::uint64_t last_ns_of(const ReportProcess& process) {
   return process.time_ns(process.model().statistics().last_time).value_or(0);
 }
 
-// No value if it goes on, as far as the trace tells.
+// The time of the process's end; no value if it still runs, as far as the trace tells.
 rows::OptionalNumber end_of(const ReportProcess& process) {
   if (!process.process->has_ended()) return std::nullopt;
   const bool was_killed = process.end == rows::TraceEnd::kKilled;
@@ -38,7 +38,7 @@ const Group& group_of(const ReportProcess& process, std::uint32_t group) {
 
 struct OpenerKey {
   std::int32_t device = kUnknownDevice;
-  std::string reason;  // why the exporter is not known; empty: others may tell
+  std::string reason;  // why the exporter is not known; empty if other traces may tell
   Identity identity;
   friend auto operator<=>(const OpenerKey&, const OpenerKey&) = default;
 };
@@ -48,7 +48,7 @@ class OpenedOfProcess {
   OpenedOfProcess(const ReportContext& context, const ReportProcess& process)
       : context_(context), process_(process) {}
 
-  // Rows that are complete: no other process can tell whose memory it is.
+  // Rows that need no other process's trace: none could tell whose memory was opened.
   [[nodiscard]] std::vector<rows::SharedMemory> unpaired() const {
     std::map<OpenerKey, rows::SharedMemory> sums;
     for (const OpenedMemory& memory : opened()) {
@@ -67,7 +67,7 @@ class OpenedOfProcess {
     return list;
   }
 
-  // Those that the exporter's trace tells more about.
+  // Memory opened by handle, for which the exporter's trace can tell the owner.
   [[nodiscard]] std::vector<rows::OpenedBySite> by_handle() const {
     std::map<OpenerKey, rows::OpenedBySite> sites;
     for (const OpenedMemory& memory : opened()) {
@@ -109,7 +109,7 @@ class OpenedOfProcess {
     row.origin = origin_of(key.identity);
     row.is_exact = !is_inexact(process_, Level::kImported);
   }
-  // Physical memory that came through a descriptor or a fabric handle.
+  // Adds physical memory that was imported through a file descriptor or a fabric handle.
   void add_descriptors(std::map<OpenerKey, rows::SharedMemory>& sums) const {
     const std::string reason =
         "A descriptor or a fabric handle does not tell whose memory it is, or that it is "
@@ -133,7 +133,7 @@ class OpenedOfProcess {
   const ReportProcess& process_;
 };
 
-// The device and the sites that allocated and freed.
+// The key of exported memory: the device, the site that allocated and the site that freed.
 using ExporterKey = std::tuple<std::int32_t, Identity, std::optional<Identity>>;
 
 std::vector<rows::ExportedBySite> exported_rows(const ReportContext& context,

@@ -9,10 +9,10 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kMaxTensors = 100;  // of a process and device
+constexpr std::size_t kMaxTensors = 100;  // the most rows of tensors[] for each process and device
 constexpr std::size_t kMaxOtherNames = 15;
 
-// `row` is empty.
+// Fills in the names and sizes of a tensor; `row` has only its process and device.
 rows::Tensor describe(rows::Tensor row, const Steps& texts, const std::vector<TensorName>& names,
                       const Tally& tally) {
   const TensorName& first = names.front();
@@ -32,7 +32,7 @@ rows::Tensor describe(rows::Tensor row, const Steps& texts, const std::vector<Te
   return row;
 }
 
-// Adds the row to the one for tensors without rows of their own.
+// Adds the row to the sum of all tensors that get no rows of their own.
 void add_to_rest(rows::Tensor& rest, const rows::Tensor& row) {
   rest.bytes += row.bytes;
   rest.count += row.count;
@@ -118,10 +118,11 @@ struct LayerSums {
     categories.add(category, more.bytes);
   }
 };
-// The layer's path by classes from the model on, and its name if that is known.
+// The layer's path by classes from the model on, and the layer's name if that is known.
 using SumsByLayers = std::map<std::pair<std::string, std::string>, LayerSums>;
 
-// By the stack of each block; blocks that the program named by the layer that it gave.
+// Sums the blocks at the peak by layer. The layer follows from each block's stack, or, for tensors
+// that the program named, from the layer that it gave.
 SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& process,
                            const Account& account) {
   SumsByLayers sums;

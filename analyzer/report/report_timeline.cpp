@@ -8,7 +8,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Names with one value a bucket each.
+// The parts of a timeline: a name each, with one value for each bucket.
 using Parts = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 
 Parts parts_by_category(const Timeline& timeline, std::size_t buckets) {
@@ -42,7 +42,7 @@ Parts parts_by_owner(const ReportContext& context, const ReportProcess& process,
   return {by_owner.begin(), by_owner.end()};
 }
 
-// The driver was asked about every pool of the device.
+// True if the driver was asked about every pool of the device.
 bool knows_pools(const ProcessModel& model, std::int32_t device) {
   const ledger::MappedArray<PoolState>& pools = model.memory().pools.pools();
   return std::ranges::all_of(pools, [&](const PoolState& pool) {
@@ -54,10 +54,10 @@ bool knows_pools(const ProcessModel& model, std::int32_t device) {
 struct Buckets {
   std::vector<TimeBucket> list;
   Parts parts;
-  std::size_t first = 0;  // with data
+  std::size_t first = 0;  // index of the first bucket with data
   TimeGrid grid;
 
-  // Joins neighbours: the higher maximum stays, with its parts.
+  // Halves the number of buckets by joining neighbours: the higher maximum stays, with its parts.
   void join_pairs() {
     const std::size_t count = (list.size() + 1) / 2;
     std::vector<TimeBucket> joined;
@@ -78,7 +78,7 @@ struct Buckets {
   }
 };
 
-// Makes one row of timeline[], with at most so many points.
+// Makes one row of timeline[], with at most `most` points.
 class TimelineRow {
  public:
   TimelineRow(const ReportContext& context, const ReportProcess& process, const Account& account,
@@ -133,7 +133,7 @@ class TimelineRow {
     return rows::number_or_none(found->second.total_bytes);
   }
 
-  // The parts of the peak before a checkpoint's cut.
+  // The parts of the peak in the time that a checkpoint replaced, by name.
   [[nodiscard]] rows::NamedNumbers parts_before() const {
     if (!timeline_.before()) return {};
     const Holders holders =
@@ -151,7 +151,7 @@ class TimelineRow {
     rows::TimelineBucket row =
         bucket_row(*timeline_.before(), statistics.first_time, statistics.checkpoint_time);
     row.min_bytes.reset();
-    // The peak of the sum of all pools is not kept.
+    // For pools of the driver, the peak of their summed reserved bytes is not kept.
     if (account_.level != Level::kFramework) row.reserved_bytes.reset();
     row.parts = std::move(parts);
     return row;
@@ -170,20 +170,21 @@ class TimelineRow {
     return row;
   }
 
-  // A bucket without a change is joined with one before it that has none, either.
+  // Adds a row for each bucket; a bucket without a change is joined with a former one without a
+  // change.
   void add_buckets(const rows::NamedNumbers& names, const Buckets& buckets,
                    std::vector<rows::TimelineBucket>& list) const {
     const RunStatistics& statistics = process_.model().statistics();
     const Accounts& accounts = process_.model().accounts();
     const TimeGrid& grid = buckets.grid;
-    // Memory after a window is in a bucket of its own.
+    // The last bucket is not shown if the report has a window: it has all memory after the window.
     const std::size_t count = buckets.list.size() - (accounts.window_is_over() ? 1 : 0);
     const std::uint64_t last = std::min(statistics.last_time, accounts.window().last);
     bool was_quiet = false;
     for (std::size_t i = buckets.first; i < count; ++i) {
       const TimeBucket& bucket = buckets.list[i];
       const std::uint64_t end = std::min(grid.start_of(i + 1), last);
-      // The first allocation is still to come.
+      // Empty buckets before the first allocation are left out.
       if (bucket.is_quiet && list.empty() && bucket.max_bytes == 0) continue;
       if (bucket.is_quiet && was_quiet) {
         list.back().end_ns = process_.known_time_ns(end);
@@ -228,7 +229,8 @@ std::vector<rows::Timeline> report_timeline(const ReportContext& context, std::s
 
 namespace {
 
-// Blocks of the framework if there is one, else the driver's memory and pools.
+// True if steps are measured by the framework's blocks; without a framework, they are measured by
+// the driver's memory and pools.
 bool counts_blocks(const ReportProcess& process) {
   return !process.model().memory().framework.devices().empty();
 }

@@ -24,7 +24,7 @@ namespace {
 
 using rows::text_or_none;
 
-// No value if the text is no number.
+// The number in the text; no value if the text is no number.
 rows::OptionalNumber number_in(const std::string& text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -32,7 +32,7 @@ rows::OptionalNumber number_in(const std::string& text) {
   return value;
 }
 
-// The file's own name stands beside it, so its folders are left out.
+// The reason why a trace is unreadable, without its path: the row shows the file's name beside it.
 std::string reason_of(const UnreadableTrace& trace) {
   std::string reason = trace.reason;
   const std::string path = trace.path.string();
@@ -41,7 +41,8 @@ std::string reason_of(const UnreadableTrace& trace) {
   return reason;
 }
 
-// A trace does not have the cost of an event on the program's thread: docs/verification.md.
+// The recording's overhead. The trace does not tell the cost of an event on the program's thread:
+// docs/verification.md has it.
 rows::Overhead overhead_of(const ReportProcess& process) {
   return {process.model().statistics().events, std::nullopt,
           rows::number_or_none(process.process->preview().background_cpu_ns)};
@@ -97,7 +98,8 @@ std::optional<rows::Torch> torch_of(const ReportProcess& process) {
   return rows::Torch{text_or_none(version), text_or_none(allocator), text_or_none(settings)};
 }
 
-// NVIDIA's way of writing it: 16 bytes as they stand in memory, in groups of 4, 2, 2, 2 and 6.
+// The GPU's UUID as NVIDIA writes it: 16 bytes in the order of memory, in groups of 4, 2, 2, 2 and
+// 6.
 std::string uuid_text(std::uint64_t low, std::uint64_t high) {
   std::string text = "GPU";
   for (std::size_t i = 0; i < 16; ++i) {
@@ -111,7 +113,7 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
   return text;
 }
 
-// Remarks of the recorder, and on how much is known of the process's end.
+// Remarks of the recorder and on how much is known of the process's end.
 std::vector<rows::Remark> notes_on(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().program().dictionary();
   std::vector<rows::Remark> notes(dictionary.notes().begin(), dictionary.notes().end());
@@ -132,7 +134,8 @@ std::vector<rows::Remark> notes_on(const ReportProcess& process) {
   return notes;
 }
 
-// Rules that need single events, if a checkpoint replaced those of the beginning.
+// For each process whose first part a checkpoint replaced: the rules that need single events, and
+// so see only the time after the checkpoint.
 std::vector<rows::PartialRules> partial_rules(const ReportContext& context) {
   std::vector<rows::PublicText> names;
   for (const RuleInfo& rule : kRules) {
@@ -209,7 +212,8 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
 
 namespace {
 
-// The kernel's numbers, if it keeps the time of day by another clock.
+// The error of the host's time of day as the kernel states it; a reason instead if the kernel does
+// not know it.
 rows::TimeOfDayError time_of_day_error(const trace::Clock& clock) {
   using trace::RealtimeState;
   switch (clock.realtime_state) {
@@ -265,7 +269,8 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.world_size = number(trace::TextKey::kWorldSize);
     row.executable = text(trace::TextKey::kExecutable);
     row.command = words_of(dictionary.text(trace::TextKey::kCommandLine));
-    // At the first tick, from which times are counted; the header is some milliseconds older.
+    // The time of day at the first tick, from which times are counted; the header's own is some
+    // milliseconds older.
     const ClockStart start = start_of({}, clock, header.start_realtime_ns);
     row.start_unix_ns = rows::number_or_none(static_cast<std::uint64_t>(start.realtime_ns));
     if (clock.calibrated()) row.clock_error_ns = clock.error_ns();
@@ -316,7 +321,7 @@ std::vector<rows::PartialProcess> report_partial_processes(const ReportContext& 
   std::vector<rows::PartialProcess> list;
   for (const ReportProcess& process : context.processes()) {
     const trace::TraceFile& file = process.process->file();
-    // The boot follows from the report's row of the process.
+    // The boot id is left out here: the report's row of the process has it.
     const ClockStart start =
         start_of({}, process.process->clock(), file.header().start_realtime_ns);
     rows::PartialProcess row;

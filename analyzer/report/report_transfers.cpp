@@ -8,10 +8,10 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The most single lines; the rest is in one row.
+// The number of lines with rows of their own; all other lines are summed in one row.
 constexpr std::size_t kMaxSites = 200;
 
-// Copies of different callers that read the same to the user are one.
+// Copies by function and kind: copies of different callers that look alike to the user are one row.
 using CopiesByFunction = std::map<std::pair<std::string, TransferKey>, TransferRow>;
 
 CopiesByFunction copies_by_function(const ReportProcess& process) {

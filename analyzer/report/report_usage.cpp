@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The use of each allocator layer, and the holders of live memory of a job that goes on.
+// The use of each allocator layer, and the holders of live memory of a job that still runs.
 #include <algorithm>
 
 #include "analyzer/frameworks/frameworks.hpp"
@@ -9,8 +9,9 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The library whose pool most of the row's memory went to, if it is one that the trace cannot see
-// into. A pool keeps what it takes: if most was given back, the library passes its requests on.
+// The library whose own pool most of the row's memory went to, if the trace cannot see into that
+// pool. A pool keeps the memory that it takes: if most was given back, the library only passes
+// requests on.
 std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
                                                const ReportProcess& process, const UsageRow& row) {
   if (level_of(row.kind) != Level::kDriver || row.frees > row.allocations / 2) {
@@ -46,8 +47,8 @@ rows::Reserved framework_reserved(const ProcessModel& model, std::int32_t device
           framework->segments_allocated, framework->segments_freed, std::nullopt};
 }
 
-// By index; 0 is no known pool. Pools that the program made are counted in the order in which they
-// came.
+// The names of the driver's pools, by index; 0 is an unknown pool. Pools that the program made are
+// numbered in the order in which it made them.
 std::vector<std::string> pool_names(const ledger::MappedArray<PoolState>& pools) {
   std::vector<std::string> names{"pool 0"};
   std::size_t made = 0;
@@ -59,7 +60,8 @@ std::vector<std::string> pool_names(const ledger::MappedArray<PoolState>& pools)
 
 rows::Reserved pool_reserved(const PoolState& pool, const std::string& name) {
   rows::Reserved reserved;
-  // Without a sample of the driver only a lower bound is known, which is no answer.
+  // Without a sample of the driver only a lower bound of the reserved bytes is known, so none is
+  // given.
   if (pool.sampled) {
     reserved.peak_bytes = pool.reserved_peak_bytes;
     reserved.bytes_at_end = pool.reserved_bytes;
@@ -102,7 +104,8 @@ struct OwnerSums {
   std::uint64_t allocations = 0;
 };
 
-// Segments of the framework are its own, whichever code asked the driver for them.
+// Counts allocations by owner. The framework is the owner of its segments, whichever code's request
+// made it ask the driver for them.
 void count_allocations(const ReportContext& context, const ReportProcess& process,
                        const Account& account, std::map<std::string, OwnerSums>& owners) {
   const ProcessModel& model = process.model();
@@ -125,7 +128,7 @@ void for_each_peak(const ReportProcess& process, Visit&& visit) {
   }
 }
 
-// The same without holders.
+// The row of an account's peak, without the holders of the memory.
 rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
                     const Account& account) {
   auto row = context.row_on<rows::Peak>(process, account.device);

@@ -38,8 +38,8 @@ constexpr std::array<std::pair<replay::Cause, const char*>, 6> kCauses = {
      {replay::Cause::kRestOfSegment, "rest_of_new_segment"}}};
 constexpr std::size_t kMostLines = 10;
 
-// The places that blocks of one process count under, by the stacks that were recorded with them:
-// those of PyTorch's own threads count under the stack of the thread that waited.
+// The places (lines) that blocks of one process are counted under, by the stacks recorded with the
+// blocks: blocks of PyTorch's own threads count under the stack of the thread that waited.
 class BlockPlaces {
  public:
   BlockPlaces(const ReportContext& context, const ReportProcess& process)
@@ -56,7 +56,8 @@ class BlockPlaces {
     }
   }
   [[nodiscard]] bool knows_some() const { return knows_some_; }
-  // If blocks of one stack count under several places, the framework's identity for the stack.
+  // The place of the blocks of a stack; if they count under several places, the framework's
+  // identity for the stack.
   [[nodiscard]] std::optional<Identity> find(trace::StackId stack) const {
     const auto found = places_.find(stack);
     const bool is_one = found != places_.end() && found->second.size() == 1;
@@ -76,7 +77,7 @@ class BlockPlaces {
   bool knows_some_ = false;
 };
 
-// The largest, and the remainder as `other`.
+// Rows for the places with most bytes, and one row `other` for the remainder.
 std::vector<rows::WhatIfLine> line_rows(const replay::UnusableByStack& by_stack,
                                         const BlockPlaces& places) {
   rows::WhatIfLine rest;
@@ -145,22 +146,24 @@ std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
 
 namespace {
 
-// The settings that are tried, in this order. The first needs no knowledge of the program.
+// The allocator settings that are tried, in this order. The first needs no knowledge of the
+// program.
 constexpr const char* kSettings[] = {"expandable_segments:True", "", "max_split_size_mb:128",
                                      "roundup_power2_divisions:4"};
-// So many of these settings are tried if no request of the program was refused.
+// If no request of the program was refused, only the first settings are tried, as many as this.
 constexpr std::size_t kSettingsForPeak = 2;
 
-// Times of steps on a core of 2024, in nanoseconds: only their proportions count.
-constexpr std::uint64_t kAnalysisNs = 2'500'000;  // of any trace
+// Estimated times of the steps of a replay in nanoseconds, on a core of 2024: only their
+// proportions count.
+constexpr std::uint64_t kAnalysisNs = 2'500'000;  // the analysis of any trace
 constexpr std::uint64_t kRecordNs =
-    250;  // more, a record of a run's first ones; measured: 300 to 2,300
+    250;  // more for each of the run's first records; measured: 300 to 2,300
 constexpr std::uint64_t kFirstRecords = 50'000;
 constexpr std::uint64_t kLaterRecordNs = 50;
-constexpr std::uint64_t kProofNs = 220;  // a block handed out or taken back
-constexpr std::uint64_t kReplayNs = 70;  // as above, in one replay
+constexpr std::uint64_t kProofNs = 220;  // for a block's allocation or free
+constexpr std::uint64_t kReplayNs = 70;  // for a block's allocation or free, in one replay
 
-// Samples of sizes of either kind, the most first.
+// Numbers of sizes to sample between the ends, of either kind; the largest affordable one counts.
 constexpr std::uint32_t kSamples[] = {4, 2, 1};
 
 std::uint64_t block_events(const ProcessModel& model) {
@@ -171,8 +174,8 @@ std::uint64_t block_events(const ProcessModel& model) {
   return 2 * allocations;
 }
 
-// Estimated, not timed, so that the same trace gives the same report. Empty if even one setting
-// takes too long.
+// The settings and samples that can be replayed in the allowed time. Times are estimated, not
+// measured, so that the same trace gives the same report. Empty if even one setting takes too long.
 replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refused) {
   const std::uint64_t events = block_events(process.model());
   const std::uint64_t records = process.process->records_done();
@@ -181,9 +184,9 @@ replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refus
       kAnalysisNs + kRecordNs * first_records + kLaterRecordNs * (records - first_records);
   replay::SettingsQuestion question;
   question.measures_refusals = was_refused;
-  // Both ends of the sizes, each in the first gaps and in another order of segments.
+  // Replays try both ends of the sizes, each with segments in the first gaps and in another order.
   constexpr std::uint32_t kEnds = 2;
-  constexpr std::uint64_t kOrders = 2;  // only one for expandable segments
+  constexpr std::uint64_t kOrders = 2;  // expandable segments have only one order
   std::uint64_t spent = events * kProofNs;
   if (was_refused) spent += events * kReplayNs * kEnds * kOrders;
   const std::size_t most = was_refused ? std::size(kSettings) : kSettingsForPeak;

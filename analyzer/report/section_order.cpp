@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the rows of sections that do not keep that of the processes.
+// Sorts the rows of those sections that are not in the order of processes.
 #include <functional>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of the report: each a pure function of the job and of the rows that it names, so
-// that the order of calls does not matter.
+// The functions that make the sections of the report. Each is a pure function of the job and of the
+// rows that it gets, so the order of calls does not matter.
 #pragma once
 
 #include <filesystem>
@@ -15,23 +15,24 @@
 
 namespace gpumemtrace::analyzer {
 
-// report_traces.cpp
+// Defined in report_traces.cpp.
 [[nodiscard]] std::vector<rows::Trace> report_traces(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Process> report_processes(const ReportContext& context);
-// Without physical_peak.
+// The rows of devices, without physical_peak.
 [[nodiscard]] std::vector<rows::Device> report_devices(const ReportContext& context);
-// Snapshots do not have their process: what their files' names say stands for its rank. `traces`
-// are the files of the processes.
+// Sets the ranks of processes whose traces are snapshots of PyTorch: a snapshot does not have its
+// process's rank, so the numbers in its file's name stand for it. `traces` are the processes'
+// files.
 void guess_ranks(std::span<const std::filesystem::path> traces,
                  std::vector<rows::Process>& processes);
-// The lists of processes.
+// Fills in only those lists of coverage whose rows belong to single processes.
 [[nodiscard]] rows::Coverage report_coverage(const ReportContext& context);
-// By their paths.
+// The traces that could not be read, by their paths.
 [[nodiscard]] std::vector<rows::UnreadableTrace> report_unreadable(const Job& job);
 [[nodiscard]] std::vector<rows::PartialProcess> report_partial_processes(
     const ReportContext& context);
 
-// report_traces.cpp: frames[] and stacks[] of these ids
+// The rows of frames[] and stacks[] for the stacks of these ids; defined in report_traces.cpp.
 struct StackSections {
   std::vector<rows::Frame> frames;
   std::vector<rows::Stack> stacks;
@@ -39,151 +40,158 @@ struct StackSections {
 [[nodiscard]] StackSections report_stacks(const ReportContext& context,
                                           const std::set<std::string>& ids);
 
-// report_usage.cpp
+// Defined in report_usage.cpp.
 [[nodiscard]] std::vector<rows::Usage> report_usage(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
-// The same without holders.
+// The rows of peak[] without the holders of the memory.
 [[nodiscard]] std::vector<rows::Peak> report_peak_bytes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
-// report_tensors.cpp: modules[], the framework's peaks by layer
+// modules[], the framework's peaks by layer of the model; defined in report_tensors.cpp.
 [[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
 
-// report_tensors.cpp: tensors[], named by the program at the framework's peaks
+// tensors[], which the program named, at the framework's peaks; defined in report_tensors.cpp.
 [[nodiscard]] std::vector<rows::Tensor> report_tensors(const ReportContext& context);
 
-// report_composition.cpp
+// Defined in report_composition.cpp.
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
 [[nodiscard]] rows::Composition compose_snapshot(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const OomSnapshot& snapshot);
 
-// report_card_histories.cpp: what each process did to each card; physical_peak of devices[], and
-// card_peaks[], from that
+// The history of each process on each card, and from it physical_peak of devices[], and
+// card_peaks[]; defined in report_card_histories.cpp.
 [[nodiscard]] std::vector<rows::CardHistory> report_card_histories(const ReportContext& context);
 void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& report);
 [[nodiscard]] rows::OptionalText card_peaks_reason(const rows::Report& sections);
 
-// report_driver_memory.cpp
+// Defined in report_driver_memory.cpp.
 [[nodiscard]] std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context);
 
-// report_pools.cpp: pools of the framework's allocator and of the driver
+// Pools of the framework's allocator and of the driver; defined in report_pools.cpp.
 [[nodiscard]] std::vector<rows::PoolRow> report_pools(const ReportContext& context);
 
-// report_ranks.cpp: allocations of NCCL, by communicator
+// Allocations of NCCL, by communicator; defined in report_ranks.cpp.
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
-// report_shared_memory.cpp: memory of others that only they could name, or nobody can
+// Memory of other processes that only their traces can name, or none can; defined in
+// report_shared_memory.cpp.
 [[nodiscard]] std::vector<rows::SharedMemory> report_unpaired_memory(const ReportContext& context);
 [[nodiscard]] std::vector<rows::OpenedBySite> report_opened_memory(const ReportContext& context);
 [[nodiscard]] std::vector<rows::ExportedBySite> report_exported_memory(
     const ReportContext& context);
 
-// report_leaks.cpp; without growth, state and sums
+// The leaks without growth, state and sums; defined in report_leaks.cpp.
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
-// The bytes of the class `lost`.
+// The leaked bytes of the class `lost`, by holder.
 [[nodiscard]] std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
                                                                       const ReportProcess& process);
 
-// report_costs.cpp
+// Defined in report_costs.cpp.
 [[nodiscard]] std::vector<rows::Cost> report_costs(const ReportContext& context);
 
-// report_costs.cpp: the allocations that the models logged
+// The allocations that the models logged; defined in report_costs.cpp.
 [[nodiscard]] std::vector<rows::AllocationHistory> report_allocations(const ReportContext& context);
 
-// report_driver_memory.cpp
+// Defined in report_driver_memory.cpp.
 [[nodiscard]] std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context);
 
-// report_growth.cpp: leaks.growth[], by the process's steps if it has some; without a forecast
+// leaks.growth[] without a forecast, by the process's steps if it has some; defined in
+// report_growth.cpp.
 [[nodiscard]] std::vector<rows::Growth> report_growth(const ReportContext& context,
                                                       const std::vector<rows::Step>& steps,
                                                       const Thresholds& thresholds);
-// Fills in when devices are full.
+// Fills in the times at which growing memory will have filled the devices.
 void forecast(const std::vector<rows::Device>& devices, std::vector<rows::Growth>& growth);
 
-// report_hotspots.cpp: transfers.hotspots[]
+// transfers.hotspots[]; defined in report_hotspots.cpp.
 [[nodiscard]] std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
                                                          const Thresholds& thresholds);
 
-// report_what_if.cpp: no section, but replays of other settings for findings
+// Replays of the allocator under other settings, for findings: no section of the report; defined in
+// report_what_if.cpp.
 [[nodiscard]] std::vector<rows::ReplayedAllocator> report_replays(
     const ReportContext& context, const std::vector<rows::AllocatorToReplay>& allocators);
 
-// report_fragmentation.cpp
+// Defined in report_fragmentation.cpp.
 [[nodiscard]] std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context);
-// The owners of the blocks that keep most free memory from being used, `most` rows.
+// The owners of the blocks that keep most free memory from being used, at most `most` rows.
 [[nodiscard]] std::vector<rows::PinningBlocks> pinning_blocks(
     const ReportContext& context, const ReportProcess& process,
     const std::map<std::uint32_t, Pin>& pins, std::size_t most);
 
-// report_fragmentation.cpp: of the framework of one process
+// The segments of the framework in one process; defined in report_fragmentation.cpp.
 [[nodiscard]] std::optional<rows::TellingSegments> report_segments(const ReportContext& context);
 
-// report_transfers.cpp; without hotspots and unjoined
+// The copies, without hotspots and unjoined; defined in report_transfers.cpp.
 [[nodiscard]] rows::Transfers report_transfers(const ReportContext& context);
 
-// report_activity.cpp: CUPTI's reports
+// CUPTI's own state and streams; defined in report_activity.cpp.
 [[nodiscard]] rows::Cupti cupti_row(const ReportProcess& process);
 [[nodiscard]] std::vector<rows::Stream> report_streams(const ReportContext& context);
 
-// report_activity.cpp: migrations and faults of managed memory
+// Migrations and faults of managed memory; defined in report_activity.cpp.
 [[nodiscard]] std::vector<rows::Managed> report_managed(const ReportContext& context);
-// CUPTI's record of pools, for coverage.
+// CUPTI's record of the driver's pools, for the section `coverage`.
 [[nodiscard]] std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context);
 
-// report_timeline.cpp
+// Defined in report_timeline.cpp.
 [[nodiscard]] std::vector<rows::Step> report_steps(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Range> report_ranges(const ReportContext& context);
 [[nodiscard]] std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Mark> report_marks(const ReportContext& context);
 
-// report_timeline.cpp; at most so many points a row, and no more than the models have
+// Rows of at most `most` points, and no more than the models have; defined in report_timeline.cpp.
 [[nodiscard]] std::vector<rows::Timeline> report_timeline(
     const ReportContext& context, std::size_t most = std::numeric_limits<std::size_t>::max());
 
-// report_lives.cpp
+// Defined in report_lives.cpp.
 [[nodiscard]] std::vector<rows::SizeRange> report_sizes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Temporary> report_temporary(const ReportContext& context);
-// The number of accounts that share largest_blocks[], and at most so many rows of each.
+// The number of accounts that share largest_blocks[], and the rows, at most `most` for each
+// account.
 [[nodiscard]] std::size_t count_accounts(const ReportContext& context);
 [[nodiscard]] std::vector<rows::LargestOfAccount> report_largest_blocks(
     const ReportContext& context, std::size_t most);
 struct BlocksWanted {
-  bool at_peak = false;                // of each account, at its own
-  std::optional<std::uint64_t> at_ns;  // that JobView had
+  bool at_peak = false;                // the blocks of each account at its own peak
+  std::optional<std::uint64_t> at_ns;  // a time that JobView was asked for
 };
 [[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
                                                        const BlocksWanted& wanted);
 
-// report_usage.cpp: holders of live memory now, one row for each site and use
+// The holders of live memory now, one row for each site and use; defined in report_usage.cpp.
 [[nodiscard]] std::vector<rows::BlockAt> report_live_memory(const ReportContext& context);
 
-// report_ranks.cpp: of processes, devices, usage, peak, modules, leaks and groups_given
+// The ranks, from the sections processes, devices, usage, peak, modules, leaks and groups_given;
+// defined in report_ranks.cpp.
 [[nodiscard]] std::vector<rows::Rank> report_ranks(const rows::Report& sections);
 
-// rank_groups.cpp: of processes and the text of --groups, which may be empty. Throws InputError if
-// that text does not fit the job.
+// The text of --groups, which may be empty, or of the processes' own options. Throws InputError if
+// that text does not fit the job. Defined in rank_groups.cpp.
 [[nodiscard]] rows::OptionalText report_groups_given(const rows::Report& sections,
                                                      const std::string& option);
-// rank_groups.cpp: of processes, communicators, peak, modules and groups_given
+// The groups of ranks, from the sections processes, communicators, peak, modules and groups_given;
+// defined in rank_groups.cpp.
 [[nodiscard]] std::vector<rows::RankGroup> report_rank_groups(const rows::Report& sections);
-// rank_groups.cpp: numbers of the groups of ranks that should hold as much as each other, by
-// process; of the same sections
+// By process, the number of the group of ranks that should hold as much memory as each other; from
+// the same sections as rank groups; defined in rank_groups.cpp.
 [[nodiscard]] std::map<std::string, std::uint64_t> peer_groups(const rows::Report& sections);
 
-// report_what_if.cpp: reads the traces again
+// Reads the traces again; defined in report_what_if.cpp.
 [[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
                                                        const replay::Question& question);
 
-// report_fragmentation.cpp
+// Defined in report_fragmentation.cpp.
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);
 
-// observations.cpp: input of rules beside the report, with that of jobs of several processes
+// The input of rules that the report does not have; `is_distributed`: also that of jobs of several
+// processes. Defined in observations.cpp.
 [[nodiscard]] rows::Observations observe(const ReportContext& context, const Thresholds& thresholds,
                                          bool is_distributed);
 
-// section_order.cpp: the rows above are in the order of processes
+// Sorts sections whose rows are not in the order of processes; defined in section_order.cpp.
 void sort_sections(rows::Report& report);
 
 }  // namespace gpumemtrace::analyzer

@@ -11,10 +11,10 @@ namespace {
 
 struct Lane {
   double transfers_per_second = 0;
-  double payload = 0;  // part of the bits that the line code leaves
+  double payload = 0;  // the share of transferred bits that carries data after the line code
 };
 
-// Index 0 is the first generation.
+// A lane of each PCI Express generation; index 0 is the first generation.
 constexpr auto kLanes = std::to_array<Lane>({{2.5e9, 8.0 / 10},
                                              {5e9, 8.0 / 10},
                                              {8e9, 128.0 / 130},
@@ -23,8 +23,8 @@ constexpr auto kLanes = std::to_array<Lane>({{2.5e9, 8.0 / 10},
                                              {64e9, 242.0 / 256}});
 constexpr std::uint32_t kMostLanes = 32;
 
-// By the rates of the PCI Express base specifications: 2.5, 5, 8, 16, 32 and 64 GT/s a lane, less
-// the line code. The packets' own headers take a further tenth or so.
+// The bandwidth by the rates of the PCI Express base specifications: 2.5, 5, 8, 16, 32 and 64 GT/s
+// a lane, less the line code. The packets' own headers take a further tenth or so.
 std::optional<double> pcie_bytes_per_second(std::uint32_t generation, std::uint32_t width) {
   if (generation == 0 || generation > kLanes.size() || width == 0 || width > kMostLanes) {
     return std::nullopt;

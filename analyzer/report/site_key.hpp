@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key by which growth and collections of cycles are summed.
+// The key by which growth, temporary memory and collections of cycles are summed.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A line of the program that asks for memory, on one device and level. The code that sums by it
-// chooses one of the call stacks there: that of the identity is not compared.
+// A line of the program that asks for memory, on one device and level. The code that sums by this
+// key chooses one of the line's call stacks: the identity's stack is not compared.
 struct SiteKey {
   std::int32_t device = kHostDevice;
   Level level = Level::kDriver;
@@ -28,7 +28,7 @@ struct SiteKey {
   return origin;
 }
 
-// The place of a row that has its stack already.
+// Fills in the process, device, level and origin of a row that has its stack already.
 template <class Row>
 void add_place(Row& row, const ReportContext& context, const ReportProcess& process,
                const SiteKey& site) {
@@ -38,12 +38,12 @@ void add_place(Row& row, const ReportContext& context, const ReportProcess& proc
   row.origin = origin_with_stack(site.identity, row.origin.stack.value_or(""));
 }
 
-// Takes the stack out of an identity, so that it can be a key.
+// Takes the stack out of an identity, so that the identity can be a key.
 [[nodiscard]] inline std::string take_stack(Identity& identity) {
   return std::exchange(identity.stack, std::string());
 }
 
-// The stack in its process: "p1:42" -> 42.
+// The number of a stack in its process: "p1:42" -> 42.
 [[nodiscard]] inline trace::StackId stack_id(const std::string& stack) {
   return trace::StackId{static_cast<std::uint32_t>(std::stoul(stack.substr(stack.find(':') + 1)))};
 }

@@ -24,7 +24,7 @@ bool is_users(const PythonFrame& frame, const CodeOwners& owners, std::string_vi
          owners.is_users_code(frame.file, frame.function, executable);
 }
 
-// A function of the recorder that passed a call on.
+// True for functions of the recorder, which passed a call on to the driver.
 bool is_recorder(std::string_view module) { return module.starts_with("libgpumemtrace."); }
 
 }  // namespace
@@ -48,7 +48,8 @@ void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
   const std::uint64_t time = dictionary.native_stacks().time_of(stack);
   for (const std::uint64_t address : dictionary.native_stacks().addresses_of(stack)) {
     if (address == 0) continue;
-    const std::uint64_t call = address - 1;  // The address is the one behind the call.
+    // A recorded return address is the one behind the call.
+    const std::uint64_t call = address - 1;
     const LoadedModule* module = dictionary.modules().find(call, time);
     StackFrame frame;
     if (module == nullptr) {
@@ -92,7 +93,7 @@ std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
   const PythonStacks& stacks = model_.program().dictionary().python_stacks();
   std::vector<PythonFrame> frames = stacks.frames_of(parts.python);
   if (parts.is_inferred) {
-    // Python code on a thread of the engine: the frames of the waiting thread follow.
+    // Python code on a thread of the autograd engine: frames of the waiting thread follow its own.
     const std::vector<PythonFrame> own = stacks.frames_of(parts.own);
     frames.insert(frames.begin(), own.begin(), own.end());
   }
@@ -166,7 +167,7 @@ std::string StackNames::autograd_node_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   const std::vector<PythonFrame> frames = python_frames(parts);
   std::string node;
-  // A snapshot of PyTorch has the functions of C++ in the place of Python's.
+  // A snapshot of PyTorch has C++ functions in the list of Python frames.
   for (const PythonFrame& frame : frames) {
     if (!node.empty() || !is_native_file(frame.file)) break;
     node = autograd_node_name(frame.function);

@@ -7,7 +7,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A change that saves less than this part of the reserved bytes is not worth it.
+// A change of the allocator's settings that saves less than 1/20 of the reserved bytes is not worth
+// it.
 constexpr std::uint64_t kLeastSavingDivisor = 20;
 
 const rows::ReplayedAllocator* find(const rows::Observations& seen, const std::string& process,
@@ -25,7 +26,7 @@ bool is_worth_it(std::uint64_t bytes, const rows::ReplayedAllocator& allocator) 
 
 using Number = std::uint64_t rows::ReplayedSetting::*;
 
-// The setting with the smallest number among those that are wanted.
+// The setting with the smallest `number` (reserved bytes or retries) among those that are wanted.
 template <class IsWanted>
 const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, Number number,
                                    IsWanted is_wanted) {
@@ -37,7 +38,7 @@ const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, Num
   return best;
 }
 
-// The setting that serves all requests with the smallest `number`, if that saves enough; else
+// The setting with the smallest `number` that still serves all requests, if that saves enough; else
 // nullptr.
 const rows::ReplayedSetting* least_reserving(const rows::ReplayedAllocator& allocator,
                                              Number number) {

@@ -18,44 +18,46 @@ namespace gpumemtrace::analyzer {
                                                        const std::string& process,
                                                        const rows::OptionalText& device);
 
-// True if the recorded run was known to have expandable segments.
+// True if the recorded run is known to have had expandable segments.
 [[nodiscard]] bool was_expandable(const rows::Observations& seen, const std::string& process,
                                   const rows::OptionalText& device);
 
 // The setting that reserves least, if that is worth a change: at least a twentieth less than the
-// recorded one in every replay. nullptr if none does, or a request would fail that was met.
+// recorded settings in every replay. nullptr if no setting does, or if a request would fail that
+// the recorded run got.
 [[nodiscard]] const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator);
 
-// A setting that may or may not do so, depending on unknown sizes; nullptr if none may.
+// A setting that may or may not reserve so much less, depending on unknown sizes; nullptr if none
+// may.
 [[nodiscard]] const rows::ReplayedSetting* undecided_setting(
     const rows::ReplayedAllocator& allocator);
 
-// The setting with the fewest retries; nullptr if none has fewer than the recorded one in every
-// replay.
+// The setting with the fewest retries; nullptr if none has fewer than the recorded settings in
+// every replay.
 [[nodiscard]] const rows::ReplayedSetting* setting_with_fewest_retries(
     const rows::ReplayedAllocator& allocator);
 
-// The setting under which a refused request is met in every replay, the one that reserves least
-// first; nullptr if there is none. `refused` is an index into allocator.refused.
+// The setting under which a refused request is met in every replay; of several, the one that
+// reserves least; nullptr if there is none. `refused` is an index into allocator.refused.
 [[nodiscard]] const rows::ReplayedSetting* setting_that_meets(
     const rows::ReplayedAllocator& allocator, std::size_t refused);
-// True if it reserves less, by a significant amount, than the recorded settings would have needed
-// to meet the request, too. Else the next request fails instead.
+// True if the setting reserves less, by a significant amount, than the recorded settings would have
+// needed to meet the refused request, too. If it does not, the next request fails instead.
 [[nodiscard]] bool leaves_room(const rows::ReplayedSetting& setting,
                                const rows::ReplayedAllocator& allocator,
                                std::uint64_t requested_bytes);
 
-// Sets the names of sentences on a setting: options; setting, "PyTorch's defaults"; set, "Set
+// Sets the names that sentences on a setting use: options; setting, "PyTorch's defaults"; set, "Set
 // PYTORCH_CUDA_ALLOC_CONF=..."; basis, "(replayed)"; reserved, "2.7 GiB reserved at most instead of
 // 3.6 GiB (replayed)".
 Sentence& with_setting(const rows::ReplayedSetting& setting,
                        const rows::ReplayedAllocator& allocator, Sentence& sentence);
-// "expandable_segments:True, PyTorch's defaults": those that were tried.
+// The settings that were tried in replays, as text: "expandable_segments:True, PyTorch's defaults".
 [[nodiscard]] std::string names_of_settings(const rows::ReplayedAllocator& allocator);
 
 // A remedy, besides the allocator's own setting, for free memory that lies in pieces: "let the
-// short-lived blocks go and ... before train.py:12 (step) ...", without a full stop. `site` made
-// the blocks between the free ones; without it there is no advice.
+// short-lived blocks go and ... before train.py:12 (step) ...", without a full stop. `site`
+// allocated the blocks between the free ones; without it there is no advice.
 [[nodiscard]] std::string advice_on_fragmentation(const std::optional<rows::Site>& site);
 
 }  // namespace gpumemtrace::analyzer

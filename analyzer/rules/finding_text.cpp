@@ -9,7 +9,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// FNV-1a, 64 bits.
+// The FNV-1a hash of the text, 64 bits.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325u;
   for (const char letter : text) {
@@ -18,7 +18,7 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-// The base name of the file, or of the module if the file is not known.
+// The base name of the site's file, or of its module if the file is not known.
 std::string file_or_module(const rows::Site& site) {
   return std::string(base_name(site.file ? *site.file : site.module.value_or("")));
 }

@@ -11,7 +11,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A small leak without a known maker, such as a flag or a counter, is never shown first.
+// A small leak whose allocating code is not known, such as a flag or a counter, is never shown
+// first.
 bool is_trifle(const rows::Finding& finding) {
   return finding.rule == Rule::kLeak && finding.confidence != FindingConfidence::kExact &&
          !finding.origin.owner && finding.bytes.value_or(0) < kLeastLeakOfNote;
@@ -30,7 +31,7 @@ bool is_failure_or_leak(Rule rule) {
   }
 }
 
-// The job's peak on the device; on the fullest one if the finding names none.
+// The job's peak on the device; if the finding names no device, on the fullest one.
 std::uint64_t peak_bytes(const rows::Report& report, const rows::OptionalText& device) {
   std::uint64_t most = 0;
   for (const rows::CardPeak& row : report.card_peaks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that goes back and forth between the program and the driver.
+// Memory that goes back and forth between the program and the driver (churn).
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -19,10 +19,10 @@ const FrameworkInfo& framework_of(const rows::ChurningSite& row) {
   return framework_named(row.origin.owner.value_or(""));
 }
 
-// True if the framework keeps a cache, which it frees at one line.
+// True if the site's framework keeps a cache of memory, which one line of the program empties.
 bool has_cache(const rows::ChurningSite& row) { return !framework_of(row).empty_cache.empty(); }
 
-// Sites with one remedy, the one that allocates most bytes first, and their sums.
+// Sites of churn that have one remedy, the one that allocates most bytes first, and their sums.
 struct Cause {
   std::vector<const rows::ChurningSite*> sites;
   rows::ChurningSite sum;
@@ -42,7 +42,8 @@ std::string_view advice_for(const rows::Finding& finding, const rows::ChurningSi
   return is_pinned ? sentences::kPinBefore : sentences::kAllocateBefore;
 }
 
-// " The lines: a.cu:3 (f), 400 times, 1.8 MiB each; a.cu:4 (f), 400 times, 2.6 MiB each."
+// The sites of a cause as text: " The lines: a.cu:3 (f), 400 times, 1.8 MiB each; a.cu:4 (f), 400
+// times, 2.6 MiB each."
 std::string lines_text(const Cause& cause) {
   constexpr std::size_t kMaxLines = 8;
   if (cause.sites.size() == 1) return {};
@@ -64,8 +65,8 @@ rows::Finding finding_of(const Cause& cause) {
   const rows::ChurningSite& row = cause.sum;
   const bool is_pinned = row.level == Level::kHost;
   rows::Finding finding = finding_at(is_pinned ? Rule::kPinnedChurn : Rule::kAllocationChurn, row);
-  // A library's own churn, such as XLA's while it searches the fastest kernels: it cannot be
-  // changed.
+  // A library's own churn, such as XLA's while it searches the fastest kernels, is only
+  // information: the user cannot change it.
   if (!row.origin.site) finding.severity = Severity::kInfo;
   finding.bytes = row.allocated_bytes;
   finding.saves = {std::nullopt, row.time_in_calls_ns, rows::SavesBasis::kArithmetic};
@@ -77,7 +78,7 @@ rows::Finding finding_of(const Cause& cause) {
   const std::string freed = location_text(row.freed_at);
   const bool is_of_cache = has_cache(row) && !freed.empty();
   if (is_of_cache) {
-    // The change belongs to the line that frees the cache.
+    // The finding names the line that empties the cache, since that line is to be changed.
     finding.origin.site = row.freed_at->site;
     finding.origin.stack = row.freed_at->stack;
   }
@@ -107,8 +108,9 @@ bool are_of_one_kind(const rows::ChurningSite& a, const rows::ChurningSite& b) {
          a.origin.owner == b.origin.owner;
 }
 
-// A cache is freed at one line, whichever lines ask the driver again. Lines of a program
-// that allocate equally often run in one loop: keeping their buffers is one change.
+// True if two sites of churn have one cause. A cache is emptied at one line, whichever lines ask
+// the driver again. Lines of a program that allocate equally often run in one loop: keeping their
+// buffers is one change.
 bool have_one_cause(const rows::ChurningSite& a, const rows::ChurningSite& b) {
   if (!are_of_one_kind(a, b)) return false;
   if (has_cache(a)) return a.freed_at && b.freed_at && a.freed_at->site == b.freed_at->site;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators of NCCL that pile up.
+// Finds communicators of NCCL that pile up.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Communicators that one site made on one device, and that lived at once.
+// Communicators that one site made on one device, and that were alive at the same time.
 struct Pile {
   const rows::Communicator* first = nullptr;
   std::uint64_t count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that was unreachable and stayed until Python's cycle collector ran.
+// Finds memory that was unreachable and stayed until Python's cycle collector ran.
 #include <string>
 
 #include "analyzer/rules/finding_text.hpp"

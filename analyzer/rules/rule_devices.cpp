@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes on each device, and pools that a trace cannot see into.
+// Rules on the processes of each device, and on pools that a trace cannot see into.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -51,10 +51,10 @@ const rows::Origin* largest_holder(const rows::Report& report, const std::string
   return nullptr;
 }
 
-// A process of a local rank that uses the device of another one.
+// A process of a local rank that uses the device of another local rank.
 struct Stray {
   const rows::Process& process;
-  const rows::Process& owner;  // of the device
+  const rows::Process& owner;  // the process that owns the device
   std::string device;
   std::string own_device;
 };
@@ -79,8 +79,8 @@ Sentence sentence_of(const rows::Finding& finding, const Stray& stray) {
       .set("choose", framework.choose_device);
 }
 
-// The bytes that the driver took by itself for the process on the device; 0 if it does not tell
-// processes apart.
+// The bytes that the driver took for itself for the process on the device; 0 if the driver does not
+// tell processes apart.
 std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& process,
                               const std::string& device) {
   for (const rows::DriverMemory& row : report.driver_memory) {
@@ -113,7 +113,7 @@ struct LocalRanks {
   std::map<std::uint64_t, const rows::Process*> by_rank;
   std::map<std::string, const rows::Process*> owner_of_device;
 
-  // The rank that owns the device; nullptr if none does, or the process itself.
+  // The process that owns the device; nullptr if none does, or if `process` itself does.
   [[nodiscard]] const rows::Process* other_owner(const std::string& device,
                                                  const rows::Process& process) const {
     const auto owner = owner_of_device.find(device);
@@ -166,7 +166,8 @@ rows::Finding context_finding(const rows::Report& report, const Stray& stray,
   return finding;
 }
 
-// Work on memory that another process allocated needs a context, too.
+// True if the process opened memory of other processes on the device: work on that memory needs a
+// context, too.
 bool opens_memory(const rows::Report& report, const std::string& process,
                   const std::string& device) {
   return std::ranges::any_of(report.shared_memory, [&](const rows::SharedMemory& row) {
@@ -174,11 +175,12 @@ bool opens_memory(const rows::Report& report, const std::string& process,
   });
 }
 
-// Contexts on another rank's device in which nothing was allocated or opened.
+// Finds contexts on another rank's device in which the process neither allocated nor opened memory.
 void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Findings& findings) {
   for (const auto& [rank, process] : ranks.by_rank) {
     const BytesByDevice& devices = ranks.bytes.at(process->id);
-    std::map<std::string, rows::OptionalLocation> bare;  // the call that opened it, by device
+    // By device, the call that opened the context.
+    std::map<std::string, rows::OptionalLocation> bare;
     for (const rows::OpenedContext& context : input.seen.contexts) {
       if (context.process != process->id || !context.device) continue;
       if (devices.contains(*context.device)) continue;
@@ -194,7 +196,7 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
   }
 }
 
-// The bytes of one process on all devices, without and with those that the driver took for it.
+// The bytes of one process on all devices, without and with the bytes that the driver took for it.
 struct Taken {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t driver_bytes = 0;
@@ -213,14 +215,14 @@ std::map<std::string, Taken> taken_by_process(const rows::Report& report) {
   return taken;
 }
 
-// Processes that made their contexts on one device at one site, and nearly no memory in them.
+// Processes that made their contexts on one device at one site, and hardly allocated in them.
 struct IdleContexts {
   std::string device;
   rows::OptionalLocation opened_at;
   std::vector<std::string> processes;
-  std::uint64_t largest_bytes = 0;  // of one
+  std::uint64_t largest_bytes = 0;  // bytes of the process with most
   std::uint64_t most_allocated = 0;
-  std::uint64_t bytes_at_peak = 0;  // of the job on the device
+  std::uint64_t bytes_at_peak = 0;  // these processes' part of the job's peak on the device
 
   [[nodiscard]] std::uint64_t bytes() const { return std::max(largest_bytes, bytes_at_peak); }
 };
@@ -266,7 +268,7 @@ rows::Finding idle_finding(const IdleContexts& idle) {
   return finding;
 }
 
-// The line that made the process's context, else the one that used it.
+// The line that opened the process's context; if that is not known, the line of its largest holder.
 rows::OptionalLocation place_of_context(const RuleInput& input, const rows::DriverMemory& row) {
   for (const rows::OpenedContext& context : input.seen.contexts) {
     const bool is_of_row = context.process == row.process && context.device == row.device;
@@ -277,7 +279,8 @@ rows::OptionalLocation place_of_context(const RuleInput& input, const rows::Driv
   return rows::CodeLocation{*user->site, user->stack};
 }
 
-// A process that does its work on the CPU, beside one that works on the same device.
+// Finds processes that do their work on the CPU, but keep a context on a device that another
+// process works on.
 void find_idle_contexts(const RuleInput& input, Findings& findings) {
   const std::map<std::string, Taken> taken = taken_by_process(input.report);
   const double share = input.thresholds[Threshold::kIdleContextsShare];

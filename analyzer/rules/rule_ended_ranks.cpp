@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that ended long before the others.
+// Finds ranks that ended long before the others.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,7 +14,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kLeastRanks = 3;  // of two it is not known which is the usual one
+constexpr std::size_t kLeastRanks = 3;  // with two ranks it is not known which one is usual
 
 // The end of one rank's trace, on the clock of the hosts.
 struct RankEnd {
@@ -25,7 +25,8 @@ struct RankEnd {
   rows::OptionalNumber steps;
 };
 
-// The first process of each rank: later ones are its children, or another attempt.
+// The ends of all ranks, by the first process of each: later processes of a rank are its children,
+// or another attempt.
 std::vector<RankEnd> ends_of(const rows::Report& report) {
   std::map<std::string, rows::OptionalNumber> steps;
   for (const rows::Step& step : report.steps) {
@@ -45,7 +46,8 @@ std::vector<RankEnd> ends_of(const rows::Report& report) {
   return list;
 }
 
-// No value if the program goes on, or if the trace lacks events, so that its end is not known.
+// The words for the way in which the program ended. No value if it goes on, or if the trace lacks
+// events, so that its end is not known.
 std::optional<std::string_view> words_of(const rows::Trace& trace) {
   switch (trace.end) {
     case rows::TraceEnd::kExit:
@@ -66,9 +68,9 @@ std::optional<std::string_view> words_of(const rows::Trace& trace) {
 
 // The steps and the end of most ranks of the job.
 struct Usual {
-  std::uint64_t begin_ns = 0;  // of the job
+  std::uint64_t begin_ns = 0;  // the begin of the job
   std::uint64_t end_ns = 0;
-  rows::OptionalNumber steps;  // null if a rank has none
+  rows::OptionalNumber steps;  // the median; no value if a rank has no steps
   std::size_t ranks = 0;
 };
 
@@ -88,8 +90,8 @@ Usual usual_of(const std::vector<RankEnd>& ends) {
   return usual;
 }
 
-// A rank that exits after as many steps as the others has only less to tidy up; without steps, it
-// may have had less to do.
+// True if the rank ended early. A rank that exits after as many steps as the others only has less
+// to tidy up; a rank without steps may have had less to do.
 bool is_early(const RuleInput& input, const RankEnd& end, const Usual& usual) {
   const std::uint64_t length = usual.end_ns - std::min(usual.begin_ns, usual.end_ns);
   const auto least = static_cast<std::uint64_t>(input.thresholds[Threshold::kRankEndedShare] *
@@ -124,7 +126,8 @@ rows::Finding finding_of(const RankEnd& end, const Usual& usual, std::string_vie
   return finding;
 }
 
-// A rank that ran out of memory ended by that.
+// Gives the finding the cause of the rank's out-of-memory failure, if there was one: the rank ended
+// by that.
 void join_failure(rows::Finding& early, const Findings& findings) {
   const auto failure = std::ranges::find_if(findings, [&](const rows::Finding& finding) {
     return finding.rule == Rule::kOutOfMemory && finding.process == early.process;

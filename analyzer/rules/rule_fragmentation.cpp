@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reserved memory that lies in pieces beside live blocks.
+// Finds reserved memory that lies in free pieces between live blocks.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ bool is_significant(const rows::Fragmentation& row, const Thresholds& thresholds
              thresholds[Threshold::kFragmentationShare] * static_cast<double>(reserved);
 }
 
-// The worst row of each process and device.
+// The row with most unusable bytes of each process and device, of moments before the end.
 std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report,
                                                       const Thresholds& thresholds) {
   std::map<std::pair<std::string, rows::OptionalText>, const rows::Fragmentation*> worst;
@@ -37,7 +37,8 @@ std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report
   return moments;
 }
 
-// True if it does not matter: less than a hundredth of a device that never refused a request.
+// True if fragmentation hardly matters: less than a hundredth of a device that never refused a
+// request.
 bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) {
   constexpr std::uint64_t kParts = 100;
   const bool was_refused = std::ranges::any_of(
@@ -47,7 +48,7 @@ bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) 
          row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kParts;
 }
 
-// Such a process reserves private pools of graphs, and no setting changes them.
+// True if the process reserved private pools of CUDA graphs, which no allocator setting changes.
 bool has_private_pools(const rows::Fragmentation& row, const rows::Report& report) {
   return std::ranges::any_of(report.pools, [&](const rows::PoolRow& pool) {
     return pool.kind == rows::PoolKind::kGraph && pool.process == row.process &&
@@ -55,7 +56,8 @@ bool has_private_pools(const rows::Fragmentation& row, const rows::Report& repor
   });
 }
 
-// A refused request would have been met: the setting may reserve as much, with more use.
+// The first setting under which a request is met that the recorded run was refused. Such a setting
+// may reserve as much as the recorded ones, with more use. nullptr if there is none.
 const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocator& allocator) {
   for (std::size_t i = 0; i < allocator.refused.size(); ++i) {
     if (!allocator.refused[i].is_replayed) continue;
@@ -70,7 +72,7 @@ std::string as_sentence(std::string advice) {
   return advice + '.';
 }
 
-// The text on the replay of other settings.
+// The text on what the replay of other settings showed.
 std::string settings_text(const rows::ReplayedAllocator& allocator, Sentence sentence) {
   if (const rows::ReplayedSetting* best = best_setting(allocator)) {
     return with_setting(*best, allocator, sentence)(sentences::kReservesLess);
@@ -139,7 +141,8 @@ void find_fragmentation(const RuleInput& input, Findings& findings) {
 std::vector<rows::AllocatorToReplay> allocators_to_replay(const rows::Report& report,
                                                           const Thresholds& thresholds) {
   std::set<std::pair<std::string, rows::OptionalText>> with_blocks;
-  std::map<std::pair<std::string, rows::OptionalText>, bool> wanted;  // and whether one was refused
+  // By process and device: true if a request was refused there.
+  std::map<std::pair<std::string, rows::OptionalText>, bool> wanted;
   for (const rows::Fragmentation& row : report.fragmentation) {
     if (row.level == Level::kFramework) with_blocks.insert({row.process, row.device});
   }

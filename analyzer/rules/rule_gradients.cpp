@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that live longer than the optimizer needs them.
+// Finds gradients that live longer than the optimizer needs them.
 #include <string>
 
 #include "analyzer/rules/finding_text.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of two kinds: forward passes that keep blocks that only a backward pass needs, and CUDA
-// graphs that pile up.
+// Rules on two kinds of graphs: graphs of autograd whose forward pass keeps blocks that only a
+// backward pass needs, and CUDA graphs that pile up.
 #include <algorithm>
 #include <string>
 
@@ -11,8 +11,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Any pass works with fewer blocks; blocks of fewer lines are a cache of keys and values, which is
-// made with autograd or without.
+// Any forward pass may work with fewer blocks; blocks of fewer lines are a cache of keys and
+// values, which is made with autograd or without.
 constexpr std::uint64_t kFewestBlocks = 8;
 constexpr std::uint64_t kFewestPlaces = 3;
 
@@ -26,17 +26,19 @@ rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   return finding;
 }
 
-// A layer's temporary blocks are freed one by one, those of a graph at once.
+// True if the blocks are a graph of autograd: a layer's temporary blocks are freed one by one, but
+// those of a graph at once.
 bool is_graph(const rows::GraphWithoutBackward& row) {
   return row.count >= kFewestBlocks && row.places >= kFewestPlaces && row.goes_at_once;
 }
 
-// At the peak of a training, blocks that wait for its backward pass lie beside it.
+// True if the process trains: at the peak of a training, blocks that wait for its backward pass are
+// live beside this graph.
 bool is_training(const rows::GraphWithoutBackward& row) {
   return row.activation_bytes * 10 > row.bytes;
 }
 
-// A graph that is made for use is launched more often.
+// A CUDA graph that is made for repeated use is launched more often than this.
 constexpr std::uint64_t kFewLaunches = 3;
 
 const rows::DriverMemory* driver_memory_of(const rows::Report& report,
@@ -48,8 +50,8 @@ const rows::DriverMemory* driver_memory_of(const rows::Report& report,
   return found == report.driver_memory.end() ? nullptr : &*found;
 }
 
-// The bytes of all graphs that were alive: for each the rise between samples that have only
-// instantiations between them, at most the whole rise.
+// The bytes of all CUDA graphs that were alive: for each graph, the mean rise between two samples
+// of the driver with only instantiations between them; in sum at most the whole rise.
 std::uint64_t bytes_of_graphs(const rows::InstantiatedGraphs& row,
                               const rows::DriverMemory& memory) {
   const std::uint64_t first = memory.first_bytes.value_or(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sites whose memory rises throughout the run.
+// Finds sites whose memory rises throughout the run.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -17,25 +17,27 @@ bool is_long_enough(const rows::Growth& row) {
   return row.end_ns >= row.begin_ns + kShortestRateNs;
 }
 
-// "28 blocks of 256.0 KiB": the retained memory.
+// The text on the memory that stayed, such as "28 blocks of 256.0 KiB".
 std::string_view blocks_of(const rows::Growth& row) {
   if (row.blocks == 0) return "{bytes}";
   return row.bytes % row.blocks == 0 ? sentences::kBlocks : sentences::kBlocksOnAverage;
 }
 
-// "16.0 KiB a step over 138 steps" or, without steps, "535.2 MiB a second".
+// The text on the rate of growth: "16.0 KiB a step over 138 steps" or, without steps, "535.2 MiB a
+// second".
 std::string_view rate_of(const rows::Growth& row) {
   if (row.bytes_per_step) return row.by_repetition ? sentences::kARepetition : sentences::kAStep;
   return is_long_enough(row) ? sentences::kASecond : std::string_view();
 }
 
-// The site that freed the grown memory in the end: known if none of it had been freed before.
+// The site that freed the grown memory in the end. It is known only if none of that memory had been
+// freed before.
 std::string site_of_later_frees(const rows::Growth& row) {
   const bool known = row.frees_before + row.frees == 0 && row.frees_after != 0;
   return known ? location_text(row.freed.first_at, row.origin.site) : std::string();
 }
 
-// The names of sentences on the growth.
+// Sets the names that sentences on growth use.
 Sentence sentence_of(const rows::Growth& row) {
   const double seconds = static_cast<double>(row.end_ns - row.begin_ns) / 1e9;
   const double by_second = static_cast<double>(row.bytes) / std::max(seconds, 1.0);
@@ -53,15 +55,16 @@ Sentence sentence_of(const rows::Growth& row) {
   return sentence.set("kept", sentence(blocks_of(row))).set("rate", sentence(rate_of(row)));
 }
 
-// "While it grew, 29 blocks were allocated there and none was freed. After that, 39 were freed,
-// older ones included, at server.py:29 (empty_cache)."
+// The text on frees: "While it grew, 29 blocks were allocated there and none was freed. After that,
+// 39 were freed, older ones included, at server.py:29 (empty_cache)."
 std::string frees_text(const rows::Growth& row, const Sentence& sentence) {
   std::string text = sentence(sentences::kWhileItGrew);
   if (row.frees_after != 0) text += sentence(sentences::kFreedLater);
   return text + '.';
 }
 
-// Advice on references to PyTorch's blocks, by whether those of other sites stay with them.
+// Advice on references to PyTorch's blocks. It depends on whether the blocks of other sites stay as
+// well.
 std::string fix_for_tensors(const rows::Growth& row, Sentence sentence) {
   if (row.other_sites == 0) {
     return std::string(row.has_backward ? sentences::kFindKeeperOfLoss : sentences::kFindKeeper);
@@ -91,7 +94,7 @@ void add_growth(const rows::Growth& row, rows::Evidence& evidence) {
                evidence);
 }
 
-// The finding on one row, without words.
+// The finding on one row of growth, still without its texts.
 rows::Finding finding_on(const rows::Growth& row) {
   rows::Finding finding = finding_at(Rule::kGrowth, row);
   finding.confidence = row.confidence;
@@ -105,10 +108,12 @@ std::string title_text(std::string_view what, Sentence sentence) {
   return sentence.set("what", sentence(what))(sentences::kGrew);
 }
 
-// Hardly more blocks than before are live, but each is larger than the one that it replaced.
+// True if growth comes from larger blocks: hardly more blocks than before are live, but each is
+// larger than the one that it replaced.
 bool gets_larger(const rows::Growth& row) { return row.larger_bytes * 2 > row.bytes; }
 
-// Only information: larger blocks may be wanted, such as a longer input, or a fault.
+// Makes a finding on larger blocks only information: larger blocks may be wanted, such as a longer
+// input, or a fault.
 void explain_larger_blocks(const rows::Growth& row, Sentence sentence, rows::Finding& finding) {
   sentence.set("as_many", row.blocks == 0 ? "as many blocks" : "hardly more blocks")
       .set("than_before", row.blocks == 0 ? "as before" : "than before");
@@ -119,7 +124,8 @@ void explain_larger_blocks(const rows::Growth& row, Sentence sentence, rows::Fin
   finding.fix += frees_text(row, sentence);
 }
 
-// The trace does not show whether it would have gone on.
+// Makes a finding on memory that only fills just information: the trace does not show whether the
+// filling would have gone on.
 void explain_filling(const rows::Growth& row, const Sentence& sentence, rows::Finding& finding) {
   finding.severity = Severity::kInfo;
   finding.detail = sentence(sentences::kFilled);
@@ -132,10 +138,11 @@ std::string_view memory_text(Level level) {
   return level == Level::kManaged ? "Managed memory" : "Memory";
 }
 
-// The time until the device is full if memory goes on rising so. No value if that is not known.
+// The time until the device is full if memory goes on rising at this rate. No value if the rate is
+// not known.
 struct Outlook {
-  std::optional<double> steps;    // that the program named
-  std::optional<double> seconds;  // if it names none
+  std::optional<double> steps;    // counted in steps that the program named
+  std::optional<double> seconds;  // set if the program names no steps
 };
 
 Outlook outlook_of(const rows::Growth& row, double left_bytes) {
@@ -156,8 +163,9 @@ std::string outlook_text(const Outlook& outlook) {
                                                                         : sentences::kLastsDays);
 }
 
-// A warning has a consequence: in this run at least a hundredth of the device, or the rest of it is
-// used up within 100,000 steps, or, if no steps are known, within a day.
+// Lowers the severity of growth without a consequence: in this run it took less than a hundredth of
+// the device, and the rest of the device will last for more than 100,000 steps, or, if no steps are
+// known, for more than a day.
 void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
   constexpr std::uint64_t kParts = 100;
   constexpr double kManySteps = 1e5;
@@ -191,7 +199,7 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   }
   finding.detail = sentence(sentences::kRose) + sentence(sentences::kFull);
   const bool tensors = row.level == Level::kFramework;
-  // The change comes first: a summary cuts the end.
+  // The advised change comes first in the fix: a summary cuts the end of long texts.
   finding.fix = (tensors ? fix_for_tensors(row, sentence) : fix_for_memory(row, sentence)) + ' ' +
                 frees_text(row, sentence);
   finding.fix += sentences::kGrowthStops;
@@ -199,8 +207,9 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   return finding;
 }
 
-// Memory that was never freed and grew is one fault: freeing it is the fix of both. The leak then
-// describes the growth, and the growth stays for users who have a limit on it.
+// True if the leak and the growth are of the same memory. Memory that was never freed and grew is
+// one fault: freeing it is the fix of both. The leak then describes the growth, and the growth
+// stays for users who have a limit on it.
 bool is_of_growth(const rows::Finding& leak, const rows::Finding& growth) {
   const bool is_leak = leak.rule == Rule::kLeak || leak.rule == Rule::kLeakUntilContextEnd;
   return is_leak && growth.origin.site && leak.origin.site == growth.origin.site &&
@@ -220,10 +229,10 @@ void join_leak(const rows::Growth& row, rows::Finding& growth, Findings& finding
   growth.same_cause = fingerprint_of(*leak);
 }
 
-// Rows with one `kept_at`, largest first.
+// Rows of growth with one common origin (`kept_at`), largest first.
 using GrowthCause = std::vector<const rows::Growth*>;
 
-// All of them as one finding.
+// The sum of all rows of one cause, to be shown as one finding.
 rows::Growth sum_of(const GrowthCause& cause) {
   rows::Growth sum = *cause.front();
   sum.origin.site = sum.kept_at->site;
@@ -243,7 +252,7 @@ rows::Growth sum_of(const GrowthCause& cause) {
   }
   const rows::Growth& first = *cause.front();
   if (first.forecast_ns) {
-    // The rest of the device lasts as much shorter as all of them grow faster.
+    // All sites together fill the rest of the device in less time, in proportion to their growth.
     const auto left = static_cast<double>(*first.forecast_ns - first.end_ns);
     const double share = static_cast<double>(first.bytes) / static_cast<double>(sum.bytes);
     sum.forecast_ns = first.end_ns + static_cast<std::uint64_t>(left * share);
@@ -251,7 +260,8 @@ rows::Growth sum_of(const GrowthCause& cause) {
   return sum;
 }
 
-// "model.py:21 (Block.forward), model.py:22 (Block.forward) and 3 other places".
+// The sites of one cause as text: "model.py:21 (Block.forward), model.py:22 (Block.forward) and 3
+// other places".
 std::string places_text(const GrowthCause& cause) {
   constexpr std::size_t kMost = 3;
   std::string text;
@@ -308,7 +318,8 @@ void find_growth(const RuleInput& input, Findings& findings) {
       return other.process == row->process && other.device == row->device &&
              other.kept_at == row->kept_at;
     };
-    if (std::any_of(rows.begin(), row, is_of_cause)) continue;  // shown already
+    // The finding on this row's cause exists already.
+    if (std::any_of(rows.begin(), row, is_of_cause)) continue;
     GrowthCause cause;
     for (const rows::Growth& other : rows) {
       if (is_of_cause(other)) cause.push_back(&other);

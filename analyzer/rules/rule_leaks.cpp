@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that was never freed, and frees that were refused.
+// Rules on memory that was never freed, and on frees that were refused.
 #include <array>
 #include <optional>
 #include <string>
@@ -31,7 +31,8 @@ constexpr std::array kFreeFunctions = {
     FreeFunction{name_of(Kind::kRegistered), "cudaHostUnregister", "cuMemHostUnregister"},
 };
 
-// Physical memory of the program's own is a leak already, with its bytes.
+// The functions that close handles. The program's own physical memory is not in this list: it is a
+// leak already, with its bytes.
 constexpr std::array kHandleFunctions = {
     FreeFunction{name_of(HandleKind::kImportedVmm), "cuMemRelease", "cuMemRelease"},
     FreeFunction{name_of(HandleKind::kIpc), "cudaIpcCloseMemHandle", "cuIpcCloseMemHandle"},
@@ -42,7 +43,7 @@ constexpr std::array kHandleFunctions = {
                  "cuGraphExecDestroy"},
 };
 
-// The free function whose counterpart the site called.
+// The free function of the driver API if the site allocated by the driver API, else the runtime's.
 std::string name_of(const FreeFunction& function, const std::optional<rows::Site>& site) {
   const bool driver = site && site->api && !site->api->starts_with("cuda");
   return std::string(driver ? function.driver : function.runtime);
@@ -55,16 +56,16 @@ std::string free_function(const rows::ExitLeak& row) {
   return "its free function";
 }
 
-// A row's numbers on the allocations of its site, and the words for them.
+// A row's numbers on the allocations (or handles) of its site, and the words for them.
 struct SiteOutcome {
   const rows::Origin& origin;
-  std::uint64_t count = 0;  // that the row is about
+  std::uint64_t count = 0;  // number of allocations that the row is about
   rows::OptionalNumber first_time_ns;
   rows::OptionalNumber made_count;
   rows::OptionalNumber last_made_ns;
   const rows::Releases& back;
   std::string_view back_word;
-  std::string function;  // that frees one
+  std::string function;  // the function that frees one allocation
 };
 
 SiteOutcome outcome_of(const rows::ExitLeak& row) {
@@ -77,7 +78,7 @@ SiteOutcome outcome_of(const rows::OpenHandles& row, const FreeFunction& functio
           row.last_opened_ns, row.closed, "released",        name_of(function, row.origin.site)};
 }
 
-// Names the allocations that the row counts: "the last one, made at 2.6 ms,", "1,440".
+// The text for the allocations that were not freed: "the last one, made at 2.6 ms,", "1,440".
 std::string remaining_text(const SiteOutcome& outcome, const std::string& made) {
   const bool is_last = outcome.last_made_ns && outcome.first_time_ns == outcome.last_made_ns;
   const std::string one = is_last ? "the last one" : "one";
@@ -85,7 +86,7 @@ std::string remaining_text(const SiteOutcome& outcome, const std::string& made) 
          (made.empty() ? made : ", " + made + ',');
 }
 
-// Sets the names of sentences on the allocations of the row's site.
+// Sets the names that sentences on the allocations of the row's site use.
 void set_outcome(const SiteOutcome& outcome, Sentence& sentence) {
   const bool has_more = outcome.made_count && *outcome.made_count > outcome.count;
   const bool is_one = outcome.first_time_ns && outcome.count == 1;
@@ -101,21 +102,22 @@ void set_outcome(const SiteOutcome& outcome, Sentence& sentence) {
       .set("function", outcome.function);
 }
 
-// True if others of the same site were freed; false for several sites.
+// True if other allocations of the same site were freed; false if the row sums several sites.
 bool has_freed_others(const SiteOutcome& outcome) {
   return outcome.back.count.value_or(0) != 0 && outcome.made_count && outcome.origin.site;
 }
 
-// Advice for the rest if others of the same site were freed; empty if none was.
+// Advice for what is left if other allocations of the same site were freed; empty if none was.
 std::string fix_by_others(const SiteOutcome& outcome, const Sentence& sentence) {
   if (!has_freed_others(outcome)) return {};
   return sentence(sentences::kOthersWereFreed) + sentence(sentences::kFindPath);
 }
 
-// `sentence` has the name teardown if the end of a context took the memory: then it is too late.
+// Advice on a leak. `sentence` has the name `teardown` if the end of a context took the memory:
+// then a free must come before that.
 std::string fix_for_exit(const rows::ExitLeak& row, bool was_torn_down, const Sentence& sentence) {
   const SiteOutcome outcome = outcome_of(row);
-  // A program that calls the driver itself has no object that would free it.
+  // A program that calls the driver itself has no object whose end would free the memory.
   const bool by_object = row.origin.site && row.origin.owner != "program" &&
                          row.origin.site->language == rows::Language::kPython;
   const std::string_view advice = by_object ? sentences::kFreeByObject : sentences::kFreeByCall;
@@ -154,8 +156,9 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   return finding;
 }
 
-// Python programs load many libraries. If the allocating code is not known, it may be one that
-// keeps a buffer as long as the process lives; a small one most likely is.
+// Lowers the severity of leaks without a known owner in Python programs, which load many libraries:
+// the allocating code may keep a buffer as long as the process lives, and for a small buffer most
+// likely does.
 void lower_for_unknown_owner(const rows::Report& report, rows::Finding& finding) {
   if (finding.origin.owner) return;
   for (const rows::Process& process : report.processes) {
@@ -202,7 +205,7 @@ void find_handles(const rows::Report& report, Findings& findings) {
   }
 }
 
-// CUDA_ERROR_NOT_PERMITTED: the driver answers it to calls from within a callback of a stream.
+// CUDA_ERROR_NOT_PERMITTED, which the driver returns to calls from within a stream's callback.
 constexpr std::uint64_t kNotPermitted = 800;
 
 std::string answer_text(const rows::InvalidFree& row) {
@@ -211,7 +214,8 @@ std::string answer_text(const rows::InvalidFree& row) {
   return Sentence().set("result", row.result)(sentences::kOtherError);
 }
 
-// Adds, for memory that was never freed, the frees of it that were tried and refused.
+// Adds to a finding on memory that was never freed the frees of it that the program tried and the
+// driver refused.
 void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
                        rows::Finding& finding) {
   std::uint64_t tried = 0;
@@ -231,7 +235,7 @@ void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
   if (tried != 0) finding.evidence.add("refused_frees", tried);
 }
 
-// The text for the memory that lay at the refused address.
+// The text of a finding on a refused free, by the memory that lay at the address.
 const FindingText& text_of(const rows::InvalidFree& row) {
   switch (row.what) {
     case FreedWhat::kLiveMemory:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of a file that stay on the device after they were copied to the place of their use.
+// Finds contents of a file that stay on the device after they were copied to where they are used.
 #include <string>
 
 #include "analyzer/rules/finding_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory that the driver moves to and fro.
+// Finds managed memory that the driver migrates to and fro.
 #include <string>
 
 #include "analyzer/rules/finding_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for memory that failed: their sizes, the free memory, the holders of the rest.
+// Finds requests for memory that failed: their sizes, the free memory, and the holders of the rest.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -21,7 +21,8 @@ std::string owner_text(const rows::OptionalText& owner) {
   return owner.value_or("an owner that is not known");
 }
 
-// "77.50 GiB of the program": the largest holders outside the framework; empty if that is little.
+// The largest holder outside of the framework as text, "77.50 GiB of the program"; empty if it
+// holds no more than the framework's blocks.
 std::string largest_other(const rows::Oom& row) {
   if (!row.composition || row.level != Level::kFramework) return {};
   const rows::OwnersBytes* largest = nullptr;
@@ -44,7 +45,7 @@ std::string holders_text(const rows::Oom& row) {
   return text;
 }
 
-// The largest holder whose site is known; nullptr if none is.
+// The holder with most bytes whose site is known; nullptr if no holder's site is known.
 const rows::Holder* largest_site(const rows::Oom& row) {
   for (const rows::Holder& holder : row.holders) {
     if (holder.origin.site) return &holder;
@@ -52,7 +53,8 @@ const rows::Holder* largest_site(const rows::Oom& row) {
   return nullptr;
 }
 
-// "train.py:12 (step), 3.0 GiB in 4 allocations"; empty if the site of no holder is known.
+// The largest holder as text, "train.py:12 (step), 3.0 GiB in 4 allocations"; empty if the site of
+// no holder is known.
 std::string largest_holder_text(const rows::Oom& row) {
   const rows::Holder* const holder = largest_site(row);
   if (holder == nullptr) return {};
@@ -73,22 +75,24 @@ bool grew_throughout(const rows::Report& report, const rows::Oom& row,
   return false;
 }
 
-// A failed request with the known state of memory just then.
+// A failed request, and what is known of the memory at that time.
 struct Failure {
   const rows::Oom& row;
   std::optional<rows::OomBreakdown> breakdown;
-  const rows::ReplayedAllocator* replayed = nullptr;  // if its rules are proven
-  std::optional<std::size_t> refused;                 // which of replayed->refused it is
-  bool is_expandable = false;                         // segments were, in the recorded run
-  const rows::PileUp* pile_up = nullptr;              // of the request's line, if there is one
+  const rows::ReplayedAllocator* replayed = nullptr;  // set if the replay's rules are proven
+  std::optional<std::size_t> refused;                 // index of this request in replayed->refused
+  // True if the recorded run had expandable segments.
+  bool is_expandable = false;
+  // Growing sizes at the request's line, if there are.
+  const rows::PileUp* pile_up = nullptr;
 
   [[nodiscard]] std::uint64_t capacity() const {
     return breakdown ? breakdown->total_capacity.value_or(0) : 0;
   }
 };
 
-// The free bytes of the device. Without a driver's sample nearby, an upper bound: the device's size
-// less the bytes of the process.
+// The free bytes of the device. If no sample of the driver is near, an upper bound: the device's
+// size less the bytes of the process.
 std::uint64_t free_on_device(const Failure& failure) {
   if (failure.row.device_free_bytes) return *failure.row.device_free_bytes;
   const std::uint64_t total = failure.capacity();
@@ -98,8 +102,9 @@ std::uint64_t free_on_device(const Failure& failure) {
   return std::min(failure.breakdown->free.value_or(free), free);
 }
 
-// A request needs one contiguous range: from the framework's segments or from the device. The bytes
-// that the framework's own limit would have allowed are not known.
+// The largest request that could have been met. A request needs one contiguous range: from the
+// framework's segments or from the device. The bytes that the framework's own limit would have
+// allowed are not known (0).
 std::uint64_t available_bytes(const Failure& failure) {
   if (reached_own_limit(failure.row)) return 0;
   const rows::OptionalNumber& in_segments =
@@ -113,7 +118,8 @@ std::uint64_t missing_bytes(const Failure& failure) {
   return requested > available ? requested - available : requested;
 }
 
-// The refused request of the replay that the row is about: the first of its kind.
+// The index of the replay's refused request that the row is about: the first of equal size within 1
+// ms.
 std::optional<std::size_t> find_refused(const rows::ReplayedAllocator& replayed,
                                         const rows::Oom& row) {
   constexpr std::uint64_t kNearNs = 1'000'000;
@@ -127,7 +133,7 @@ std::optional<std::size_t> find_refused(const rows::ReplayedAllocator& replayed,
   return std::nullopt;
 }
 
-// The setting under which the request is met; nullptr if none is known to.
+// The setting under which the request would have been met; nullptr if no such setting is known.
 const rows::ReplayedSetting* meeting_setting(const Failure& failure) {
   return failure.refused ? setting_that_meets(*failure.replayed, *failure.refused) : nullptr;
 }
@@ -139,7 +145,7 @@ bool no_setting_meets(const Failure& failure) {
   });
 }
 
-// The largest request that would have been met instead; 0 if it is not known.
+// The largest request that the recorded settings would have met instead; 0 if it is not known.
 std::uint64_t largest_met(const Failure& failure) {
   return failure.refused ? failure.replayed->refused[*failure.refused].largest_met_bytes : 0;
 }
@@ -148,7 +154,7 @@ std::uint64_t bytes_a_rise(const rows::PileUp& pile_up) {
   return pile_up.risen_bytes / pile_up.rises;
 }
 
-// "at most 11.9 GiB (replayed)"; empty if nothing is known.
+// The largest request that fits as text, "at most 11.9 GiB (replayed)"; empty if nothing is known.
 std::string at_most_text(const Failure& failure, Sentence sentence) {
   const std::uint64_t met = largest_met(failure);
   if (met != 0) return sentence.set("most_bytes", met)(sentences::kAtMostReplayed);
@@ -157,7 +163,7 @@ std::string at_most_text(const Failure& failure, Sentence sentence) {
   return sentence.set("most_bytes", available)(sentences::kAtMostAvailable);
 }
 
-// The names of sentences on a failed request.
+// Sets the names that sentences on a failed request use.
 Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
   const rows::Oom& row = failure.row;
   const bool is_known = row.verdict != rows::OomVerdict::kUnknown;
@@ -190,8 +196,8 @@ Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
       .set("last_bytes", failure.pile_up->last_bytes);
 }
 
-// "Set ...: 0 retries instead of 17 (replayed), with no change of the program. "; empty if no
-// setting is known to help.
+// The text on a setting with fewer retries: "Set ...: 0 retries instead of 17 (replayed), with no
+// change of the program. "; empty if no setting is known to help.
 std::string setting_against_retries(const Failure& failure, Sentence sentence) {
   if (failure.replayed == nullptr) return {};
   const rows::ReplayedSetting* const setting = setting_with_fewest_retries(*failure.replayed);
@@ -212,7 +218,7 @@ std::string fix_for_recovered(const Failure& failure, bool framework, const Sent
   return fix + sentence(sentences::kNoFewerRetries);
 }
 
-// A further remedy, on the blocks that lay between the free ones just then; empty if most free
+// A further remedy, on the live blocks that lay between free ones at that time; empty if most free
 // memory lay on its own.
 std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   if (!row.composition) return {};
@@ -227,7 +233,8 @@ std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   return {};
 }
 
-// If it is known that no setting helps, the rest of the fix comes first.
+// The fix for fragmented memory. If it is known that no setting helps, the fix begins with asking
+// for less.
 std::string fix_for_fragmented(const rows::Report& report, const Failure& failure,
                                const Sentence& sentence) {
   const std::string otherwise = pinning_text(report, failure.row);
@@ -239,7 +246,8 @@ std::string fix_for_fragmented(const rows::Report& report, const Failure& failur
   return sentence(sentences::kJoinPieces) + otherwise;
 }
 
-// For a request that is itself too large: more than the device has, or than all that was live.
+// Advice for a request that is itself too large: larger than the device, or than all memory that
+// was live. Empty for other requests.
 std::string fix_by_asking_less(const Failure& failure, const Sentence& sentence) {
   const rows::Oom& row = failure.row;
   const std::uint64_t total = failure.capacity();
@@ -274,7 +282,7 @@ bool has_framework(const Failure& failure) {
              0;
 }
 
-// The change that would have made it fit, by the numbers at that time.
+// The change that would have made the request fit, by the numbers at that time.
 std::string fix_by_numbers(const rows::Report& report, const Failure& failure, Sentence sentence) {
   const rows::Oom& row = failure.row;
   const bool framework = has_framework(failure);
@@ -302,7 +310,8 @@ std::string fix_by_numbers(const rows::Report& report, const Failure& failure, S
   return with_holder + sentence(advice_on(category));
 }
 
-// A remedy that meets this request alone comes last, with its effect at the recorded rate.
+// The fix for growing requests. A setting or limit that meets only this request comes last, with
+// its effect at the recorded rate of growth.
 std::string fix_for_pile_up(const Failure& failure, Sentence sentence) {
   sentence.set("pile_up", sentence(sentences::kPileUp));
   const std::string fix = sentence(sentences::kKeepLess);
@@ -312,13 +321,14 @@ std::string fix_for_pile_up(const Failure& failure, Sentence sentence) {
   return fix + with_setting(*setting, *failure.replayed, sentence)(sentences::kSettingMeetsOne);
 }
 
-// The remedy for a process's own limit if the device itself had room, then the rest.
+// Puts the remedy for a process's own limit before the fix if the device itself had room.
 std::string with_own_limit(const rows::Oom& row, const std::string& fix, Sentence sentence) {
   return reached_own_limit(row) ? sentence.set("else", fix)(sentences::kRaiseLimit) : fix;
 }
 
-// A setting that meets the request in a replay comes first. If the replay shows that none does, or
-// only one that just meets it while memory is exhausted, the text says so.
+// The fix for a failed request. A setting that meets the request in a replay comes first. If the
+// replay shows that no setting does, or only one that just meets it while memory is exhausted, the
+// text says so.
 std::string fix_for(const rows::Report& report, const Failure& failure, Sentence sentence) {
   const rows::ReplayedSetting* const setting = meeting_setting(failure);
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
@@ -371,7 +381,7 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   const bool recovered = row.outcome == OomOutcome::kRecovered;
   rows::Finding finding =
       finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
-  // A program may ask for more than there is on purpose and go on.
+  // A program that asks for more than there is on purpose and then goes on gets only a warning.
   const bool went_on = row.survived.value_or(false);
   if (row.outcome == OomOutcome::kUnknown || went_on) finding.severity = Severity::kWarning;
   Failure failure{row, breakdown_of(report.devices, row), replay_of(seen, row.process, row.device),
@@ -399,8 +409,8 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   return finding;
 }
 
-// In a job of several ranks, which one failed and which one was the first: others often fail
-// because of it.
+// In a job of several ranks, adds which rank failed and which one failed first: the other ranks
+// often fail because of the first.
 void name_ranks(const rows::Report& report, Findings& failures) {
   std::map<rows::OptionalText, std::uint64_t> rank_of;
   for (const rows::Process& process : report.processes) {
@@ -430,7 +440,7 @@ void name_ranks(const rows::Report& report, Findings& failures) {
 }  // namespace
 
 void find_out_of_memory(const RuleInput& input, Findings& findings) {
-  Findings failures;  // one a row
+  Findings failures;  // one finding for each row
   for (const rows::Oom& row : input.report.oom) {
     failures.push_back(finding_of(input.report, input.seen, row));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory that a framework rounds up to powers of two.
+// Finds pinned host memory that a framework rounds up to powers of two.
 #include <string>
 
 #include "analyzer/rules/finding_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools of CUDA graphs that could be one.
+// Finds private pools of CUDA graphs that could be one shared pool.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -18,8 +18,8 @@ using PoolsOfDevice = std::vector<const rows::PoolRow*>;
 
 struct Sums {
   std::uint64_t reserved = 0;
-  std::uint64_t used = 0;     // between replays
-  std::uint64_t largest = 0;  // the least that one pool for all needs
+  std::uint64_t used = 0;     // bytes in use between replays of the graphs
+  std::uint64_t largest = 0;  // the least that one pool for all graphs needs
 
   [[nodiscard]] std::uint64_t beyond_largest() const { return reserved - largest; }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that hold much more or much less than those that should hold as much (ranks[].peer_group).
+// Finds ranks that hold much more or much less than their peers (ranks[].peer_group).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -32,7 +32,7 @@ std::string key_of(const rows::Site& site) {
   return site_text(site) + (site.offset ? '+' + std::to_string(*site.offset) : std::string());
 }
 
-// One amount of a rank, and its parts.
+// One amount of a rank's memory, and its parts by site, layer and category.
 struct Amount {
   std::uint64_t bytes = 0;
   MemoryByKey held;
@@ -56,7 +56,8 @@ enum class Measure : std::uint8_t { kPeak, kDriver };
 
 struct RankMemory {
   const rows::Rank* row = nullptr;
-  Amount peak;  // of the framework if the rank has one, else of driver and pools
+  // Memory of the framework if the rank uses one, else of the driver and its pools.
+  Amount peak;
   Amount driver;
 
   [[nodiscard]] const Amount& amount(Measure measure) const {
@@ -64,11 +65,11 @@ struct RankMemory {
   }
 };
 
-// Ranks that should hold as much as each other.
+// Ranks that should hold as much memory as each other.
 struct PeerGroup {
-  std::vector<RankMemory> ranks;  // ascending
+  std::vector<RankMemory> ranks;  // in ascending order of rank
   bool is_whole_job = false;
-  bool leaves_experts_out = false;  // ranks with different experts are in it
+  bool leaves_experts_out = false;  // true if ranks with different experts are in the group
 
   [[nodiscard]] std::uint64_t bytes(const RankMemory& rank, Measure measure) const {
     const std::uint64_t bytes = rank.amount(measure).bytes;
@@ -87,7 +88,8 @@ void add_peak(const rows::Peak& peak, RankMemory& memory) {
   }
 }
 
-// The ranks of an expert group have different experts.
+// True if ranks of the group hold different experts, as the ranks of an expert group do, or if they
+// may.
 bool have_different_experts(const rows::Report& report, const PeerGroup& group) {
   std::set<std::uint64_t> peers;
   for (const RankMemory& memory : group.ranks) peers.insert(*memory.row->rank);
@@ -142,8 +144,9 @@ bool is_significant(const Thresholds& thresholds, std::uint64_t difference, std:
              thresholds[Threshold::kRankShare] * static_cast<double>(usual);
 }
 
-// The largest run of amounts without a large gap, if it is of more than half of the ranks. Ranks
-// that fall into bands, as stages of a pipeline do, have none. Of two ranks the smaller is usual.
+// The largest run of amounts without a large gap, if more than half of the ranks are in it. Ranks
+// that fall into bands, as stages of a pipeline do, have no usual amount. With two ranks the
+// smaller amount is the usual one.
 std::optional<UsualBytes> usual_bytes(const Thresholds& thresholds,
                                       std::vector<std::uint64_t> values) {
   std::ranges::sort(values);
@@ -161,7 +164,8 @@ std::optional<UsualBytes> usual_bytes(const Thresholds& thresholds,
   return UsualBytes{usual.front(), usual.back(), rows::lower_median(usual)};
 }
 
-// True if the rank differs from the usual ones by much, and by more than they differ themselves.
+// True if the rank differs from the usual ranks by much, and by more than these differ from each
+// other.
 bool is_outlier(const Thresholds& thresholds, std::uint64_t bytes, const UsualBytes& usual) {
   const bool is_more = bytes > usual.median;
   const std::uint64_t difference = is_more ? bytes - usual.median : usual.median - bytes;
@@ -171,8 +175,8 @@ bool is_outlier(const Thresholds& thresholds, std::uint64_t bytes, const UsualBy
   return 2 * gap > 3 * (usual.most - usual.least);
 }
 
-// The part of a rank's memory that exceeds the same part of the other ranks by most; no bytes if
-// none does.
+// The part of a rank's memory that exceeds the same part of the other ranks by most; 0 bytes if no
+// part does.
 struct Excess {
   HeldMemory held;
   std::uint64_t bytes = 0;
@@ -201,12 +205,13 @@ Excess largest_excess(const PeerGroup& group, const RankMemory& rank, Measure me
   return worst;
 }
 
-// All that a site allocated from the driver and its pools over the run, and the site of its frees.
+// All that the ranks of a group allocated at a site from the driver and its pools, and the site
+// that freed it.
 struct Made {
   std::uint64_t allocations = 0;
   std::uint64_t by_others = 0;
   rows::OptionalLocation freed_at;
-  bool freed_elsewhere = false;  // not all of it there
+  bool freed_elsewhere = false;  // true if not all was freed at `freed_at`
 };
 
 Made made_at(const rows::Observations& seen, const PeerGroup& group, const RankMemory& rank,
@@ -230,7 +235,8 @@ Made made_at(const rows::Observations& seen, const PeerGroup& group, const RankM
   return made;
 }
 
-// Advice on the site where the rank holds more: it may be the only rank that allocates there.
+// Advice on the site at which the rank holds more than its peers: it may be the only rank that
+// allocates there.
 std::string advice_at(const RuleInput& input, const PeerGroup& group, const RankMemory& rank,
                       const Excess& excess, Sentence sentence, rows::Evidence& evidence) {
   const Made made = made_at(input.seen, group, rank, excess.held.at->site);
@@ -247,7 +253,7 @@ std::string advice_at(const RuleInput& input, const PeerGroup& group, const Rank
   return sentence.set("made", made_text)(sentences::kOnHost);
 }
 
-// "at train.py:30 (step) in Block > MLP (optimizer state)".
+// The place of memory as text: "at train.py:30 (step) in Block > MLP (optimizer state)".
 std::string where_text(const HeldMemory& held) {
   const std::string place = location_text(held.at);
   std::string text = place.empty() ? "" : "at " + place;
@@ -265,7 +271,7 @@ std::string others_text(const PeerGroup& group, const RankMemory& rank) {
   return rank_list_text(others, kMostPartsOfList);
 }
 
-// A rank that differs from its group.
+// A rank whose memory differs from that of its group.
 struct Outlier {
   const PeerGroup& group;
   const RankMemory& rank;
@@ -325,8 +331,8 @@ rows::Finding finding_of(const RuleInput& input, const Outlier& outlier, const E
   return finding;
 }
 
-// True if the memory of the group's largest rank ran out, or nearly: as long as all fits, a
-// difference costs nothing.
+// True if the memory of the group's largest rank ran out, or nearly. As long as all memory fits, a
+// difference between ranks costs nothing.
 bool is_near_limit(const RuleInput& input, const PeerGroup& group) {
   const rows::Report& report = input.report;
   const auto driver_bytes = [](const RankMemory& rank) { return rank.driver.bytes; };
@@ -339,8 +345,8 @@ bool is_near_limit(const RuleInput& input, const PeerGroup& group) {
                  static_cast<double>(*device->total_bytes);
 }
 
-// Growth on one rank alone is the reason why that rank holds more: one fault, which the growth
-// describes.
+// Joins a finding on growth with that on a rank that holds more: growth on one rank alone is the
+// reason why that rank holds more. It is one fault, which the growth describes.
 void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
   const auto growth = std::ranges::find_if(findings, [&](const auto& finding) {
     return finding.rule == Rule::kGrowth && finding.process == more.process && excess.held.at &&
@@ -352,7 +358,7 @@ void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) 
   more.same_cause = fingerprint_of(*growth);
 }
 
-// Adds the processes that it names.
+// Finds the outliers of a group, and adds their processes to `named`, so that each is named once.
 void find_outliers(const RuleInput& input, const PeerGroup& group, Measure measure,
                    std::set<std::string>& named, Findings& findings) {
   std::vector<std::uint64_t> values;
@@ -372,7 +378,7 @@ void find_outliers(const RuleInput& input, const PeerGroup& group, Measure measu
   }
 }
 
-// The growth of the rank that fills its device first says so.
+// Adds to the finding on the growth of the rank that fills its device first that it is the first.
 void name_first_to_fill(const rows::Report& report, Findings& findings) {
   const rows::Rank* first = nullptr;
   std::size_t ranks = 0;

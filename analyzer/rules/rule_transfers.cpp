@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that cost more than they must. transfers.hotspots[] decides which pattern they have.
+// Finds copies that cost more than they must. The rows transfers.hotspots[] say which pattern they
+// have.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -69,8 +70,8 @@ std::string_view what_is_at_stake(Rule rule) {
   }
 }
 
-// The one of the two copies that can go, by the state of the GPU's memory between them; empty if
-// that differs or is not known.
+// Advice on which of the two copies of a round trip can go. It depends on the state of the GPU's
+// memory between them; empty if that differs or is not known.
 std::string_view fix_for_round_trips(const rows::Hotspot& row) {
   const std::uint64_t trips = row.returned_count;
   if (row.returned_to_new_memory == trips) return sentences::kKeepParked;
@@ -78,14 +79,14 @@ std::string_view fix_for_round_trips(const rows::Hotspot& row) {
   return stayed ? sentences::kRemoveCopyBack : std::string_view();
 }
 
-// Part of the time between the first and the last of the copies that the remedy could save at most.
+// The largest share that the remedy could save, of the time between the first and the last copy.
 double own_share(const rows::Hotspot& row) {
   const auto own_ns = static_cast<double>(row.own_time_ns.value_or(0));
   const auto loop_ns = static_cast<double>(row.loop_ns.value_or(0));
   return own_ns >= loop_ns ? 1 : own_ns / loop_ns;
 }
 
-// Steps of the process, also those that the report leaves out.
+// The number of the process's steps, those included that the report leaves out.
 std::uint64_t count_steps(const rows::Report& report, const std::string& process) {
   std::uint64_t first = ~std::uint64_t{0};
   std::uint64_t last = 0;
@@ -97,6 +98,7 @@ std::uint64_t count_steps(const rows::Report& report, const std::string& process
   return last < first ? 0 : last - first + 1;
 }
 
+// True if copies cost little, so that they are only information.
 // - Repeated copies are a warning at any share: a user who records hashes asked for it.
 // - Reading a result once a step is normal for most programs.
 bool costs_little(const rows::Hotspot& row, const RuleInput& input) {
@@ -127,7 +129,7 @@ void add_copies(const rows::Hotspot& row, rows::Evidence& evidence) {
   if (row.overlapped_ns) add_evidence(row, {"overlapped_ns"}, evidence);
 }
 
-// The finding's sentence with the values that its text names.
+// Sets the values that the texts on the hotspot use.
 Sentence sentence_of(const rows::Finding& finding, const rows::Hotspot& row) {
   const std::uint64_t trips = std::max<std::uint64_t>(row.returned_count, 1);
   const bool is_pageable = row.source_memory == MemoryClass::kPageable ||

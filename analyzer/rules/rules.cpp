@@ -17,8 +17,9 @@ bool has_exited(const rows::Report& report, const std::string& process) {
   });
 }
 
-// The innermost range that was open when the finding's memory was allocated: the test that leaked.
-// A range that a program leaves open until it exits, as NCCL does, encloses nothing.
+// Adds the innermost NVTX range that was open when the finding's memory was allocated, such as the
+// test that leaked. A range that a program leaves open until it exits, as NCCL does, encloses
+// nothing.
 void name_range(const rows::Report& report, rows::Finding& finding) {
   const rows::OptionalNumber grew_from = rows::evidence_of<rows::GrowthEvidence>(finding).begin_ns;
   const rows::OptionalNumber begin_ns = grew_from ? grew_from : finding.time_ns;
@@ -35,8 +36,8 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   finding.detail += Sentence().set("range", innermost->name)(sentences::kBeganInRange);
 }
 
-// A rule that counts single events misses those that a checkpoint replaced. A failed request is
-// known by itself: out_of_memory stays as it is.
+// Lowers the confidence of rules that count single events: they miss the events that a checkpoint
+// replaced. A failed request is known by itself: out_of_memory stays as it is.
 void lower_confidence(const rows::Report& report, rows::Finding& finding) {
   const RuleInfo& rule = describe(finding.rule);
   if (rule.scope != RuleScope::kBehindCheckpoint || rule.severity == Severity::kError ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules, one file a family. Each is a pure function of the report's rows, so that findings and
-// report cannot disagree, and of the observations that were made for rules alone.
+// The rules, one file for each family. Each is a pure function of the report's rows, so that
+// findings and report cannot disagree, and of the observations that were made for rules alone.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 namespace gpumemtrace::analyzer {
 
 struct RuleInput {
-  const rows::Report& report;  // all sections that are no findings
+  const rows::Report& report;  // all sections but findings[]
   const rows::Observations& seen;
   const Thresholds& thresholds;
 };
@@ -38,8 +38,8 @@ void find_gradients(const RuleInput& input, Findings& findings);
 void find_graphs_without_backward(const RuleInput& input, Findings& findings);
 void find_piled_graphs(const RuleInput& input, Findings& findings);
 
-// The allocators whose findings gain by a replay of other settings on the run, to fill
-// seen.replayed. May be empty.
+// The allocators for which a replay of the run under other settings would improve findings. Their
+// replays fill seen.replayed. May be empty.
 [[nodiscard]] std::vector<rows::AllocatorToReplay> allocators_to_replay(
     const rows::Report& report, const Thresholds& thresholds);
 

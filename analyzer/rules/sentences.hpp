@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sentence of the findings. A rule chooses among them and sets those names that its row and
-// its framework do not have; analyzer/text/sentence.hpp tells what braces and brackets mean.
+// Every sentence of the findings. A rule chooses among them and sets the names in braces that its
+// row and its framework do not have; analyzer/text/sentence.hpp tells what braces and brackets
+// mean.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,7 @@ namespace gpumemtrace::analyzer::sentences {
 
 using Text = std::string_view;
 
-// Requests that failed.
+// Sentences on requests for memory that failed.
 constexpr Text kOutOfMemory =
     "Out of memory: a request for {requested_bytes}[ at {site}] failed[ ({times})]";
 constexpr Text kTitleWentOn = "; the program went on";
@@ -95,7 +96,7 @@ constexpr Text kOnRank = " This was on rank {rank}.";
 constexpr Text kFirstToFail = " It was the first rank to fail.";
 constexpr Text kFirstToFailWas = " The first rank to fail was {first_rank}.";
 
-// Settings of the framework's allocator.
+// Sentences on settings of the framework's allocator.
 constexpr Text kSet = "Set {settings_variable}={options}";
 constexpr Text kSetNothing = "Leave {settings_variable} empty";
 constexpr Text kDefaults = "{framework}'s defaults";
@@ -123,7 +124,7 @@ constexpr Text kNoSettingHelps =
     "save "
     "less than 5 % of what is reserved, or nothing (replayed).";
 
-// Memory that was never freed.
+// Sentences on memory that was never freed.
 constexpr FindingText kLeak = {
     "{bytes} leaked at {site}[, {count} of {more_allocations} allocations there]",
     "{count|allocation|allocations} of {kind} memory from {site}, {bytes}, had not been freed when "
@@ -163,7 +164,7 @@ constexpr FindingText kUnreleasedHandle = {
 constexpr Text kReleaseAlways =
     "Call {function} for what {site} opens, on every way through the program.";
 
-// Frees that were refused. Each detail follows the first of these.
+// Sentences on frees that the driver refused. Each detail follows kFreeRefused.
 constexpr Text kFreeRefused = "{function} was refused {count|time|times} ({answer}): ";
 constexpr Text kNotPermitted = "800, not permitted: from a callback of the stream";
 constexpr Text kInvalidValue = "invalid value";
@@ -193,7 +194,7 @@ constexpr FindingText kFreedNothing = {"{function} at {site} freed memory that w
                                        "the trace shows no allocation at the address.",
                                        "Free only what an allocation returned, and that once."};
 
-// Memory that rises throughout the run.
+// Sentences on memory that rises throughout the run.
 constexpr Text kBlocks = "{blocks|block|blocks} of {block_bytes}";
 constexpr Text kBlocksOnAverage = "{blocks|block|blocks} of {block_bytes} on average";
 constexpr Text kAStep = "{step_bytes} a step over {times|step|steps}";
@@ -278,7 +279,7 @@ constexpr FindingText kReferenceCycles = {
     "{show_cycles} shows the cycles. gc.collect() at a fixed place is a workaround. "
     "{largest_collection_bytes} would have been free earlier (exact)."};
 
-// Processes and devices.
+// Sentences on processes and devices.
 constexpr FindingText kWrongDevice = {
     "Local rank {local_rank} uses {device}, which belongs to local rank {owner_rank}: {bytes}[ "
     "({context_bytes} context, {held_bytes} allocated)]",
@@ -312,7 +313,7 @@ constexpr FindingText kOpaquePool = {
     "The trace sees what {name} takes from the driver, not what it hands out of that.",
     "Record again with {setting}, which opens the pool to the trace."};
 
-// Ranks. {whom} is "the others" or "the others of its group", whose ranks are {group}.
+// Sentences on ranks. {whom} is "the others" or "the others of its group", whose ranks are {group}.
 constexpr FindingText kHoldsMore = {
     "Rank {rank} peaked at {peak_bytes}[ of {memory}], {bytes} more than {whom}",
     "The other {others?rank|ranks} ({group}) {others?has|have} a median of {usual_bytes}.[ It "
@@ -340,7 +341,7 @@ constexpr Text kMadeThere = "({allocations|time|times}[, {freed}])";
 constexpr Text kFirstToFill =
     " Rank {rank} is the first to run out of memory: in {steps|step|steps} at this rate.";
 
-// Ranks that end. {end} says how.
+// Sentences on ranks that end early. {end} says how they ended.
 constexpr FindingText kEndedEarly = {
     "Rank {rank} ended {early_ns} before the others[, after {steps} of {usual_steps} steps]",
     "It {end} at {end_ns}. The other ranks ({others}) ended at {usual_end_ns}, in the median.",
@@ -350,7 +351,7 @@ constexpr std::string_view kEndedBySignal = "was ended by a signal";
 constexpr std::string_view kWasKilled = "was killed";
 constexpr std::string_view kEndedWithoutExit = "ended without an exit";
 
-// Copies. {copies} are those that the pattern is about.
+// Sentences on copies. {copies} are those that the pattern is about.
 constexpr Text kCopies = "{copies|copy|copies} at {site} ";
 constexpr Text kSameBytes = "send the same bytes again, {again} of them";
 constexpr Text kPageable = "use pageable host memory, so the program waits for each";
@@ -400,7 +401,7 @@ constexpr FindingText kManagedThrash = {
     "(cudaMemAdviseSetPreferredLocation, cudaMemAdviseSetAccessedBy). It would save "
     "{migration_time_ns} of migration at most (exact time)."};
 
-// Memory that goes back and forth. {cost} is one of the two.
+// Sentences on memory that goes back and forth (churn). {cost} is kLocksPages or kWaitsForGpu.
 constexpr FindingText kChurn = {
     "{lines} {line_count?allocates|allocate} {kind} memory from the driver again and again, "
     "{allocations|time|times}",
@@ -428,7 +429,7 @@ constexpr Text kAllocateBefore =
     "Allocate once before the loop and free it after the loop[, not at {freed_in_loop}]; or use "
     "cudaMallocAsync (cuMemAllocAsync), which takes from a pool and does not wait for the GPU.";
 
-// Memory that could be less.
+// Sentences on memory that could be less.
 constexpr FindingText kPinnedRounding = {
     "{bytes} of host memory is pinned at {site} for {used_bytes} that is used",
     "{count|pinned allocation|pinned allocations} at {site} took {bytes} of the host's memory. "

@@ -24,7 +24,7 @@ class Spaces {
     AddressSpace& space = spaces_[live.index];
     const std::uint64_t offset = address - space.address;
     space.bytes = std::max(space.bytes, offset + pages.bytes);
-    // The page is as large as all ranges that were mapped allow.
+    // A space has large pages only if all its mapped ranges are multiples of large pages.
     if (offset % space.page_bytes != 0 || pages.bytes % space.page_bytes != 0) {
       space.page_bytes = kSmallPage;
     }
@@ -49,7 +49,7 @@ class Spaces {
 
  private:
   struct Live {
-    std::size_t index = 0;  // in spaces_
+    std::size_t index = 0;  // index in spaces_
     std::uint64_t mapped_bytes = 0;
     bool is_large = false;
   };
@@ -60,7 +60,8 @@ class Spaces {
     return after == live_.begin() ? live_.end() : std::prev(after);
   }
 
-  // Each stream has a space for small blocks and one for large ones.
+  // The space that has the pages, or a new one: each stream has one for small blocks and one for
+  // large blocks.
   Live& space_of(std::uint64_t address, const HeldSegment& pages, std::size_t event) {
     const auto below = at_or_below(address);
     if (below != live_.end() && below->second.is_large == pages.is_large &&

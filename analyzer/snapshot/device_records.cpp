@@ -10,11 +10,11 @@
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
-// A free that is completed later waits for an event of the driver. The file does not have its
-// number, so one that no other block has stands for it.
+// A free that is completed later waits for an event of the driver. The snapshot does not have the
+// event's number, so a number that no other block has stands for it.
 std::uint64_t event_of(std::uint64_t block_address) { return block_address + 1; }
 
-// More pages than any device has: further ranges stay one piece.
+// More pages than any device has: further mapped ranges are written as one piece each.
 constexpr std::uint64_t kMostPages = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -51,7 +51,7 @@ void DeviceRecords::reserve(const AddressSpace& space) {
   record.address = space.address;
   record.bytes = space.reserved_bytes;
   record.location = device_;
-  if (is_earlier) record.handle = space.stream;  // nothing else uses it in a reservation
+  if (is_earlier) record.handle = space.stream;  // nothing else uses a reservation's handle
   out_.add(record);
   page_bytes_[space.address] = space.page_bytes;
 }
@@ -67,7 +67,7 @@ void DeviceRecords::give_back(const AddressSpace& space) {
 }
 
 void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Event> events) {
-  held_ = before;  // so that sizes of one are bounded by the next
+  held_ = before;  // set before sizes are found: a block is bounded by the next one
   find_earlier_sizes(events);
   held_.segments.clear();
   std::vector<std::pair<std::uint64_t, HeldSegment>> segments(before.segments.begin(),
@@ -89,9 +89,10 @@ void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Even
   }
 }
 
-// The file has no sizes of the blocks that were freed before its end. In the large pool one may
-// have got up to 1 MiB more than it asked for, depending on what lay behind it then. PyTorch hands
-// out free memory from its beginning, so the first request that came to lie behind shows the end.
+// Finds the sizes of blocks that were freed before the end of the history: the file does not have
+// them. In the large pool a block may have up to 1 MiB more than was requested, depending on the
+// memory behind it at that time. PyTorch hands out free memory from its beginning, so the first
+// later block behind it shows where it ended.
 void DeviceRecords::find_earlier_sizes(std::span<const Event> events) {
   std::map<std::uint64_t, Given> unknown;  // by address
   for (auto& [address, block] : held_.blocks) {
@@ -152,12 +153,13 @@ void DeviceRecords::write_event(const Event& event, const Event* next) {
     case Action::oom:
       return write_oom(event);
     default:
-      return;  // no memory changes
+      return;  // these actions change no memory
   }
 }
 
-// In the large pool a rest of at most 1 MiB stays with its block; elsewhere none does. The free
-// memory at the place reaches up to the next block that is in use, because free neighbours are one.
+// The bytes of a block that was allocated in free memory. In the large pool a rest of at most 1 MiB
+// stays with its block; in other pools none does. The free memory at the place reaches up to the
+// next block that is in use, because PyTorch joins free neighbours.
 DeviceRecords::Given DeviceRecords::given_to(std::uint64_t address, std::uint64_t requested) const {
   const std::uint64_t rounded = context_.settings.round_request(requested);
   const auto segment = held_.segment_around(address);
@@ -238,7 +240,7 @@ void DeviceRecords::write_oom(const Event& event) {
   record.device = static_cast<std::int8_t>(device_);
   record.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
   out_.add(record);
-  trace::MemorySample free;  // without a source: the file has no more than the free bytes
+  trace::MemorySample free;  // without a source: the file has only the free bytes
   free.record.time = ++now_;
   free.device = device_;
   free.free_bytes = event.address;
@@ -280,7 +282,7 @@ void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages) {
     const std::uint64_t bytes = std::min(page_bytes, pages.bytes - done);
     trace::Allocation memory;
     memory.call = call(pages.stack);
-    memory.address = address + done;  // the handle
+    memory.address = address + done;  // the handle of the physical memory
     memory.bytes = bytes;
     memory.memory = trace::MemoryKind::kPhysical;
     memory.location = device_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history of one device as the records that the recorder would have written: calls of the
-// driver for segments, and the framework's reports of its blocks.
+// Writes the history of one device as the records that the recorder would have written: calls of
+// the driver for segments, and the framework's reports of its blocks.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// The ticks of a trace that is made from a snapshot: nanoseconds.
+// The ticks of a trace that is made from a snapshot are nanoseconds.
 struct TickScale {
   static constexpr std::uint64_t kFirstTick = 1'000'000;
-  std::uint64_t first_us = 0;  // of the whole file
+  std::uint64_t first_us = 0;  // the first time in the whole file
 
   [[nodiscard]] std::uint64_t tick_of(std::uint64_t time_us) const {
     return kFirstTick + (time_us > first_us ? (time_us - first_us) * 1000 : 0);
@@ -41,13 +41,13 @@ struct EarlierMemory {
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
   std::uint64_t reserved_bytes = 0;
-  // Blocks that were freed in the history may be larger than shown, by so much in all.
+  // Blocks that were freed in the history may be larger than shown, by uncertain_bytes in all.
   std::uint64_t uncertain_blocks = 0;
   std::uint64_t uncertain_bytes = 0;
 };
 
-// A block counts as allocated until its free is requested, as in torch.cuda.memory_allocated();
-// its memory is used again when the free is completed.
+// Writes one device's records. A block counts as allocated until its free is requested, as in
+// torch.cuda.memory_allocated(); its memory is used again when the free is completed.
 class DeviceRecords {
  public:
   DeviceRecords(const RecordContext& context, std::int32_t device, trace::StreamWriter out)
@@ -75,10 +75,11 @@ class DeviceRecords {
   void add_block(std::uint64_t address, const HeldBlock& block, std::uint64_t stream,
                  trace::StackId stack, std::uint16_t flags);
 
-  // The bytes that the rules give to a request at a place that was free, and what is free behind.
+  // The bytes that the allocator's rules give to a request at a free place, and the free bytes
+  // behind the block.
   struct Given {
     std::uint64_t bytes = 0;
-    std::uint64_t free_behind = 0;  // in the large pool only
+    std::uint64_t free_behind = 0;  // only for blocks of the large pool
   };
   [[nodiscard]] Given given_to(std::uint64_t address, std::uint64_t requested) const;
   [[nodiscard]] trace::StackId stack_of(StackId stack) {
@@ -92,10 +93,12 @@ class DeviceRecords {
   std::int32_t device_;
   trace::StreamWriter out_;
   HeldMemory held_;
-  std::map<std::uint64_t, std::uint64_t> page_bytes_;  // of the address spaces that there are
-  std::map<std::uint64_t, std::uint64_t> pages_;  // bytes by address; one handle of memory each
+  std::map<std::uint64_t, std::uint64_t> page_bytes_;  // page sizes, by address of the space
+  // Bytes by address; each page has one memory handle.
+  std::map<std::uint64_t, std::uint64_t> pages_;
   EarlierMemory earlier_;
-  std::uint64_t now_ = TickScale::kFirstTick;  // of the last record: each has a tick of its own
+  // The tick of the last record: each record has its own.
+  std::uint64_t now_ = TickScale::kFirstTick;
   std::uint64_t allocated_bytes_ = 0;
   std::uint64_t reserved_bytes_ = 0;
 };

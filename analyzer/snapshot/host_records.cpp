@@ -6,8 +6,9 @@
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
-// PyTorch gives the stack of a request to the block that it hands out, which comes after the
-// segment's own event. Other threads' events may come in between.
+// The stack of the request that made PyTorch allocate a host segment. PyTorch gives that stack to
+// the block that it hands out, whose event comes after the segment's own; other threads' events may
+// come in between.
 StackId stack_of_request(std::span<const Event> segment_and_later) {
   constexpr std::size_t kMostEventsBetween = 64;
   const Event& segment = segment_and_later.front();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history of PyTorch's pinned host memory as the calls of the driver that the recorder would
-// have written.
+// Writes the history of PyTorch's pinned host memory as records of driver calls, as the recorder
+// would have written them.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// PyTorch's host allocator hands out whole segments, and keeps those that come back for requests of
-// the same size. As in a trace, a segment counts until it goes back to the driver, and belongs to
-// the code that asked for it first.
+// Writes the records of host segments. PyTorch's host allocator hands out whole segments, and keeps
+// returned ones for requests of the same size. As in a trace, a segment counts until it goes back
+// to the driver, and belongs to the code that asked for it first.
 class HostRecords {
  public:
   HostRecords(const RecordContext& context, trace::StreamWriter out)
@@ -36,7 +36,8 @@ class HostRecords {
 
   RecordContext context_;
   trace::StreamWriter out_;
-  std::uint64_t now_ = TickScale::kFirstTick;  // of the last record: each has a tick of its own
+  // The tick of the last record: each record has its own.
+  std::uint64_t now_ = TickScale::kFirstTick;
 };
 
 }  // namespace gpumemtrace::analyzer::snapshot

@@ -24,9 +24,9 @@
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
-constexpr std::size_t kMostTextBytes = 1024;  // of the text in a record
+constexpr std::size_t kMostTextBytes = 1024;  // the most bytes of text in one record
 constexpr std::string_view kSettings = "PYTORCH_CUDA_ALLOC_CONF";
-// Writers whose records no device makes.
+// Numbers of the trace's writers; the first ones write records that belong to no device.
 constexpr std::uint32_t kAnnotationWriter = 1;
 constexpr std::uint32_t kHostWriter = 2;
 constexpr std::uint32_t kFirstDeviceWriter = 3;
@@ -41,7 +41,8 @@ TickScale scale_of(const Snapshot& snapshot) {
   return {first == ~std::uint64_t{0} ? 0 : first};
 }
 
-// Microseconds that no calendar has would overflow; the file is not believed then.
+// The time of day at the first tick. Microseconds that no calendar has would overflow: such a
+// file's time is not believed (0).
 std::uint64_t realtime_ns(const TickScale& scale) {
   constexpr std::uint64_t kMostUs = std::uint64_t{1} << 53;
   return scale.first_us < kMostUs ? scale.first_us * 1000 : 0;
@@ -61,11 +62,11 @@ replay::AllocatorSettings parsed_settings(const std::string& text) {
   try {
     return replay::parse_settings(text, {});
   } catch (const replay::SettingError&) {
-    return {};  // the replay says so, from the text
+    return {};  // the replay reports the error, from the text
   }
 }
 
-// The keys and actions of the file that no record has, counted by name.
+// The keys and actions of the file that are in no record of the trace, counted by name.
 std::map<std::string, std::uint64_t> skipped_content(const Snapshot& snapshot) {
   std::map<std::string, std::uint64_t> skipped = snapshot.unknown_keys;
   for (const auto& [action, count] : snapshot.unknown_actions) skipped["action." + action] += count;
@@ -76,7 +77,7 @@ std::map<std::string, std::uint64_t> skipped_content(const Snapshot& snapshot) {
   return skipped;
 }
 
-// The annotations as ranges, and ProfilerStep#N as steps.
+// Writes the annotations as ranges, and ProfilerStep#N as steps.
 class AnnotationRecords {
  public:
   AnnotationRecords(const Snapshot& snapshot, const TickScale& scale, trace::StreamWriter& out)
@@ -104,7 +105,7 @@ class AnnotationRecords {
     add(trace::AnnotationOperation::kStart, ranges_, name);
   }
 
-  // Ends the range of this name that began last.
+  // Ends the last begun range of this name.
   void end(TextId name) {
     const auto range = std::find_if(open_.rbegin(), open_.rend(),
                                     [&](const auto& open) { return open.first == name; });
@@ -138,7 +139,7 @@ class AnnotationRecords {
   std::set<std::uint32_t> named_;
 };
 
-// Writes the records of one file.
+// Writes the trace of one snapshot file.
 class TraceOfSnapshot {
  public:
   TraceOfSnapshot(const Snapshot& snapshot, trace::OwnDescriptor file)
@@ -157,7 +158,7 @@ class TraceOfSnapshot {
     for (const Segment& segment : snapshot_.segments_of(snapshot_.device_segments)) {
       devices.insert(segment.device);
     }
-    constexpr std::int32_t kMostDevices = 128;  // PyTorch counts them in 8 bits
+    constexpr std::int32_t kMostDevices = 128;  // PyTorch has 8 bits for a device number
     if (!devices.empty() && (*devices.begin() < 0 || *devices.rbegin() >= kMostDevices)) {
       throw InputError("names a device that PyTorch cannot have");
     }
@@ -243,7 +244,8 @@ class TraceOfSnapshot {
     for (const Segment& segment : snapshot_.segments_of(snapshot_.host_segments)) {
       segments.push_back(&segment);
     }
-    // PyTorch has one host allocator, and so one history of it; skipped_content() counts others.
+    // PyTorch has one host allocator, and so one history of it; skipped_content() counts further
+    // ones.
     const auto events = snapshot_.host_traces.empty()
                             ? std::span<const Event>()
                             : snapshot_.events_of(snapshot_.host_traces.front());
@@ -302,7 +304,7 @@ class TraceOfSnapshot {
 };
 
 bool is_snapshot(const std::filesystem::path& path) {
-  // A packed file is not unpacked twice if its name tells.
+  // A packed file is not unpacked twice if its name tells that it is a snapshot.
   const std::filesystem::path name = trace::unpacked_name(path);
   const std::filesystem::path suffix = name.extension();
   if (suffix == ".gmt") return false;

@@ -49,13 +49,13 @@ std::string name_of(std::uint8_t opcode) {
   return "Unknown opcode " + std::to_string(opcode);
 }
 
-// A file, read from its beginning in pieces.
+// The input of the pickle: a file, read from its beginning in pieces.
 class Input {
  public:
   Input(int descriptor, std::uint64_t bytes)
       : descriptor_(descriptor), left_(bytes), buffer_(std::min(bytes, kBufferBytes)) {}
 
-  // The next bytes, until the next call.
+  // Reads the next bytes; the pointer is valid until the next call.
   const std::uint8_t* take(std::uint64_t bytes) {
     if (end_ - begin_ < bytes) refill(bytes);
     const std::uint8_t* taken = buffer_.data() + begin_;
@@ -92,14 +92,15 @@ class Input {
   static constexpr std::uint64_t kBufferBytes = std::uint64_t{1} << 18;
 
   int descriptor_;
-  std::uint64_t left_;      // not read yet
-  std::uint64_t read_ = 0;  // bytes of the file that are or were in the buffer
+  std::uint64_t left_;      // bytes of the file that are not read yet
+  std::uint64_t read_ = 0;  // bytes of the file that were read into the buffer
   std::vector<std::uint8_t> buffer_;
-  std::uint64_t begin_ = 0;  // what is not taken yet, in the buffer
+  std::uint64_t begin_ = 0;  // the bytes from begin_ to end_ are not taken yet
   std::uint64_t end_ = 0;
 };
 
-// The values that a pickle refers to by number: kind, a bit for "was used", 27 bits of number.
+// The values that a pickle refers to by number. An entry has 4 bits of kind, one bit for "was
+// used", and 27 bits of number.
 class Memo {
  public:
   void add(const Value& value) { entries_.push_back(pack(value)); }
@@ -133,7 +134,7 @@ class Memo {
   std::vector<Value> scalars_;
 };
 
-// The stack machine that a pickle is a program for.
+// The stack machine whose program a pickle is.
 class Machine {
  public:
   Machine(int descriptor, std::uint64_t bytes, PickleBuilder& builder)
@@ -156,7 +157,7 @@ class Machine {
   }
 
  private:
-  static constexpr std::size_t kMaxValues = std::size_t{1} << 24;  // on the stack: 256 MiB
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 24;  // values on the stack: 256 MiB
   static constexpr std::size_t kMaxMarks = 1000;
 
   [[nodiscard]] std::string place() const {
@@ -182,7 +183,7 @@ class Machine {
     if (marks_.size() >= kMaxMarks) throw PickleError("values are nested too deep");
     marks_.push_back(stack_.size());
   }
-  // Both return where the items begin.
+  // pop_mark() and last() return the stack index of the first item.
   std::size_t pop_mark() {
     if (marks_.empty()) throw PickleError("there is no MARK before it");
     const std::size_t first = marks_.back();
@@ -193,7 +194,7 @@ class Machine {
     if (stack_.size() < bottom() + items) throw PickleError("values are missing before it");
     return stack_.size() - items;
   }
-  // The first value that belongs to the innermost open MARK.
+  // The stack index of the first value that belongs to the innermost open MARK.
   [[nodiscard]] std::size_t bottom() const { return marks_.empty() ? 0 : marks_.back(); }
 
   [[nodiscard]] std::span<const Value> items_from(std::size_t first) const {
@@ -210,9 +211,9 @@ class Machine {
   Input input_;
   PickleBuilder& builder_;
   std::vector<Value> stack_;
-  std::vector<std::size_t> marks_;  // positions in the stack
+  std::vector<std::size_t> marks_;  // stack indexes of the open MARKs
   Memo memo_;
-  std::uint64_t offset_ = 0;  // of the opcode
+  std::uint64_t offset_ = 0;  // the offset of the opcode in the pickle
   std::uint8_t opcode_ = PROTO;
 };
 
@@ -296,7 +297,7 @@ void Machine::memoize(std::uint64_t number) {
   value.memo = static_cast<std::uint32_t>(memo_.size());
 }
 
-// Puts the items from `first` on into the list or dictionary before them.
+// Adds the items from index `first` on to the list or dictionary before them on the stack.
 void Machine::extend(std::size_t first,
                      Value (PickleBuilder::*add)(Value, std::span<const Value>)) {
   if (first <= bottom()) throw PickleError("values are missing before it");

@@ -9,18 +9,18 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// The pickle cannot be read. The message begins with the opcode's name and its offset.
+// The error of a pickle that cannot be read. The message begins with the opcode's name and offset.
 class PickleError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 enum class Kind : std::uint8_t {
-  // These can be in the pickle's memo.
+  // The following kinds can be in the pickle's memo.
   unset,
   text,
   pair,        // a tuple of two whole numbers
-  empty_list,  // nothing is appended to it yet
+  empty_list,  // a list to which nothing is appended yet
   stack,       // a list of frames
   list,        // a list of rows or of lists
   empty_dict,
@@ -31,23 +31,24 @@ enum class Kind : std::uint8_t {
   frame,
   annotation,
   other,   // a value that nobody asks for; its content is dropped
-  scalar,  // in the memo only: one of the following
-  // These are on the stack only.
+  scalar,  // in the memo only: one of the kinds after this
+  // The following kinds are on the stack only.
   none,
   boolean,
-  whole,     // not negative
-  negative,  // `number` as two's complement
-  real,      // the bits of a double
+  whole,     // a whole number that is not negative
+  negative,  // a negative whole number: `number` as two's complement
+  real,      // a floating-point number: `number` has the bits of a double
 };
 
 struct Value {
-  std::uint64_t number = 0;  // the value itself, or its number at the builder
-  std::uint32_t memo = 0;    // where the memo holds it, plus 1; 0: nowhere
+  std::uint64_t number = 0;  // the value itself, or the number that the builder gave it
+  std::uint32_t memo = 0;    // the index in the memo, plus 1; 0: not in the memo
   Kind kind = Kind::unset;
 };
 
-// Makes values of what the pickle holds. A dictionary or list is built when items are put into it;
-// the result stands for it from then on, so a builder need not keep what it has understood.
+// Makes values from a pickle's content. A dictionary or list is built when items are put into it;
+// from then on the result stands for it, so a builder need not keep the items that it has
+// understood.
 class PickleBuilder {
  public:
   virtual ~PickleBuilder() = default;
@@ -59,11 +60,11 @@ class PickleBuilder {
 
 // Reads `bytes` bytes from the beginning of the file, and returns the pickle's value.
 // - Takes protocols 2 to 5 as Python's pickler and PyTorch's C++ pickler write them; refuses
-// opcodes
-//   that name, call or build objects, and all that these two do not write for plain data.
-// - Refuses a value that changes after it was used elsewhere: only a value that contains itself
-// does.
-// - Memory: 16 bytes a value on the pickle's stack, which is bounded, 4 bytes a value in its memo.
+//   opcodes that name, call or build objects, and all that these picklers do not write for plain
+//   data.
+// - Refuses a value that changes after its first use: only a value that contains itself does.
+// - Memory: 16 bytes for each value on the pickle's stack, which is bounded, and 4 bytes for each
+//   value in its memo.
 [[nodiscard]] Value read_pickle(int descriptor, std::uint64_t bytes, PickleBuilder& builder);
 
 }  // namespace gpumemtrace::analyzer::snapshot

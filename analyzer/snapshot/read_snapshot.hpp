@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a file to the rows of a snapshot.
+// Reads a file with a snapshot of PyTorch into a snapshot's rows.
 #pragma once
 
 #include <filesystem>

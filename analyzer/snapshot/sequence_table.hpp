@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of values, each distinct one stored once.
+// A table of sequences of values that stores each distinct sequence once.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// Numbers distinct sequences from 1 on; 0 is the empty one. Throws std::length_error if there are
-// more values than 32 bits count.
+// Numbers distinct sequences from 1 on; 0 is the empty sequence. Throws std::length_error if there
+// are more values than 32 bits count.
 template <class Value>
 class SequenceTable {
   static_assert(std::has_unique_object_representations_v<Value>, "sequences are compared by bytes");
@@ -36,7 +36,7 @@ class SequenceTable {
     if (number == 0) return {};
     return std::span(values_).subspan(ends_[number - 1], ends_[number] - ends_[number - 1]);
   }
-  // Numbers are below this.
+  // The numbers of all sequences are below this.
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
 
  private:
@@ -64,7 +64,7 @@ class SequenceTable {
   }
 
   std::vector<Value> values_;
-  std::vector<std::uint32_t> ends_{0};  // of each sequence, in values_
+  std::vector<std::uint32_t> ends_{0};  // the end of each sequence in values_
   std::vector<std::uint32_t> slots_;    // a hash table of numbers, at most half full; 0 is free
 };
 

@@ -15,7 +15,8 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// Numbers of what a Snapshot holds once. 0: the file says nothing, or an empty text or list.
+// Numbers of texts, frames, stacks and pools, each of which a Snapshot holds once. 0: the file has
+// no value, or an empty text or list.
 struct TextId {
   std::uint32_t value = 0;
   friend bool operator==(TextId, TextId) = default;
@@ -33,7 +34,7 @@ struct PoolId {
   friend bool operator==(PoolId, PoolId) = default;
 };
 
-// PyTorch's own name of a pool. (0, 0) is the pool of all allocations that are made in no other.
+// PyTorch's own name of a pool. (0, 0) is the pool of all allocations that are in no other pool.
 struct Pool {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
@@ -52,10 +53,10 @@ enum class BlockState : std::uint8_t { allocated, pending_free, free };
 
 struct Block {
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;  // as given, rounded up
+  std::uint64_t bytes = 0;  // the size of the block, which is rounded up
   std::optional<std::uint64_t> requested_bytes;
   BlockState state = BlockState::free;
-  StackId stack;  // of the allocation; PyTorch keeps it for some free blocks
+  StackId stack;  // the stack of its allocation; PyTorch keeps it for some free blocks
 };
 
 struct Segment {
@@ -84,7 +85,7 @@ enum class Action : std::uint8_t {
   annotate,
   unknown,  // see Snapshot::unknown_actions
 };
-// As PyTorch writes them, in the enumeration's order.
+// The names of the actions as PyTorch writes them, in the order of the enumeration.
 constexpr auto names(Action) {
   return std::to_array<std::string_view>(
       {"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
@@ -93,21 +94,22 @@ constexpr auto names(Action) {
 
 // One entry of PyTorch's history.
 struct Event {
-  static constexpr std::uint64_t kMostUs = (std::uint64_t{1} << 56) - 1;  // two thousand years
+  // Two thousand years, in 56 bits.
+  static constexpr std::uint64_t kMostUs = (std::uint64_t{1} << 56) - 1;
 
-  std::uint64_t address = 0;  // for oom: device_free, what the driver said was free
-  std::uint64_t bytes = 0;    // as asked for; for segments as the driver gave it
+  std::uint64_t address = 0;  // for oom: device_free, the driver's free bytes
+  std::uint64_t bytes = 0;    // of a block: as requested; of a segment: as the driver gave it
   std::uint64_t stream = 0;
   std::uint64_t time_us : 56 = 0;  // 0: the file has no times
   Action action : 8 = Action::unknown;
-  // The call's; for a free, where it was freed. Its outermost frames are the event's
+  // The stack of the call; for a free, of the freeing call. Its outermost frames are the event's
   // compile_context and user_metadata: see kUserMetadataFile.
   StackId stack;
   PoolId pool;
 };
 static_assert(sizeof(Event) == 40, "two million events must fit below 128 MiB");
 
-// An entry of external_annotations.
+// An entry of the snapshot's external_annotations.
 struct Annotation {
   TextId stage;  // "START" or "END"
   TextId name;
@@ -115,14 +117,14 @@ struct Annotation {
   std::uint64_t time_us = 0;
 };
 
-// A setting of the allocator as text: whole numbers in decimals, True and False as Python has them.
-// The settings inside a setting are NAME.KEY.
+// A setting of the allocator as text: whole numbers in decimals, True and False as in Python. The
+// settings inside a setting are named NAME.KEY.
 struct Setting {
   TextId name;
   TextId value;
 };
 
-// A part of a vector of the snapshot.
+// A range of a vector of the snapshot.
 struct Range {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
@@ -130,24 +132,25 @@ struct Range {
 
 struct Snapshot {
   SequenceTable<char> texts;
-  SequenceTable<Frame> frames;  // one frame a sequence
+  SequenceTable<Frame> frames;  // one frame in each sequence
   SequenceTable<std::uint32_t>
-      stacks;                 // of FrameId: the innermost frame first, as PyTorch gives them
-  SequenceTable<Pool> pools;  // one pool a sequence
+      stacks;                 // numbers (FrameId) of frames, innermost first, as PyTorch gives them
+  SequenceTable<Pool> pools;  // one pool in each sequence
 
-  std::vector<Segment> segments;  // host_segments too
-  std::vector<Block> blocks;      // of all segments, those of a segment by address as in the file
-  std::vector<Event> events;      // of all devices, those of a device in the order of the file
+  std::vector<Segment> segments;  // of devices and of the host
+  std::vector<Block> blocks;      // of all segments; each segment's by address, as in the file
+  std::vector<Event> events;      // of all devices; each device's in the order of the file
 
-  Range device_segments;             // segments, of all devices
-  std::vector<Range> device_traces;  // events, by device ordinal
-  Range host_segments;               // segments of pinned memory
-  std::vector<Range> host_traces;    // events of pinned memory
+  Range device_segments;             // range of `segments`, of all devices
+  std::vector<Range> device_traces;  // ranges of `events`, by device ordinal
+  Range host_segments;               // range of `segments`, of pinned memory
+  std::vector<Range> host_traces;    // ranges of `events`, of pinned memory
   bool has_host_memory = false;      // the file has host_segments or host_traces
   std::vector<Annotation> annotations;
-  std::vector<Setting> settings;  // allocator_settings
+  std::vector<Setting> settings;  // the file's allocator_settings
 
-  // PyTorch dropped events because its ring was full; the events that the ring holds.
+  // ring_overflowed: PyTorch dropped events because its ring was full. ring_entries: the number of
+  // events that the ring can hold.
   std::optional<bool> ring_overflowed;
   std::optional<std::uint64_t> ring_entries;
 

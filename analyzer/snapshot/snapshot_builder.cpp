@@ -25,7 +25,8 @@ namespace gpumemtrace::analyzer::snapshot {
   X(filename) X(name) X(line) X(fx_node_name) X(fx_original_trace) X(stage)
 // clang-format on
 
-// The text of a key has the key as its number, that of an action follows: see SnapshotBuilder().
+// The keys of a snapshot's dictionaries. The text of a key has the key's value as its number, and
+// the texts of actions follow: see SnapshotBuilder().
 enum class Key : std::uint8_t {
   none,
 #define GPUMEMTRACE_KEY(name) name,
@@ -58,7 +59,7 @@ constexpr std::string_view name_of(Key key) { return kKeyNames[static_cast<std::
 
 std::uint32_t count32(std::size_t count) { return static_cast<std::uint32_t>(count); }
 
-// A text for a number, True, False or None; nothing for other values.
+// The text for a number, True, False or None; no value for other kinds of values.
 std::optional<std::string> text_of(const Value& value) {
   switch (value.kind) {
     case Kind::none:
@@ -70,7 +71,7 @@ std::optional<std::string> text_of(const Value& value) {
     case Kind::negative:
       return std::to_string(static_cast<std::int64_t>(value.number));
     case Kind::real: {
-      std::array<char, 32> text{};  // zeros at the end
+      std::array<char, 32> text{};  // zeros, so that the text is terminated
       std::to_chars(text.begin(), text.end() - 1, std::bit_cast<double>(value.number));
       return text.data();
     }
@@ -92,14 +93,15 @@ struct Row {
       present |= set_of(static_cast<Key>(items[i].number));
     }
   }
-  // The file says something there.
+  // True if the file has a value for the key that is not None.
   [[nodiscard]] bool has(Key key) const {
     return (present & set_of(key)) != 0 && at(key).kind != Kind::none;
   }
   [[nodiscard]] bool has_text(Key key) const { return has(key) && at(key).kind == Kind::text; }
   [[nodiscard]] const Value& at(Key key) const { return *values[static_cast<unsigned>(key)]; }
 
-  // The value of a key, 0 if there is none. `misfit` becomes a key whose value is of another kind.
+  // The value of a key; 0 if there is none. If the value is of another kind, `misfit` becomes the
+  // key.
   template <class... Kinds>
   std::uint64_t get(Key key, Kinds... kinds) {
     if (!has(key)) return 0;
@@ -118,7 +120,7 @@ struct Row {
   std::uint64_t present = 0;
   bool has_unknown = false;
   Key misfit = Key::none;
-  std::array<const Value*, kKeys> values;  // where `present` says so
+  std::array<const Value*, kKeys> values;  // set only for the keys that `present` has
 };
 
 SnapshotBuilder::SnapshotBuilder(std::uint64_t pickle_bytes) : copies_left_(pickle_bytes + 65536) {
@@ -156,7 +158,7 @@ Value SnapshotBuilder::extend_dict(Value dict, std::span<const Value> keys_and_v
 
 Value SnapshotBuilder::add_entries(Value dict, std::span<const Value> keys_and_values) {
   Range& range = dicts_[dict.number];
-  if (range.first + range.count != entries_.size()) {  // another one grew meanwhile
+  if (range.first + range.count != entries_.size()) {  // another dictionary grew meanwhile
     spend(range.count);
     const std::uint32_t first = count32(entries_.size());
     for (std::uint32_t i = 0; i < range.count; ++i) {
@@ -200,7 +202,8 @@ Value SnapshotBuilder::add_event(Row& row) {
 }
 
 StackId SnapshotBuilder::stack_with_words(Row& row) {
-  // The words of PyTorch outside of compiled code, and of our export for PyTorch's own memory.
+  // Texts that stand for nothing: PyTorch's outside of compiled code, and this program's export for
+  // PyTorch's own memory.
   constexpr std::string_view kNoContext = "N/A";
   constexpr std::string_view kPytorchsOwn = "pytorch";
   const StackId stack = row.stack(Key::frames);
@@ -280,7 +283,8 @@ Value SnapshotBuilder::add_segment(Row& row) {
   std::uint64_t address = segment.address;
   for (std::uint32_t i = 0; i < segment.blocks; ++i) {
     Block& block = snapshot_.blocks[segment.first_block + i];
-    if (block.address == 0) block.address = address;  // PyTorch 2.0 does not write it
+    // PyTorch 2.0 does not write a block's address.
+    if (block.address == 0) block.address = address;
     address = block.address + block.bytes;
   }
   count_unknown_keys(row, "segment",
@@ -311,8 +315,8 @@ Value SnapshotBuilder::drop(const Row& row, const std::string& row_name) {
   return kOther;
 }
 
-// The items of a row are a key, its value, the next key, and so on. A text with a number below
-// kKeys is the name of that Key.
+// Counts a row's keys that are not known. The items of a row are a key, its value, the next key,
+// and so on. A text with a number below kKeys is the name of that Key.
 void SnapshotBuilder::count_unknown_keys(const Row& row, const char* row_name,
                                          std::uint64_t known) {
   if (!row.has_unknown && (row.present & ~known) == 0) return;
@@ -325,7 +329,7 @@ void SnapshotBuilder::count_unknown_keys(const Row& row, const char* row_name,
 
 Value SnapshotBuilder::extend_list(Value list, std::span<const Value> items) {
   if (list.kind == Kind::other || items.empty()) return list;
-  // A snapshot that went through JSON has lists for tuples.
+  // A snapshot that was converted to JSON has lists in place of tuples.
   if (list.kind == Kind::empty_list && items[0].kind == Kind::whole) return tuple(items);
   if (list.kind == Kind::pair) return kOther;
   if (list.kind == Kind::empty_list) list = start_list(items[0]);
@@ -398,7 +402,8 @@ Range SnapshotBuilder::top_rows(const Row& row, Key key, Kind items) const {
 
 std::vector<Range> SnapshotBuilder::top_traces(const Row& row, Key key) const {
   if (!row.has(key)) return {};
-  // A list of events for each device. Pinned memory belongs to none: its events may be one list.
+  // There is one list of events for each device. Pinned memory belongs to no device: its events may
+  // be a single list.
   if (row.at(key).kind == Kind::list && lists_[row.at(key).number].items == Kind::event) {
     return {lists_[row.at(key).number].rows};
   }
@@ -416,7 +421,7 @@ void SnapshotBuilder::misfit_at_top(Key key) const {
 }
 
 Snapshot SnapshotBuilder::finish(const Value& pickled) {
-  // torch.cuda.memory_snapshot() returns the segments alone.
+  // torch.cuda.memory_snapshot() returns only the list of segments.
   const std::array<Value, 2> segments_alone = {
       number_of(Kind::text, static_cast<std::size_t>(Key::segments)), pickled};
   std::vector<Value> items(segments_alone.begin(), segments_alone.end());

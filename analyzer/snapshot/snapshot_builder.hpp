@@ -17,19 +17,21 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// The values of a dictionary by known key; see snapshot_builder.cpp.
+// The values of one dictionary by known keys; see snapshot_builder.cpp.
 struct Row;
 enum class Key : std::uint8_t;
 
+// Builds the rows of a snapshot.
 // - A dictionary's keys say which kind of row it is, wherever it stands: PyTorch shares frames and
 //   lists of frames between rows, and a row that an unknown key holds can be shared with known
 //   ones.
 // - Rows of a kind are numbered in the order of their completion, so a list of rows is a range.
-// - A value that does not fit is dropped and becomes Kind::other, which is an error only where
-//   finish() or a row needs it. The first such value is named in the error.
+// - A value that does not fit is dropped and becomes Kind::other, which is an error only if
+//   finish() or a row needs that value. The error names the first such value.
 class SnapshotBuilder : public PickleBuilder {
  public:
-  // `pickle_bytes` bounds what values cost that grow in many small pieces.
+  // `pickle_bytes`, the size of the pickle, bounds the cost of values that grow in many small
+  // pieces.
   explicit SnapshotBuilder(std::uint64_t pickle_bytes);
 
   Value text(std::string_view text) override;
@@ -37,11 +39,12 @@ class SnapshotBuilder : public PickleBuilder {
   Value extend_dict(Value dict, std::span<const Value> keys_and_values) override;
   Value extend_list(Value list, std::span<const Value> items) override;
 
-  // Takes the pickle's value. Throws PickleError if it is no snapshot.
+  // Makes the snapshot from the pickle's value. Throws PickleError if the value is no snapshot.
   [[nodiscard]] Snapshot finish(const Value& pickled);
 
  private:
-  // A list of rows: its items are numbered from rows.first on. A list of lists: so in sublists_.
+  // A list of rows: its items are numbered from rows.first on. For a list of lists, rows is a range
+  // of sublists_.
   struct List {
     Kind items = Kind::unset;
     Range rows;
@@ -77,18 +80,19 @@ class SnapshotBuilder : public PickleBuilder {
   void name_unknown();
 
   Snapshot snapshot_;
-  std::uint64_t copies_left_;  // items that may still be copied because what holds them grew
+  std::uint64_t copies_left_;  // items that may still be copied because their container grew
   std::vector<List> lists_;
   std::vector<List> sublists_;
   std::vector<Range> dicts_;  // dictionaries that are no rows: parts of entries_
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> frames_;  // of the list that grows
-  // By the frames that were added to a stack, and its number.
+  std::vector<std::uint32_t> frames_;  // the frames of the list that grows now
+  // Stacks by the frames that were added to a stack, and that stack's number.
   std::map<std::pair<std::vector<std::uint32_t>, std::uint32_t>, StackId> stacks_with_words_;
-  // By the name of the row and the text.
+  // Counts by the name of the row and the number of the key's text.
   std::map<std::pair<std::string_view, std::uint32_t>, std::uint64_t> unknown_keys_;
-  std::map<std::uint32_t, std::uint64_t> unknown_actions_;  // by text
-  std::string problem_;                                     // the first row that was dropped
+  // Counts by the number of the action's text.
+  std::map<std::uint32_t, std::uint64_t> unknown_actions_;
+  std::string problem_;  // names the first row that was dropped
 };
 
 }  // namespace gpumemtrace::analyzer::snapshot

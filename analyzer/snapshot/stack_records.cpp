@@ -12,8 +12,8 @@ namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
 constexpr std::string_view kEarlier = "allocated before the history";
-constexpr std::string_view kNoFile = "??";  // of a function of C++
-constexpr std::size_t kMostWords = 255;     // of a record
+constexpr std::string_view kNoFile = "??";  // a C++ function's file, in PyTorch's stacks
+constexpr std::size_t kMostWords = 255;     // the most words in a record
 
 struct TracebackLine {
   std::string_view file;
@@ -21,7 +21,7 @@ struct TracebackLine {
   std::string_view function;
 };
 
-// As Python writes it: File "model.py", line 41, in forward
+// Reads a line of a traceback as Python writes it: File "model.py", line 41, in forward
 std::optional<TracebackLine> line_of_traceback(std::string_view text) {
   constexpr std::string_view kFile = "File \"";
   constexpr std::string_view kLine = "\", line ";
@@ -40,7 +40,7 @@ std::optional<TracebackLine> line_of_traceback(std::string_view text) {
   return found;
 }
 
-// Texts longer than a record come in several.
+// Writes a text; one that is longer than a record is split among several.
 void add_text(trace::Code record, trace::CodeText which, std::string_view text,
               trace::StreamWriter& out) {
   constexpr std::size_t kMostBytes = kMostWords * trace::kWordBytes - sizeof(trace::Code);
@@ -54,7 +54,7 @@ void add_text(trace::Code record, trace::CodeText which, std::string_view text,
   } while (!text.empty());
 }
 
-// The words after the struct, as text.
+// Writes a stack record: the frames' words follow the struct, as the record's text.
 void add_stack(trace::Stack record, const std::vector<std::uint64_t>& frames,
                trace::StreamWriter& out) {
   constexpr std::size_t kMostFrames = kMostWords - sizeof(trace::Stack) / trace::kWordBytes;
@@ -139,7 +139,8 @@ std::vector<StackRecords::Line> StackRecords::lines_of(const Frame& frame) const
   return lines;
 }
 
-// The line is given as the first of a function: without a table of lines all instructions have it.
+// The number of a line's code object; writes it if it is new. The line is given as the first line
+// of the function: without a table of lines, all its instructions have that line.
 std::uint32_t StackRecords::code_of(const Line& line, std::uint64_t time,
                                     trace::StreamWriter& out) {
   const auto [code, is_new] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stacks of a snapshot as records of a trace, each written before its first use.
+// Writes the stacks of a snapshot as records of a trace, each before its first use.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace gpumemtrace::analyzer::snapshot {
 
-// - Frames of C++ only in a stack that has none of Python: they mostly say how PyTorch itself
-// works.
+// The stacks of a snapshot as a trace has them.
+// - C++ frames are written only for a stack that has no Python frames: they mostly say how PyTorch
+//   itself works.
 // - A frame of compiled code that names its FX node is followed by the node, and by the lines of
-// the
-//   model that became it. The innermost line of the user's code is then the model's.
+//   the model that became the node. The innermost line of the user's code is then the model's.
 class StackRecords {
  public:
   explicit StackRecords(const Snapshot& snapshot)
@@ -25,17 +25,17 @@ class StackRecords {
         is_written_(snapshot.stacks.size() + 1, false),
         codes_of_frames_(snapshot.frames.size()) {}
 
-  // The stack's number in the trace, kNone for an empty one; its records are added to `out` if they
-  // are new.
+  // The stack's number in the trace, kNone for an empty stack; its records are added to `out` if
+  // the stack is new.
   [[nodiscard]] trace::StackId number_of(StackId stack, std::uint64_t time,
                                          trace::StreamWriter& out);
-  // A stack of one frame, which says that the file does not have the real one.
+  // The number of a stack of one frame, which says that the file does not have the real stack.
   [[nodiscard]] trace::StackId stack_of_earlier(std::uint64_t time, trace::StreamWriter& out);
-  // The distinct frames of C++ that no record has.
+  // The number of distinct C++ frames that are in no record.
   [[nodiscard]] std::uint64_t frames_left_out() const;
 
  private:
-  // A line of a function as a code object of its own.
+  // A line of a function, which is written as a code object of its own.
   struct Line {
     std::string_view function;
     std::string_view file;
@@ -55,9 +55,9 @@ class StackRecords {
   }
 
   const Snapshot& snapshot_;
-  std::vector<bool> is_written_;  // by the stack's number
+  std::vector<bool> is_written_;  // true for written stacks, by the stack's number
   std::vector<std::vector<std::uint32_t>>
-      codes_of_frames_;  // by the frame's number; empty: not yet
+      codes_of_frames_;  // code objects, by the frame's number; empty: not written yet
   std::map<Line, std::uint32_t> codes_;
 };
 

@@ -11,7 +11,8 @@
 namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
-// Takes back one event after the other. Each returns why the event does not fit, or nothing.
+// Undoes one event after the other. Each function returns the reason why the event does not fit, or
+// nullptr.
 class Undo {
  public:
   explicit Undo(HeldMemory& memory) : memory_(memory) {}
@@ -97,7 +98,7 @@ class Undo {
     return nullptr;
   }
 
-  // No segment begins in the event's range or reaches into it.
+  // True if no segment begins in the event's range or reaches into it.
   [[nodiscard]] bool is_unused(const Event& event) const {
     const auto next = memory_.segments.lower_bound(event.address);
     const bool is_free_behind =
@@ -113,7 +114,7 @@ class Undo {
 HeldSegment segment_of(const Event& event, bool is_expandable) {
   constexpr std::uint64_t kSmallSegmentBytes = 2 << 20;
   constexpr std::uint64_t kLargePageBytes = 20 << 20;
-  // Several pages of small blocks may go at once.
+  // One event may concern several small pages, so only multiples of a large page count as large.
   const bool is_large =
       is_expandable ? event.bytes % kLargePageBytes == 0 : event.bytes > kSmallSegmentBytes;
   return {event.bytes, event.stream, is_large, is_expandable, event.pool, event.stack};

@@ -51,7 +51,7 @@ void Dictionary::add_text(const trace::Text& text) {
     notes_.back() += trace::tail_of(text.record);
     return;
   }
-  // With the zeros at its end: if more parts follow, they are separators of arguments.
+  // The zero bytes at the end are kept: if more parts follow, they separate arguments.
   const auto* begin = reinterpret_cast<const char*>(&text + 1);
   const std::size_t bytes = text.record.words * trace::kWordBytes - sizeof text;
   texts_[text.key].try_emplace(text.part, begin, bytes);

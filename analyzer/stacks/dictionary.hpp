@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of the numbers in a process's records: modules, functions, texts.
+// Resolves the numbers in a process's records: modules, functions, texts.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace gpumemtrace::analyzer {
 
 using ledger::CallSite;
 
-// The caller of an allocation or copy, in the user's words.
+// The code that called an allocation or copy, in words of the user.
 struct SiteName {
-  std::string_view api;      // the function of CUDA that was called
-  std::string_view module;   // path; empty = the caller lies in no known module
-  std::uint64_t offset = 0;  // of the caller in the module
+  std::string_view api;      // the CUDA function that was called
+  std::string_view module;   // the module's path; empty = the caller lies in no known module
+  std::uint64_t offset = 0;  // offset of the caller in the module
 };
 
 // Collects dictionary records in any order; answers are complete when all records are in.
@@ -31,20 +31,21 @@ class Dictionary {
  public:
   // Takes dictionary records and ignores the rest.
   void add(const trace::RecordHeader& record);
-  // Changes when sites that had come up before may have other names by now.
+  // The number changes when call sites that were named before may have other names by now.
   [[nodiscard]] std::uint64_t names_version() const { return names_version_; }
 
   [[nodiscard]] SiteName name_of(const CallSite& site) const;
-  // The function that the user's code called: `cudaMalloc` if a CUDA runtime stood in between.
+  // The function that the user's code called: the runtime's, such as `cudaMalloc`, if a CUDA
+  // runtime stood in between.
   [[nodiscard]] std::string_view function_of(const CallSite& site) const;
-  // Empty if the process did not record it.
+  // The recorded text for the key; empty if the process did not record it.
   [[nodiscard]] std::string text(trace::TextKey key) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
-  // A text whose parts are lines of their own.
+  // The parts of a text whose parts are separate lines.
   [[nodiscard]] std::vector<std::string> lines(trace::TextKey key) const;
   // The number of functions that the recorder wraps.
   [[nodiscard]] std::size_t function_count() const { return functions_.size(); }
-  // A loaded file whose name begins so, or empty.
+  // A loaded file whose name begins with the prefix; empty if there is none.
   [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const {
     return modules_.find_by_name(name_prefix);
   }
@@ -56,7 +57,7 @@ class Dictionary {
  private:
   struct Function {
     std::string symbol;
-    std::string runtime_name;  // empty = no runtime function reaches it
+    std::string runtime_name;  // empty = no function of the CUDA runtime calls it
   };
 
   void add_text(const trace::Text& text);
@@ -71,7 +72,7 @@ class Dictionary {
   std::map<trace::TextKey, std::map<std::uint32_t, std::string>> texts_;
   std::vector<std::string> notes_;
   std::set<std::uint64_t> requesters_;
-  mutable std::optional<std::set<const LoadedModule*>> runtimes_;  // found when it is asked for
+  mutable std::optional<std::set<const LoadedModule*>> runtimes_;  // computed when first asked for
   std::map<std::string, std::uint64_t> unwrapped_;
   PythonStacks python_stacks_;
   NativeStacks native_stacks_;

@@ -24,16 +24,17 @@ std::string build_id_of(const trace::Module& record) {
 
 }  // namespace
 
-// Not in the unnamed namespace: Index, which other files declare, has members of these types.
+// Named, unlike the namespace above: Index, which a header declares, has members of these types.
 namespace modules_by_time {
 
-// A module that lay around an address, and how well its time fits. The smallest is best: first
-// those that were there then, the newest first; then those that were seen later, the earliest
-// first; then those that were gone, the last first. Among equals the one that begins last.
+// A module that contains an address, and how badly it fits a time; the smallest candidate fits
+// best. First come modules that were loaded at that time, the newest first; then those that were
+// seen later, the earliest first; then those that were unloaded before, the last first. Among
+// equals the module that begins last is best.
 struct Candidate {
   int misfit = 0;
   std::uint64_t distance = 0;
-  std::uint64_t before_end = 0;  // the distance of its begin from the last address
+  std::uint64_t before_end = 0;  // distance from the module's begin to the end of the address space
   const LoadedModule* module = nullptr;
 };
 
@@ -55,7 +56,7 @@ struct Unloaded {
   const LoadedModule* module = nullptr;
 };
 
-// Among modules around the same addresses, finds the one that fits a time best.
+// A set of modules that contain the same addresses; finds the one that fits a time best.
 class Times {
  public:
   void add(const Unloaded& module) { by_loaded_.push_back({module.module->loaded, module}); }
@@ -76,7 +77,7 @@ class Times {
     if (later != by_loaded_.end()) consider(*later);
     const auto gone = std::ranges::upper_bound(by_unloaded_, time, {}, &Moment::time);
     if (gone != by_unloaded_.begin()) {
-      // If several were unloaded at the same time, the one that begins last.
+      // If several modules were unloaded at the same time, the one that begins last.
       consider(*std::ranges::lower_bound(by_unloaded_, std::prev(gone)->time, {}, &Moment::time));
     }
     const auto present = std::ranges::upper_bound(present_, time, {}, &Moment::time);
@@ -92,7 +93,8 @@ class Times {
     return {moment.time, ~moment.entry.begin};
   }
 
-  // From each time on at which a module came or went: the newest of those that are there.
+  // Finds for each time at which a module was loaded or unloaded the newest module that is loaded
+  // from then on.
   void find_present() {
     const auto is_newer = [](const Moment& a, const Moment& b) {
       return std::tuple(~a.time, ~a.entry.begin, a.entry.module) <
@@ -119,13 +121,14 @@ class Times {
 
   std::vector<Moment> by_loaded_;
   std::vector<Moment> by_unloaded_;
-  std::vector<Moment> present_;  // no module: none is there
+  std::vector<Moment> present_;  // if the module is nullptr, none is loaded from that time on
 };
 
 }  // namespace modules_by_time
 
-// A tree over the addresses at which modules begin and end. A node has the modules that lie around
-// all of its addresses but not around all of its parent's: at most two a level for each module.
+// A segment tree over the addresses at which modules begin and end. A node has the modules that
+// cover its whole range of addresses but not that of its parent: a module is in at most two nodes
+// of each level.
 class ModuleMap::Index {
  public:
   using Unloaded = modules_by_time::Unloaded;
@@ -143,7 +146,7 @@ class ModuleMap::Index {
   }
 
   [[nodiscard]] const std::vector<Unloaded>& modules() const { return modules_; }
-  // Replaces `best` by a better one.
+  // Replaces `best` if a module fits the address and time better.
   void find(std::uint64_t address, std::uint64_t time, modules_by_time::Candidate& best) const {
     const auto next = std::ranges::upper_bound(bounds_, address);
     if (next == bounds_.begin()) return;
@@ -151,7 +154,7 @@ class ModuleMap::Index {
   }
 
  private:
-  // Leaf i has the addresses from bound i up to the next one.
+  // The leaf for the addresses from this bound up to the next one.
   [[nodiscard]] std::size_t leaf_of(std::vector<std::uint64_t>::const_iterator bound) const {
     return bounds_.size() + static_cast<std::size_t>(bound - bounds_.begin());
   }
@@ -175,7 +178,7 @@ ModuleMap::~ModuleMap() = default;
 ModuleMap::ModuleMap(ModuleMap&& other) noexcept = default;
 ModuleMap& ModuleMap::operator=(ModuleMap&& other) noexcept = default;
 
-// Returns the next one that is still loaded.
+// Marks the module as unloaded; returns the iterator to the next one that is still loaded.
 ModuleMap::StillLoaded::iterator ModuleMap::unload(StillLoaded::iterator module,
                                                    std::uint64_t time) {
   module->second->unloaded = time;
@@ -203,7 +206,7 @@ void ModuleMap::add(const trace::Module& record, std::string_view path) {
   module.end = record.end;
   module.loaded = record.record.time;
   if (known != still_loaded_.end() && known->second->identity == module.identity)
-    return;  // recorded again
+    return;  // the record repeats that this module is loaded
   LoadedModule& added = modules_.emplace(record.begin, std::move(module))->second;
   if (record.end <= record.begin) return;
   auto over = still_loaded_.upper_bound(record.begin);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files in a process's address space, with their addresses and times.
+// The files that are or were mapped into a process's address space, by address and time.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct LoadedModule {
   ModuleIdentity identity;
   std::uint64_t base = 0;  // load address of the file's virtual address 0
   std::uint64_t end = 0;
-  std::uint64_t loaded = 0;  // when it was first seen, in ticks
+  std::uint64_t loaded = 0;  // the time at which the module was first seen, in ticks
   std::uint64_t unloaded = kStillLoaded;
 };
 
-// Takes records in any order that has a module's loading before its unloading. Modules are seen
-// some time after they were loaded and after they were unloaded, so an address that lay in none at
-// its time belongs to the next one that was seen there. A module that is loaded over another ends
-// it.
+// Finds modules by address and time. Records may come in any order, but a module's loading must
+// come before its unloading. Modules are seen only some time after they were loaded and unloaded,
+// so an address in no module at its time belongs to the next module that was seen there. A module
+// that is loaded over another one ends that one.
 class ModuleMap {
  public:
   static constexpr std::uint64_t kLatest = LoadedModule::kStillLoaded - 1;
@@ -41,36 +41,38 @@ class ModuleMap {
 
   void add(const trace::Module& record, std::string_view path);
 
-  // nullptr if no module was ever seen around the address.
+  // The module that fits best; nullptr if no module was ever seen around the address.
   [[nodiscard]] const LoadedModule* find(std::uint64_t address, std::uint64_t time) const;
-  // A loaded file whose name begins so, or empty.
+  // A loaded file whose name begins with the prefix; empty if there is none.
   [[nodiscard]] std::string_view find_by_name(std::string_view name_prefix) const;
 
  private:
   class Index;
-  using Modules = std::multimap<std::uint64_t, LoadedModule>;  // by first address
+  using Modules = std::multimap<std::uint64_t, LoadedModule>;  // all modules, by first address
   using StillLoaded = std::map<std::uint64_t, LoadedModule*>;
 
   StillLoaded::iterator unload(StillLoaded::iterator module, std::uint64_t time);
 
   Modules modules_;
-  StillLoaded still_loaded_;  // by first address; none lies over another
-  // The others: the index at i is of 2^i of them, or there is none. So each is sorted again as
-  // often as their number doubles.
+  StillLoaded still_loaded_;  // the loaded modules, by first address; they do not overlap
+  // Indexes of the unloaded modules: the index at position i is of 2^i modules, or there is none.
+  // So a module is sorted again only as often as the number of modules doubles.
   std::vector<std::unique_ptr<const Index>> unloaded_;
 };
 
-// The native halves of a process's stacks: return addresses, and the time of their recording.
+// The native parts of a process's stacks: return addresses, and the time at which they were
+// recorded.
 class NativeStacks {
  public:
-  // Keeps stacks with native frames.
+  // Takes a Stack record; keeps it if it has native frames.
   void add(const trace::Stack& record);
 
-  // Innermost first; empty for kNone and for stacks without native frames.
+  // The return addresses, innermost first; empty for kNone and for stacks without native frames.
   [[nodiscard]] std::span<const std::uint64_t> addresses_of(trace::StackId stack) const;
-  // When the stack was first met, in ticks; modules are looked up at that time.
+  // The time, in ticks, at which the stack was first recorded; its modules are looked up at that
+  // time.
   [[nodiscard]] std::uint64_t time_of(trace::StackId stack) const;
-  // Every recorded stack.
+  // Calls visit(id) for every recorded stack.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const auto& [id, stack] : stacks_) visit(id);

@@ -38,7 +38,8 @@ std::uint32_t from_ranges(std::span<const std::byte> table, std::uint32_t first_
   return 0;
 }
 
-// Entries of the location table: 1 | code (4 bits) | length - 1 (3 bits), then bytes by the code.
+// Reads the entries of CPython's location table. An entry is the byte 1 | code (4 bits) | length -
+// 1 (3 bits), then bytes that depend on the code.
 class LocationCursor {
  public:
   explicit LocationCursor(std::span<const std::byte> table) : table_(table) {}
@@ -47,7 +48,8 @@ class LocationCursor {
   std::uint8_t byte() { return at_end() ? std::uint8_t{0} : byte_at(table_, position_++); }
   void skip(std::size_t bytes) { position_ += bytes; }
 
-  // Six bits a byte, least significant first; bit 6 says that more follow.
+  // Reads an integer of six bits a byte, least significant first; bit 6 says that more bytes
+  // follow.
   std::uint32_t varint() {
     std::uint32_t value = 0;
     for (unsigned shift = 0; shift < 32; shift += 6) {
@@ -80,7 +82,7 @@ std::uint32_t from_locations(std::span<const std::byte> table, std::uint32_t fir
   while (!in.at_end()) {
     const std::uint8_t head = in.byte();
     const std::uint8_t code = (head >> 3) & 15;
-    end += ((head & 7u) + 1) * 2;  // code units of two bytes
+    end += ((head & 7u) + 1) * 2;  // the length is in code units of two bytes
     if (code < kFirstOneLine) {
       in.skip(1);
     } else if (code < kNoColumns) {

@@ -14,7 +14,7 @@ constexpr std::string_view kApply = "::apply";
 constexpr std::string_view kAutograd = "torch::autograd::";
 constexpr std::string_view kModuleFile = "/torch/nn/modules/module.py";
 
-// The part behind the last `::` outside of brackets.
+// The part of a C++ name behind the last `::` that is not in angle brackets.
 std::string_view last_part(std::string_view name) {
   int depth = 0;
   for (std::size_t i = name.size(); i-- > 0;) {
@@ -44,7 +44,7 @@ std::string autograd_node_name(std::string_view function) {
     return std::string(last_part(node.substr(kCppNode.size(), node.size() - kCppNode.size() - 1)));
   }
   if (!in_autograd && !is_backward_name(node)) return {};
-  // Functions that only look alike.
+  // These are no nodes: their functions only have similar names.
   if (node.empty() || node == "Node" || node == "Engine" || node.starts_with("Function")) {
     return {};
   }
@@ -66,7 +66,8 @@ bool is_native_file(std::string_view file) {
   static constexpr auto kEnds = std::to_array<std::string_view>(
       {".cpp", ".cc", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh", ".inl"});
   if (file.ends_with(".py") || file.starts_with('<')) return false;
-  const bool has_folder = file.find('/') != std::string_view::npos;  // as every script has
+  // the file of a script always has a folder in its path
+  const bool has_folder = file.find('/') != std::string_view::npos;
   const bool is_system = file.starts_with("/usr/include/") || file.starts_with("../sysdeps/");
   return !has_folder || is_system ||
          std::ranges::any_of(kEnds, [&](std::string_view end) { return file.ends_with(end); });
@@ -83,12 +84,12 @@ bool is_module_move(std::string_view file, std::string_view function) {
 
 namespace {
 
-// Decorators of `forward` run between the module's call and it.
+// The name must be exact: decorators of `forward` run between the module's call and `forward`.
 bool is_forward(std::string_view function) {
   return function == "forward" || function.ends_with(".forward");
 }
 
-// "build.<locals>.Net.forward" -> "Net"
+// The class of a method: "Net" for "build.<locals>.Net.forward".
 std::string_view class_of(std::string_view function) {
   const std::size_t method = function.rfind('.');
   if (method == std::string_view::npos) return {};
@@ -115,7 +116,7 @@ std::size_t frames_of_model(const std::vector<PythonFrame>& frames) {
 
 std::string layers_of(const std::vector<PythonFrame>& frames) {
   std::string path;
-  bool is_called = false;  // a module's call, whose forward is still to come
+  bool is_called = false;  // a module's call was seen, but not yet its `forward`
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     if (is_backward_call(frame->file, frame->function)) path.clear();
     if (is_module_call(frame->file, frame->function)) {

@@ -10,14 +10,15 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of entries in entries
+constexpr int kMaxDepth = 64;  // the deepest nesting of DWARF entries that is followed
 constexpr std::size_t kMaxEntries = std::size_t{1} << 24;
-constexpr std::size_t kMaxRanges = std::size_t{1} << 20;  // in one entry
+// the most address ranges that are read of one entry
+constexpr std::size_t kMaxRanges = std::size_t{1} << 20;
 constexpr std::size_t kMaxInlined = 64;
 // The most later ranges that may lie inside the range that contains the address.
 constexpr int kMaxNested = 64;
 
-// Entries that can contain functions with code.
+// True for DWARF entries that can contain functions with code.
 bool may_hold_functions(int tag) {
   switch (tag) {
     case DW_TAG_namespace:
@@ -33,7 +34,8 @@ bool may_hold_functions(int tag) {
   }
 }
 
-// Moves to the next entry on the same level. False at the end, and if a damaged file leads back.
+// Moves to the next entry on the same level. False at the last one, and if a damaged file leads
+// back.
 bool next_sibling(Dwarf_Die& die) {
   const Dwarf_Off before = dwarf_dieoffset(&die);
   Dwarf_Die next;
@@ -53,7 +55,7 @@ std::string name_of(Dwarf_Die& die) {
   return name == nullptr ? std::string() : std::string(name);
 }
 
-// Reads the line from which an inlined function was called.
+// Reads the file and line from which an inlined function was called.
 void read_call_site(Dwarf_Die& unit, Dwarf_Die& inlined, SymbolFrame& frame) {
   Dwarf_Attribute attribute;
   Dwarf_Word value = 0;
@@ -80,7 +82,7 @@ void read_line(Dwarf_Die& unit, std::uint64_t address, SymbolFrame& frame) {
   if (file != nullptr) frame.file = file;
 }
 
-// The inlined calls around the address in the function, outermost first.
+// The calls inlined into the function that are around the address, outermost first.
 std::vector<Dwarf_Die> inlined_at(Dwarf_Die function, std::uint64_t address) {
   std::vector<Dwarf_Die> inlined;
   Dwarf_Die parent = function;
@@ -111,7 +113,7 @@ void DwarfLines::add_ranges(Dwarf_Die& die, std::uint64_t what, std::vector<Rang
   for (std::size_t i = 0; i < kMaxRanges; ++i) {
     position = dwarf_ranges(&die, position, &base, &begin, &end);
     if (position <= 0) return;
-    // Functions that the linker left out begin at 0.
+    // Functions that the linker discarded begin at address 0.
     if (begin != 0 && begin < end) ranges.push_back({begin, end, what});
   }
 }
@@ -144,7 +146,7 @@ void DwarfLines::list_units() {
     units_.push_back({die, false, {}});
     add_ranges(die, units_.size() - 1, unit_ranges_);
     if (unit_ranges_.size() != before) continue;
-    // If a unit does not give its addresses, its functions do.
+    // A unit without address ranges of its own is found by those of its functions.
     list_functions(units_.back());
     for (const Range& function : units_.back().functions) {
       unit_ranges_.push_back({function.begin, function.end, units_.size() - 1});

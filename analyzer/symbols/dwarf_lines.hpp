@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions, inlined functions, files and lines from DWARF debug information.
+// Finds functions, inlined functions, files and lines by address in DWARF debug information.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -11,30 +11,30 @@
 
 namespace gpumemtrace::analyzer {
 
-// One function in the source that an instruction belongs to.
+// One source function, perhaps inlined, to which an instruction belongs.
 struct SymbolFrame {
-  std::string function;    // readable; empty = not known
-  std::string file;        // empty = not known
-  std::uint32_t line = 0;  // 0 = not known
+  std::string function;    // demangled; empty = not known
+  std::string file;        // path of the source file; empty = not known
+  std::uint32_t line = 0;  // line in the source file; 0 = not known
 };
 
-// - Units are found by one table of ranges for the whole file, which is made at the first question;
-//   a unit's functions are listed when the first address falls into the unit.
-// - Damaged information gives fewer frames. All walks are bounded and go forward only.
+// - Compilation units are found by one table of address ranges for the whole file, made for the
+//   first address that is looked up; a unit's functions are listed for its first address.
+// - Damaged debug information gives fewer frames. All loops are bounded and go forward only.
 class DwarfLines {
  public:
-  // `dwarf` is borrowed and outlives this object.
+  // `dwarf` must outlive this object.
   explicit DwarfLines(Dwarf* dwarf) : dwarf_(dwarf) {}
 
   // The frames of the instruction at the file's virtual address, innermost first: inlined
-  // functions, then the one that they were inlined into. Empty if nothing is known.
+  // functions, then the function into which they were inlined. Empty if nothing is known.
   [[nodiscard]] std::vector<SymbolFrame> frames_at(std::uint64_t address);
 
  private:
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    std::uint64_t what = 0;  // index of the unit; offset of the function's entry
+    std::uint64_t what = 0;  // the index of a unit, or the offset of a function's entry
   };
   struct Unit {
     Dwarf_Die die;

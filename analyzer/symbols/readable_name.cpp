@@ -8,8 +8,8 @@
 #include <cstring>
 #include <memory>
 
-// The demangler of abi::__cxa_demangle, which hands the text out in pieces instead of growing a
-// buffer. Part of the static libstdc++, which the command line is linked with; the shared one does
+// The demangler behind abi::__cxa_demangle, which passes the text on in pieces instead of growing a
+// buffer. It is in the static libstdc++, with which the command line is linked; the shared one does
 // not export it.
 extern "C" [[gnu::weak]] int __gcclibcxx_demangle_callback(
     const char* symbol, void (*take)(const char* text, std::size_t bytes, void* target),
@@ -31,8 +31,9 @@ void take_piece(const char* text, std::size_t bytes, void* target) {
   if (demangled->text.size() > kMostLetters) std::longjmp(demangled->full, 1);
 }
 
-// A name of a hundred letters can stand for gigabytes of text, so the demangler is left in the
-// middle when there is enough. It keeps everything on its stack; nothing is lost by that.
+// A mangled name of a hundred letters can stand for gigabytes of text, so the demangler is left
+// with longjmp() when there is enough text. The demangler keeps everything on its stack, so nothing
+// leaks.
 std::string demangle(const char* symbol) {
   const auto demangled = std::make_unique<Demangled>();
   if (setjmp(demangled->full) != 0) {
@@ -66,7 +67,7 @@ std::string readable_name(const char* symbol) {
     if (copy != std::string::npos) readable.resize(copy);
     return readable;
   }
-  // Compilers make copies of functions in C as well: `step.part.0`, `step.cold`.
+  // Compilers also make copies of C functions: `step.part.0`, `step.cold`.
   const std::size_t dot = name.find('.', 1);
   if (dot != std::string::npos) name.resize(dot);
   return name;

@@ -19,7 +19,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Compressed symbol tables of the largest libraries unpack to some 20 MiB.
+// The bounds for decompressing symbol tables; those of the largest libraries take some 20 MiB.
 constexpr std::size_t kMaxUnpackedBytes = std::size_t{256} << 20;
 constexpr std::uint64_t kMaxUnpackMemory = std::uint64_t{128} << 20;
 
@@ -140,7 +140,7 @@ void ElfFile::add_functions(std::vector<ElfFunction>& functions) {
 }
 
 std::unique_ptr<ElfFile> ElfFile::unpack_mini_debug_info() const {
-  // A file in memory is such a table itself; it has none of its own.
+  // An image in memory is itself unpacked from a .gnu_debugdata section; it has none of its own.
   if (!image_.empty()) return nullptr;
   Elf_Scn* section = find_section(".gnu_debugdata");
   const Elf_Data* data = section == nullptr ? nullptr : elf_rawdata(section, nullptr);
@@ -161,7 +161,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A trace keeps the first bytes of longer ones.
+// The bytes that a trace keeps of a build-id; longer ones are cut.
 constexpr std::size_t kMostRecordedBytes = 24;
 
 const fs::path kSystemDebugFolder = "/usr/lib/debug";
@@ -170,7 +170,7 @@ bool is_same(const std::string& recorded, const std::string& found) {
   return recorded == found.substr(0, kMostRecordedBytes);
 }
 
-// `ab/cdef`, the file's place in a tree of build-ids.
+// The path of a file in a tree of build-ids: `ab/cdef`.
 fs::path build_id_path(const std::string& build_id) {
   const std::string digits = hexadecimal(build_id);
   return fs::path(digits.substr(0, 2)) / digits.substr(2);
@@ -181,8 +181,8 @@ fs::path with_suffix(fs::path path, const char* suffix) {
   return path;
 }
 
-// The few functions of elfutils/debuginfod.h that are needed. The library is opened when it is
-// asked for: it brings half a dozen others, and most machines do not have it.
+// The functions of elfutils/debuginfod.h that are needed. The library is opened only when it is
+// used: it loads half a dozen others, and most machines do not have it.
 struct Debuginfod {
   void* handle = nullptr;
   void* (*begin)() = nullptr;
@@ -202,7 +202,7 @@ struct Debuginfod {
 
 // Asks the servers in DEBUGINFOD_URLS for debug information, through the system's libdebuginfod.
 // Returns the path of the downloaded file; empty if the library is missing, no server is named or
-// none has the file. Uses the network.
+// no server has the file. Uses the network.
 fs::path download_debug_info(const std::string& build_id) {
   static const Debuginfod library;
   if (!library.is_usable() || build_id.empty()) return {};

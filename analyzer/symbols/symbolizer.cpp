@@ -48,7 +48,7 @@ struct FrameRow {
 struct ModuleRow {
   std::string build_id;
   std::string path;
-  // Innermost first, by the offset in decimal digits.
+  // For each offset, in decimal digits, its frames, innermost first.
   std::vector<std::pair<std::string, std::vector<FrameRow>>> offsets;
 
   static void fields(auto& self, auto& v) {
@@ -168,7 +168,8 @@ namespace {
 // The most later functions that may lie inside the function that contains the address.
 constexpr int kMaxNestedFunctions = 16;
 
-// In the order of addresses; of several names of one address the best comes last.
+// True if a comes before b: functions are sorted by address; of several names of one address the
+// best comes last.
 bool stands_before(const ElfFunction& a, const ElfFunction& b) {
   if (a.begin != b.begin) return a.begin < b.begin;
   if (a.rank != b.rank) return a.rank < b.rank;
@@ -204,7 +205,7 @@ std::vector<SymbolFrame> ModuleSymbols::frames_at(std::uint64_t offset) {
   const ElfFunction* function = find_function(offset);
   if (function == nullptr) return frames;
   if (frames.empty()) frames.emplace_back();
-  // The symbol's name is complete; debug information may leave out the namespaces.
+  // The name in the symbol table is complete, whereas debug information may leave out namespaces.
   frames.back().function = readable_name(function->name);
   return frames;
 }

@@ -15,8 +15,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// Names of code, kept apart from the files that they were read from: `gpumemtrace symbolize` writes
-// it, for an analysis on a machine that does not have those files.
+// A side-car: a file with the names of code that `gpumemtrace symbolize` writes, for an analysis on
+// a machine that does not have the files with the code.
 //
 //   {"format": "gpumemtrace-symbols", "version": 1, "modules": [
 //     {"build_id": "8a1f...", "path": "/opt/lib/libops.so", "offsets": {
@@ -26,17 +26,18 @@ namespace gpumemtrace::analyzer {
 // innermost first.
 class SideCar {
  public:
-  // Adds what the file holds. Throws InputError if it is missing or no side-car.
+  // Adds the names in a side-car file. Throws InputError if the file is missing or no side-car.
   void read(const std::filesystem::path& path);
   [[nodiscard]] std::string text() const;
 
-  // nullptr if nothing is known about the address. Modules are compared by build-id, and by path if
-  // they have none.
+  // The frames at the offset; nullptr if nothing is known about it. Modules are compared by
+  // build-id, or by path if they have none.
   [[nodiscard]] const std::vector<SymbolFrame>* find(const ModuleIdentity& module,
                                                      std::uint64_t offset) const;
   const std::vector<SymbolFrame>& add(const ModuleIdentity& module, std::uint64_t offset,
                                       std::vector<SymbolFrame> frames);
-  // The number of offsets asked for, and of those with a known name.
+  // The number of offsets that were asked for; named_offset_count(): those of them with a known
+  // name.
   [[nodiscard]] std::uint64_t offset_count() const;
   [[nodiscard]] std::uint64_t named_offset_count() const;
 
@@ -45,7 +46,7 @@ class SideCar {
     ModuleIdentity identity;
     std::map<std::uint64_t, std::vector<SymbolFrame>> offsets;
   };
-  std::map<std::string, Module> modules_;  // by build-id or path
+  std::map<std::string, Module> modules_;  // modules by build-id, or by path if they have none
 };
 
 // The names of one module: a sorted array of its functions, and its debug information.
@@ -56,7 +57,7 @@ class ModuleSymbols {
   [[nodiscard]] std::vector<SymbolFrame> frames_at(std::uint64_t offset);
 
  private:
-  // nullptr if the offset lies in no function that a symbol table names.
+  // The function at the offset; nullptr if no function in a symbol table contains it.
   [[nodiscard]] const ElfFunction* find_function(std::uint64_t offset) const;
 
   std::vector<std::unique_ptr<ElfFile>> files_;
@@ -64,23 +65,26 @@ class ModuleSymbols {
   std::unique_ptr<DwarfLines> lines_;
 };
 
-// - A module is opened when the first of its addresses is asked for; answers are kept.
-// - Several threads may ask for frames. The other questions are for when all of them are done.
-// - Throws InputError for a side-car that cannot be read, at construction only.
+// - A module's files are opened when the first of its addresses is looked up; results are kept.
+// - Several threads may call frames_at(). The other functions may be called when all these calls
+//   are done.
+// - Only the constructor throws InputError: for a side-car that cannot be read.
 class Symbolizer {
  public:
   explicit Symbolizer(const SymbolOptions& options);
 
-  // The frames at the module's virtual address, innermost function first; empty if no file of the
-  // same build has it. For a return address, ask for the byte before it. The answer stays valid.
+  // The frames at the module's virtual address, innermost function first; empty if no file with the
+  // module's build-id names it. For a return address, ask for the byte before it. The result stays
+  // valid.
   [[nodiscard]] const std::vector<SymbolFrame>& frames_at(const ModuleIdentity& module,
                                                           std::uint64_t offset);
 
-  // Modules whose file was not found: true if another build's file is in its place.
+  // The modules whose file was not found; the value is true if a file of another build is in its
+  // place.
   [[nodiscard]] const std::map<ModuleIdentity, bool>& unnamed_modules() const {
     return unnamed_modules_;
   }
-  // All answers so far.
+  // All names found so far.
   [[nodiscard]] const SideCar& answers() const { return answers_; }
 
  private:
@@ -88,10 +92,10 @@ class Symbolizer {
                                                  std::uint64_t offset);
 
   bool enabled_;
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // protects all members below
   SymbolFiles files_;
-  SideCar told_;     // by side-cars
-  SideCar answers_;  // ours
+  SideCar told_;     // names from side-cars
+  SideCar answers_;  // names that this object found
   std::map<ModuleIdentity, ModuleSymbols> modules_;
   std::map<ModuleIdentity, bool> unnamed_modules_;
 };

@@ -6,7 +6,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// "models/block.py" of "/home/me/project/models/block.py": enough to tell files apart on a line.
+// The file with its folder, enough to tell files apart: "models/block.py" of
+// "/home/me/project/models/block.py".
 std::string with_folder(const std::string& path) {
   const std::size_t name = path.rfind('/');
   if (name == std::string::npos || name == 0) return path;
@@ -14,19 +15,20 @@ std::string with_folder(const std::string& path) {
   return folder == std::string::npos ? path : path.substr(folder + 1);
 }
 
-// "block.py:12", else the library; empty if neither is known.
+// The site's file and line, such as "block.py:12"; else its library; empty if neither is known.
 std::string file_and_line(const rows::Site& site, const std::string& file) {
   if (!site.file) return std::string(base_name(site.module.value_or("")));
   return site.line ? file + ':' + std::to_string(*site.line) : file;
 }
 
-// The code's own function, else the one of CUDA that it called; empty if neither is known.
+// The function that the site lies in, else the function of CUDA that it called; empty if neither is
+// known.
 std::string function_name(const rows::Site& site) {
   if (site.function) return short_function_name(*site.function);
   return site.api ? short_function_name(*site.api) : std::string();
 }
 
-// "train.py:12 (step)"; empty if nothing is known.
+// The site in short form, such as "train.py:12 (step)"; empty if nothing is known.
 std::string short_name(const rows::Site& site) {
   const std::string line = file_and_line(site, std::string(base_name(site.file.value_or(""))));
   const std::string function = function_name(site);

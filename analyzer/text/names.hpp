@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of call sites and of those who hold memory, the same in findings, tables and exports.
+// Names call sites and holders of memory in the same way in findings, tables and exports.
 #pragma once
 
 #include <optional>
@@ -9,21 +9,22 @@
 
 namespace gpumemtrace::analyzer {
 
-// "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
+// A call site: "train.py:12 (step)", "libfastops.so (cudaMalloc)", or "a place that is not known".
 [[nodiscard]] std::string site_text(const std::optional<rows::Site>& site);
-// The same for a row's second place; empty if the row does not have it, or if it has the line of
-// its own site but of this one only a library.
+// A second location in a row, written as site_text() does. Empty if the row has none, or if only a
+// library is known of the location although the file of the row's own site is known.
 [[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
                                         const std::optional<rows::Site>& own = std::nullopt);
 
-// "at train.py:12 (step)"; "some at ..." if not all that the row counts was there.
+// The location with "at": "at train.py:12 (step)"; "some at ..." if it holds only for a part of
+// what the row counts.
 [[nodiscard]] std::string at_text(const std::string& location, bool is_partly);
 
-// "train.py:88 (evaluate)", else the owner.
+// The line of an origin, such as "train.py:88 (evaluate)"; else its owner.
 [[nodiscard]] std::string name_line(const rows::Origin& origin);
 
-// "pytorch", "pytorch at train.py:12 in step", "libfastops.so": the known parts of an origin. Work
-// of a backward pass: "pytorch at train.py:30 in main, backward of AddmmBackward0".
+// The known parts of an origin: "pytorch", "pytorch at train.py:12 in step", "libfastops.so". If it
+// allocated in a backward pass: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 [[nodiscard]] std::string name_holder(const rows::Origin& origin);
 
 }  // namespace gpumemtrace::analyzer

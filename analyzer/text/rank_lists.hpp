@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of ranks for people.
+// Writes lists of ranks for people.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// "0-3, 8" for ascending numbers. A list with more than `most_parts` parts ends with the number of
-// the ranks that are left out: "0, 2, 4 and 61 more".
+// Writes ascending ranks: "0-3, 8". A list of more than `most_parts` parts ends with the number of
+// ranks that are left out: "0, 2, 4 and 61 more".
 [[nodiscard]] std::string rank_list_text(const std::vector<std::uint64_t>& ranks,
                                          std::size_t most_parts);
 

@@ -34,10 +34,11 @@ void Sentence::add_to(rows::Evidence& evidence, std::initializer_list<const char
   for (const char* const name : names) evidence.add(name, values_.at(name));
 }
 
-// Empty if it is not known.
+// The text for a name in a pattern; empty if its value is not known.
 std::string Sentence::text_of(std::string_view name) const {
   const auto found = values_.find(name);
-  if (found == values_.end()) return '{' + std::string(name) + '}';  // a fault that tests find
+  // the name has no such value: a mistake that tests find
+  if (found == values_.end()) return '{' + std::string(name) + '}';
   const rows::Evidence::Value& value = found->second;
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<std::uint64_t>(&value)) return number_text(name, *number);
@@ -46,7 +47,7 @@ std::string Sentence::text_of(std::string_view name) const {
   return location == nullptr ? std::string() : location_text(*location, own_site_);
 }
 
-// False if a name in the pattern has no value.
+// Appends the pattern with its names replaced. False if a name in it has no value.
 bool Sentence::append(std::string& text, std::string_view pattern) const {
   bool is_known = true;
   while (!pattern.empty()) {

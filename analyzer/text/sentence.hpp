@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences with names in them, and the values for the names.
+// Makes sentences of patterns with names in them, and values for the names.
 #pragma once
 
 #include <concepts>
@@ -14,19 +14,19 @@
 
 namespace gpumemtrace::analyzer {
 
-// Fills the names of a sentence with values. In a sentence:
+// Replaces the names in a pattern by values. In a pattern:
 //
 // - {name} is the value: "..._bytes" is a size, "..._ns" a duration, "..._share" a percentage.
 // - {name|one|many} is a number with its noun: "1 copy", "1,440 copies".
-// - {name?one|many} is the noun alone.
-// - [...] is left out if a name in it has no value.
+// - {name?one|many} is only the noun that fits the number.
+// - [...] is left out if a name within it has no value.
 // - {site} is the row's own site; other places are named relative to it.
 class Sentence {
  public:
   explicit Sentence(const std::optional<rows::Site>& own_site = std::nullopt)
       : own_site_(own_site) {}
 
-  // Sets all fields of a row, by their keys in the report.
+  // Sets a value for each field of a row; its name is the field's key in the report.
   template <class Row>
   Sentence& with(const Row& row) {
     Row::fields(row, *this);
@@ -39,10 +39,10 @@ class Sentence {
   }
 
   [[nodiscard]] std::string operator()(std::string_view pattern) const;
-  // Adds the values of these names, in this order.
+  // Adds the values with these names to the finding's evidence, in this order.
   void add_to(rows::Evidence& evidence, std::initializer_list<const char*> names) const;
 
-  // The verbs of a table of fields.
+  // The functions that a table of fields calls.
   template <class T>
   void operator()(const char* name, const T& value) {
     if constexpr (requires { value.has_value(); }) {

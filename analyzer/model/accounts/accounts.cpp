@@ -55,14 +55,16 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
 
 void Accounts::set_window(const Window& window) {
   window_ = window;
-  window_.first = std::max(window.first, std::uint64_t{1});  // there is a tick before it
+  // The window begins at 1 or later, so that there is a tick before it.
+  window_.first = std::max(window.first, std::uint64_t{1});
   log_.keep_window(window.first, window.last);
   state_ = WindowState::kToCome;
   find_next_stop();
 }
 
 void Accounts::keep_moment(std::uint64_t time) {
-  moment_ = std::min(time, TimeGrid::kNever - 1);  // the end of time is a time, too
+  // Not kNever, which would mean that no snapshot is to be taken.
+  moment_ = std::min(time, TimeGrid::kNever - 1);
   find_next_stop();
 }
 
@@ -190,7 +192,7 @@ void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t byte
   row.peak_time = time;
 }
 
-// A group may have several holders; only their sum counts.
+// A group may have several holders; only the sum of their bytes counts.
 void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t group) {
   if (!is_restored_ || entry.born > time_) return;
   const bool held = std::ranges::any_of(
@@ -219,7 +221,7 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   account.bytes += more_bytes;
   account.sizes.remove(entry.bytes, entry.bytes);
   account.sizes.add(entry.bytes + more_bytes, entry.bytes + more_bytes);
-  // It counts from its birth on with its final size, and had less until now.
+  // The allocation counts with its final size from its birth on, but was smaller until now.
   if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);
   }

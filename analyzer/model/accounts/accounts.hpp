@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of one process: what each call site allocated, now and at the times that matter.
+// The sums of one process: the bytes that each call site allocated, now and at the times that
+// matter.
 #pragma once
 
 #include <algorithm>
@@ -45,22 +46,23 @@ struct Account {
   std::uint64_t bytes = 0;
   PeakSnapshot peak;
   PhaseClock clock_at_peak;
-  std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
-  CardLog* card = nullptr;              // of the device
-  Timeline timeline;                    // by category of the framework's blocks, else by holder
-  PeakSnapshot peak_before_cut;         // the highest point before a checkpoint's cut
-  PeakSnapshot asked;                   // the time of keep_moment()
-  Histogram sizes;                      // of all that a checkpoint did not replace
-  Histogram lifetimes;                  // in nanoseconds, of those of them that ended
+  // snapshots of moments beside the account's peak, to be told of memory that ends in the account
+  std::vector<PeakSnapshot*> watchers;
+  CardLog* card = nullptr;       // log of the account's device
+  Timeline timeline;             // parts: categories of the framework's blocks, else holders
+  PeakSnapshot peak_before_cut;  // the highest point before a checkpoint's cut
+  PeakSnapshot asked;            // snapshot at the time of keep_moment()
+  Histogram sizes;               // sizes of all allocations that no checkpoint replaced
+  Histogram lifetimes;           // lifetimes in nanoseconds of the allocations that have ended
   LargestLives largest;
 };
 
-// All memory of one kind on one device; for pools, of one pool.
+// The memory of one kind on one device; for pools, the memory of one pool.
 struct UsageRow {
   Kind kind = Kind::kDevice;
   std::int32_t device = kHostDevice;
-  std::uint32_t pool = 0;      // index of the pool; meaningful for stream_ordered
-  Account* account = nullptr;  // never, once the row is there
+  std::uint32_t pool = 0;      // index of the pool; only for the kind stream_ordered
+  Account* account = nullptr;  // never nullptr in a row of Accounts
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::uint64_t failed = 0;
@@ -87,20 +89,21 @@ struct GroupKey {
   std::int32_t device = kHostDevice;
   std::uint32_t pool = 0;
   trace::ContextId context = trace::ContextId::kNone;
-  Phase phase = Phase::kNone;  // of the program; blocks of the framework only
+  // phase of the program at the allocation; only for blocks of the framework
+  Phase phase = Phase::kNone;
 
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
-// The group for holders of a peak before a checkpoint's cut.
+// The key of the group that holds memory at a peak before a checkpoint's cut.
 [[nodiscard]] inline GroupKey holder_key(const CallSite& site, Kind kind, std::int32_t device) {
   return {.site = site, .kind = kind, .device = device};
 }
 
-// Sums over all devices, which the program's steps are measured by.
+// Sums over all devices, by which the program's steps are measured.
 struct Flow {
   std::uint64_t bytes = 0;
-  std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
+  std::uint64_t highest_bytes = 0;  // highest sum since Accounts::restart_highest()
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
 
@@ -118,7 +121,7 @@ constexpr FlowKind flow_of(Level level) {
                                                           : FlowKind::kRest;
 }
 
-// The rise of the sizes of a group's allocations, from one to the next, up to the last one.
+// The rise in size from one allocation of a group to its next, since the last fall.
 struct RisingSizes {
   std::uint64_t first_bytes = 0;
   std::uint64_t last_bytes = 0;
@@ -140,13 +143,14 @@ struct Group {
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t segments = 0;     // of the allocations, those that hold the framework's blocks
-  std::uint64_t host_ticks = 0;   // spent in the calls that allocated and freed
-  std::uint64_t temporaries = 0;  // freed before the next allocation of the same thread
+  std::uint64_t segments = 0;     // number of the allocations that hold the framework's blocks
+  std::uint64_t host_ticks = 0;   // host ticks spent in the calls that allocated and freed
+  std::uint64_t temporaries = 0;  // allocations freed before the next one of the same thread
   std::uint64_t temporary_bytes = 0;
-  std::uint64_t last_time = 0;  // of its last allocation; 0 = not known
+  std::uint64_t last_time = 0;  // model time of the last allocation; 0 = not known
   RisingSizes sizes;
-  bool last_is_gone = false;  // a checkpoint replaced some without telling of the last of them
+  // a checkpoint replaced allocations without telling the last one's time
+  bool last_is_gone = false;
   Releases freed;
 };
 
@@ -156,7 +160,7 @@ struct Window {
   std::uint64_t last = ~std::uint64_t{0};
 };
 
-// The owners of the bytes of a timeline's part, if the parts are no categories.
+// The owner of the bytes of one part of a timeline whose parts are no categories.
 struct HolderPart {
   std::uint32_t group = 0;
   bool segment = false;
@@ -168,16 +172,17 @@ constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part
 
 // The data that a model keeps beside sums.
 struct ModelDetail {
-  std::size_t timeline_buckets = 1024;  // at most, of each timeline
+  std::size_t timeline_buckets = 1024;  // the most buckets of each timeline
   // The most ended allocations to log (AllocationLog); no value: none is logged.
   std::optional<std::size_t> logged_allocations{};
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
-// - Knows sums, not addresses: the classes that own the address spaces know what is live.
+// - Has sums, not addresses: the live allocations are known to the classes that own the address
+//   spaces.
 class Accounts {
  public:
-  // `uses` and `present` are borrowed. `ns_per_tick` is the average rate.
+  // `uses` and `present` are borrowed. `ns_per_tick` is the average rate of the run's ticks.
   Accounts(const BlockUses& uses, const PresentRecord& present, const ModelDetail& detail,
            double ns_per_tick)
       : uses_(uses),
@@ -186,18 +191,20 @@ class Accounts {
         grid_(detail.timeline_buckets),
         log_(present, detail.logged_allocations) {}
 
-  // Both before the first record. Timelines cover this part of the run alone, and lives in it count
-  // for the largest; the log has the allocations that were live in it.
+  // Sets the window of the run; called before the first record. Timelines cover the window alone,
+  // the largest lives are measured within it, and the log has the allocations that were live in it.
   void set_window(const Window& window);
-  // Keeps the live memory after all events up to the time in Account::asked.
+  // Keeps in Account::asked the memory that is live after all events up to the time. Called before
+  // the first record.
   void keep_moment(std::uint64_t time);
-  // Timelines end with their window.
+  // True if the window has ended; the timelines ended with it.
   [[nodiscard]] bool window_is_over() const { return state_ == WindowState::kOver; }
-  // True if nothing was recorded in the window.
+  // True if the window has not begun: nothing was recorded in it.
   [[nodiscard]] bool window_is_to_come() const { return state_ == WindowState::kToCome; }
   [[nodiscard]] const Window& window() const { return window_; }
 
-  // Before the events of the time. Records of a checkpoint have no time.
+  // Takes the snapshot and moves the window and the buckets as due at `now`, before events of that
+  // time. Records of a checkpoint have no time.
   void advance(std::uint64_t now) {
     if (now >= next_stop_) [[unlikely]]
       stop_at(now);
@@ -258,7 +265,7 @@ class Accounts {
     }
     account.lifetimes.add(nanoseconds(present_.time - entry.born), entry.bytes);
     ReleasedAllocation released{entry, {}, present_.time};
-    // It was so at a peak, too: the maximum of a bucket.
+    // A block that is freed now and was live at a peak was live at the maximum of a bucket, too.
     const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
     if (has_use) {
       released.use = count_life(account, entry, phase_clock_.lifetime_of_freed(entry.born));
@@ -275,12 +282,13 @@ class Accounts {
     account.timeline.set_reserved(grid_, bytes);
   }
 
-  // At a checkpoint's cut, before its first record: the run from `origin` up to now is gone except
-  // its peaks. `reserved_peak_of(account)` is the most that was reserved.
+  // Called at a checkpoint's cut, before its first record: timelines lose the run from `origin` up
+  // to now, except for its peaks. `reserved_peak_of(account)`: the most bytes that were reserved.
   template <class ReservedPeakOf>
   void restart_timelines(std::uint64_t origin, std::uint64_t now,
                          ReservedPeakOf&& reserved_peak_of);
-  // The trace is over: first each allocation that is still live, then once without one.
+  // At the end of the trace: count_life_to_end() for each allocation that is still live, then
+  // finish_timelines() once.
   void count_life_to_end(const LiveAllocation& entry);
   void finish_timelines();
   [[nodiscard]] const TimeGrid& time_grid() const { return grid_; }
@@ -291,15 +299,15 @@ class Accounts {
   void restart_highest() {
     for (Flow& flow : flows_) flow.highest_bytes = flow.bytes;
   }
-  // The clock that measures lifetimes in phases; kept by Phases.
+  // The clock that measures lifetimes in phases; the class Phases sets it.
   [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
   [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
 
   // Counts allocations that a checkpoint replaced and that are not live.
   void restore_totals(std::uint32_t group, const trace::Totals& totals);
-  // At a checkpoint's cut: the last allocation of some groups is not known.
+  // Called at a checkpoint's cut: forgets the last allocation of groups for which it is not known.
   void forget_last_where_gone();
-  // The highest point of a row before a checkpoint's cut.
+  // Sets the highest point of a usage row before a checkpoint's cut.
   void restore_row_peak(const ledger::Target& target, std::uint64_t bytes, std::uint64_t time);
 
   void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
@@ -308,12 +316,12 @@ class Accounts {
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
   }
-  // Adds the call site of a free of the group.
+  // Adds the call site of a free of one of the group's allocations.
   void add_free_site(std::uint32_t group, const CallSite& site, std::uint64_t now) {
     groups_[group].freed.add_site(site, now);
     log_.note_free(site.stack);
   }
-  // A live allocation turns out to be a segment: at peaks from a checkpoint it always was.
+  // A live allocation turns out to be a segment: at peaks from a checkpoint it counts as one, too.
   void move_to_segments(const LiveAllocation& entry);
   // Time that a call spent on an allocation of the group.
   void add_host_ticks(std::uint32_t group, std::uint64_t ticks) {
@@ -322,7 +330,7 @@ class Accounts {
   // The size of a live allocation became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
 
-  // The accounts of the device tell it what changes. Borrowed.
+  // Tells the log of each change of the device's accounts. `log` is borrowed.
   void set_card_log(std::int32_t device, CardLog& log);
   [[nodiscard]] Account& account_of(Level level, std::int32_t device) {
     return accounts_[find_or_add_account(level, device)];
@@ -337,7 +345,7 @@ class Accounts {
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const AllocationLog& log() const { return log_; }
-  // A block of the framework was handed out.
+  // Logs the request for a block that the framework handed out.
   void log_request(const trace::Block& block) {
     if (!log_.is_on()) return;
     const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
@@ -352,16 +360,16 @@ class Accounts {
     bool valid = false;
   };
 
-  // Only so many threads are distinguished, which no program reaches.
+  // Writers beyond this number count for no thread; no program has so many.
   static constexpr std::uint32_t kMostThreads = 1 << 16;
   static constexpr double kLongestNs = 0x1p62;
 
-  // The next allocation of a block is a block, that of other memory is other memory.
+  // Times of the thread's last allocations: of memory other than blocks, and of blocks.
   using LastOfThread = std::array<std::uint64_t, 2>;
   void note_last_of_thread(Level level, std::uint64_t now) {
     if (level == Level::kMapping) return;
     if (present_.writer >= last_of_threads_.size()) {
-      if (present_.writer >= kMostThreads) return;  // a checkpoint is no thread
+      if (present_.writer >= kMostThreads) return;  // such as the writer of a checkpoint
       last_of_threads_.resize(present_.writer + 1);
     }
     last_of_threads_[present_.writer][level == Level::kFramework ? 1 : 0] = now;
@@ -374,7 +382,7 @@ class Accounts {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(
         static_cast<double>(static_cast<std::int64_t>(ticks)) * ns_per_tick_, kLongestNs)));
   }
-  // Negative if it lived outside of the window.
+  // Bytes times ticks of the life in the window; negative if it was outside of the window.
   [[nodiscard]] double weight_of(const LiveAllocation& entry, std::uint64_t end) const {
     const std::uint64_t from = std::max(entry.born, window_.first);
     const std::uint64_t to = std::min(end, window_.last);
@@ -383,7 +391,7 @@ class Accounts {
   }
   void add_largest(Account& account, ReleasedAllocation& life, bool has_use, double weight);
 
-  // Does what is due by now: keep_moment()'s snapshot, the window's ends, the next bucket.
+  // Does all that is due by now: keep_moment()'s snapshot, the window's ends, the next bucket.
   void stop_at(std::uint64_t now);
   void take_moment();
   void begin_window();
@@ -410,15 +418,15 @@ class Accounts {
   const BlockUses& uses_;
   const PresentRecord& present_;
   double ns_per_tick_;
-  std::vector<LastOfThread> last_of_threads_;  // when each writer allocated last; by level
+  std::vector<LastOfThread> last_of_threads_;  // model times of each writer's last allocations
   enum class WindowState : std::uint8_t { kNone, kToCome, kOpen, kOver };
   WindowState state_ = WindowState::kNone;
   Window window_;
-  std::uint64_t moment_ = TimeGrid::kNever;  // not taken yet
+  std::uint64_t moment_ = TimeGrid::kNever;  // time of the snapshot to take; kNever: none
   std::uint64_t next_stop_ = 0;
   TimeGrid grid_;
   std::deque<Account> accounts_;
-  std::map<std::int32_t, CardLog*> card_logs_;  // by device
+  std::map<std::int32_t, CardLog*> card_logs_;  // logs by device
   std::vector<UsageRow> rows_;
   std::vector<Group> groups_;
   History history_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The single allocations, for reports that need more than sums.
+// A log of single allocations, for reports that need more than sums.
 #pragma once
 
 #include <cstddef>
@@ -16,37 +16,39 @@ namespace gpumemtrace::analyzer {
 
 // The program's request to its framework for a block.
 struct BlockRequest {
-  std::uint64_t bytes = 0;             // 0: not known
-  std::optional<std::int64_t> stream;  // as in trace::Block
+  std::uint64_t bytes = 0;             // bytes asked for; 0: not known
+  std::optional<std::int64_t> stream;  // CUDA stream, as in trace::Block; none: not known
 };
 
 struct LoggedAllocation {
   LiveAllocation entry;
-  std::uint64_t end = 0;  // model time; 0: it lived to the end of the trace
-  BlockUse use;           // blocks of the framework only, like the request
+  std::uint64_t end = 0;  // model time; 0: the allocation lived to the end of the trace
+  BlockUse use;           // use and request: only of the framework's blocks
   BlockRequest request;
   trace::StackId free_stack = trace::StackId::kNone;
 };
 
-// Keeps the allocations that are live at the end, and of the others those that ended last; of both,
-// those that were live in the window if there is one. `present` is borrowed.
+// A log of the allocations that are live at the end of the trace and of the last ones that ended.
+// With a window of time, only allocations that were live in it are logged. `present` is borrowed.
 class AllocationLog {
  public:
-  // Keeps at most `most` allocations that ended; none at all without a number.
+  // Keeps at most `most` ended allocations; without a number the log is off.
   AllocationLog(const PresentRecord& present, std::optional<std::size_t> most)
       : present_(present), most_(most) {}
 
   [[nodiscard]] bool is_on() const { return most_.has_value(); }
-  // Before the first record: keeps only allocations live between two model times, both included.
+  // Called before the first record: the log keeps only allocations live between two model times,
+  // both included.
   void keep_window(std::uint64_t first, std::uint64_t last) {
     first_ = first;
     last_ = last;
   }
-  // A block of the framework was handed out at the address.
+  // Notes the request for the block that the framework handed out at the address.
   void add_request(std::uint64_t address, const BlockRequest& request) {
     requests_[address] = request;
   }
-  // The request of the block at the address, which ended or is logged as live; only once.
+  // Returns and forgets the request for the block at the address: called once, when the block has
+  // ended or is logged as live.
   [[nodiscard]] BlockRequest take_request(std::uint64_t address) {
     const auto found = requests_.find(address);
     if (found == requests_.end()) return {};
@@ -54,7 +56,7 @@ class AllocationLog {
     requests_.erase(found);
     return request;
   }
-  // The present record frees an allocation from this stack.
+  // Notes the stack from which the present record frees an allocation.
   void note_free(trace::StackId stack) {
     free_stack_ = stack;
     free_time_ = present_.time;
@@ -72,13 +74,13 @@ class AllocationLog {
     if (entry.born <= last_) live_.push_back({entry, 0, use, request, trace::StackId::kNone});
   }
 
-  // In the order in which they ended; those that live come last.
+  // Visits the ended allocations in the order of their ends, then the live ones.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const LoggedAllocation& row : ended_) visit(row);
     for (const LoggedAllocation& row : live_) visit(row);
   }
-  // Some that ended up to this model time are missing; 0: none is.
+  // Some allocations that ended up to this model time are missing from the log; 0: none is.
   [[nodiscard]] std::uint64_t dropped_until() const { return dropped_until_; }
 
  private:
@@ -86,12 +88,13 @@ class AllocationLog {
   std::optional<std::size_t> most_;
   std::uint64_t dropped_until_ = 0;
   trace::StackId free_stack_ = trace::StackId::kNone;
-  std::uint64_t free_time_ = 0;  // of the record that gave free_stack_
+  std::uint64_t free_time_ = 0;  // model time of the record that gave free_stack_
   std::uint64_t first_ = 0;
   std::uint64_t last_ = ~std::uint64_t{0};
   std::deque<LoggedAllocation> ended_;
   std::deque<LoggedAllocation> live_;
-  std::unordered_map<std::uint64_t, BlockRequest> requests_;  // of live blocks, by address
+  // requests for live blocks, by address
+  std::unordered_map<std::uint64_t, BlockRequest> requests_;
 };
 
 }  // namespace gpumemtrace::analyzer

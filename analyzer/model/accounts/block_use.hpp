@@ -16,7 +16,7 @@ struct BlockUse {
   std::uint32_t tensors = 0;
 };
 
-// Called once for each block: when it is freed, or at the end of the trace.
+// Tells the use of a block: called once for each, when it is freed or at the end of the trace.
 class BlockUses {
  public:
   [[nodiscard]] virtual BlockUse use_of(const LiveAllocation& block,

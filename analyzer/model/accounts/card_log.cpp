@@ -20,7 +20,8 @@ void CardLog::change(std::uint64_t now, const CardLogChange& held) {
 
 void CardLog::set_use(const CardLogUse& use) {
   CardLogUse& last = uses_.back();
-  // An interval keeps its last use, so that a long trace seldom thins them.
+  // Uses between events are joined to one for each interval, so that a long trace seldom needs to
+  // thin them.
   if (!last.is_at_event && last.time >> use_bits_ == use.time >> use_bits_) {
     uses_are_left_out_ = uses_are_left_out_ || last.time != use.time;
     last = use;
@@ -49,7 +50,8 @@ std::uint32_t CardLog::change_from(std::uint64_t time) const {
   return change == events_.end() ? static_cast<std::uint32_t>(changes_.size()) : change->number;
 }
 
-// Doubles the intervals until half of the changes are gone; they do not reach across other events.
+// Doubles the interval's length until half of the changes are gone. Intervals do not reach across
+// other events.
 void CardLog::thin_changes() {
   const std::size_t before = changes_.size();
   do {
@@ -78,7 +80,8 @@ std::vector<std::size_t> CardLog::decisive_events() {
 void CardLog::keep(const std::vector<std::size_t>& kept) {
   std::vector<CardLogEvent> events;
   std::vector<CardLogChange> changes;
-  std::vector<std::uint32_t> number_now;  // by former number: of the first change from there on
+  // new numbers by former number: that of the first change kept from there on
+  std::vector<std::uint32_t> number_now;
   for (const std::size_t index : kept) {
     CardLogEvent event = events_[index];
     if (event.what == CardEventKind::kChange) {
@@ -120,7 +123,7 @@ void CardLog::keep_decisive(std::size_t begin, std::size_t end, std::vector<std:
   }
 }
 
-// Those at events stay, however many they are.
+// Uses at events stay, however many they are.
 void CardLog::thin_uses() {
   const auto between_events = [&] {
     return std::ranges::count(uses_, false, &CardLogUse::is_at_event);
@@ -140,7 +143,8 @@ void CardLog::thin_uses() {
   most_uses_ = std::max(most_uses_, 2 * uses_.size());
 }
 
-// One row for each change and holder; none for memory that came and went between two changes.
+// Joins rows of the same change and holder. Memory that came and went between two changes leaves no
+// row.
 void CardLog::sum_holders() {
   const auto key = [](const CardLogHolder& row) {
     return std::tuple(row.change, row.group, row.segment);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of one process on one card: what its calls hold there over time, and what samples say.
+// The log of one process on one card: the memory that its calls hold there over time, and the
+// samples of the card's memory.
 #pragma once
 
 #include <array>
@@ -15,16 +16,16 @@
 namespace gpumemtrace::analyzer {
 
 enum class CardEventKind : std::uint8_t {
-  kChange,         // of what calls hold
-  kSample,         // the driver's answer to one question
-  kListedProcess,  // a row of NVML's list that belongs to it
-  kRoundEnd,       // of the questions and rows that belong together
+  kChange,         // a change of the memory that the process's calls hold
+  kSample,         // an answer of the driver to one question about memory
+  kListedProcess,  // a row of NVML's process list that belongs to the last sample
+  kRoundEnd,       // end of a round of questions and rows that belong together
   kCountedLate,    // the last sample had counted bytes of pools that were not known then
   kContext,
   kManaged,       // the process allocates managed memory
-  kPrefix,        // a checkpoint tells the curves up to its cut
-  kSummary,       // a checkpoint tells a point and samples before its cut
-  kRestoredPeak,  // a checkpoint tells the most that calls held
+  kPrefix,        // a checkpoint gives the memory curves up to its cut
+  kSummary,       // a checkpoint gives a peak and samples before its cut
+  kRestoredPeak,  // a checkpoint gives the most bytes that calls held
 };
 
 constexpr auto names(CardEventKind) {
@@ -35,31 +36,31 @@ constexpr auto names(CardEventKind) {
 
 struct CardLogEvent {
   std::uint64_t time = 0;    // model time
-  std::uint32_t number = 0;  // among the events of its kind
+  std::uint32_t number = 0;  // index among the events of this kind
   CardEventKind what = CardEventKind::kChange;
 };
 
 // The memory that the process's calls hold.
 struct CardLogChange {
-  std::uint64_t allocated_bytes = 0;  // from the driver
+  std::uint64_t allocated_bytes = 0;  // by calls, from the driver
   std::uint64_t pool_reserved = 0;
   std::uint64_t rounding_bytes = 0;
-  std::uint64_t unknown_bytes = 0;  // up to the next change it may be so much more or less
+  std::uint64_t unknown_bytes = 0;  // until the next change, the bytes may be so many more or less
 
   [[nodiscard]] std::uint64_t physical() const { return allocated_bytes + pool_reserved; }
   [[nodiscard]] std::uint64_t called() const { return physical() + rounding_bytes; }
 };
 
-// The memory in use within it.
+// The part of the process's memory that is in use.
 struct CardLogUse {
   std::uint64_t time = 0;
   std::uint64_t framework_allocated = 0;
   std::uint64_t pool_used = 0;
-  bool is_at_event = false;  // an event came while it was so
+  bool is_at_event = false;  // another event of the log came while the bytes were these
 };
 
-// From the change with this number on, the holder has so many bytes more. Fewer bytes wrap around,
-// as sums do in a damaged trace.
+// A change of a holder's bytes: from the CardLogChange with this number on, the holder has `bytes`
+// more. Fewer bytes wrap around, as sums do in a damaged trace.
 struct CardLogHolder {
   std::uint32_t change = 0;
   std::uint32_t group = 0;
@@ -72,12 +73,12 @@ struct CardLogPeak {
   std::uint64_t time = 0;
 };
 
-// - Times never fall.
-// - Bounded: if there are too many changes, those of one aligned interval of 2^k ticks become a
-//   few: the first, the highest, the lowest and the last, exact themselves. Uses become the last of
-//   their interval, and those at events. Samples are all kept.
-// - A process alone on its card loses nothing by that: between two samples its highest change
-//   decides.
+// - Times of events never fall.
+// - Bounded: if there are too many changes, those of one aligned interval of 2^k ticks become a few
+//   exact ones: the first, the highest, the lowest and the last. Of the uses, the last of each
+//   interval stays, and those at events. Samples are all kept.
+// - A process alone on its card loses nothing by that: between two samples only its highest change
+//   matters.
 class CardLog {
  public:
   static constexpr std::size_t kMostChanges = 16'384;
@@ -95,7 +96,7 @@ class CardLog {
     listed_processes_.push_back(sample);
     add(now, CardEventKind::kListedProcess, listed_processes_.size());
   }
-  // `more_bytes` is modulo 2^64.
+  // `more_bytes`: pool bytes that the last sample had but that were not known then, modulo 2^64.
   void count_in_last_sample(std::uint64_t now, std::uint64_t more_bytes) {
     counted_late_.push_back(more_bytes);
     add(now, CardEventKind::kCountedLate, counted_late_.size());
@@ -104,10 +105,10 @@ class CardLog {
     restored_peaks_.push_back(peak);
     add(now, CardEventKind::kRestoredPeak, restored_peaks_.size());
   }
-  // An event that has no numbers here.
+  // Adds an event that consists of its time and kind alone.
   void add(std::uint64_t now, CardEventKind what) { add(now, what, 1); }
 
-  // The bytes of an account of the device.
+  // Sets the bytes in use of the device's account of this level.
   void set_use(ledger::Level level, std::uint64_t bytes, std::uint64_t now) {
     if (level == ledger::Level::kFramework) {
       set_use({now, bytes, uses_.back().pool_used});
@@ -115,7 +116,7 @@ class CardLog {
       set_use({now, uses_.back().framework_allocated, bytes});
     }
   }
-  // Memory from the driver ended.
+  // Notes the end of memory from the driver.
   void end(const LiveAllocation& entry);
 
   [[nodiscard]] const std::vector<CardLogEvent>& events() const { return events_; }
@@ -128,9 +129,9 @@ class CardLog {
   [[nodiscard]] const std::vector<CardLogPeak>& restored_peaks() const { return restored_peaks_; }
   [[nodiscard]] const std::vector<CardLogUse>& uses() const { return uses_; }
   [[nodiscard]] bool uses_are_left_out() const { return uses_are_left_out_; }
-  // For memory that ended; in no order.
+  // Changes of bytes by memory that has ended, in no order.
   [[nodiscard]] const std::vector<CardLogHolder>& holders() const { return holders_; }
-  // Memory that lives on: one row for each.
+  // The change of bytes by memory that is still live: one row for each allocation.
   [[nodiscard]] CardLogHolder holder_of_live(const LiveAllocation& entry) const {
     return {change_from(entry.born), entry.group, entry.link != 0, entry.bytes};
   }
@@ -144,9 +145,9 @@ class CardLog {
   // The number of the first change that is not before the time.
   [[nodiscard]] std::uint32_t change_from(std::uint64_t time) const;
   void thin_changes();
-  // The indexes of the events that stay.
+  // The indexes of the events that thinning keeps.
   [[nodiscard]] std::vector<std::size_t> decisive_events();
-  // Adds those among the changes of one interval, events_[begin] to events_[end - 1].
+  // Adds to `kept` the decisive changes of one interval, events_[begin] to events_[end - 1].
   void keep_decisive(std::size_t begin, std::size_t end, std::vector<std::size_t>& kept);
   void keep(const std::vector<std::size_t>& kept);
   void thin_uses();
@@ -160,10 +161,11 @@ class CardLog {
   std::vector<CardLogPeak> restored_peaks_;
   std::vector<CardLogUse> uses_{1};
   std::vector<CardLogHolder> holders_;
-  std::size_t most_changes_;  // beyond that they are thinned
+  std::size_t most_changes_;  // most changes before they are thinned
   std::size_t most_uses_;
-  std::size_t most_holders_ = 2 * kMostChanges;  // beyond that they are summed
-  unsigned change_bits_ = 0;                     // k of the changes' intervals
+  std::size_t most_holders_ = 2 * kMostChanges;  // most holder rows before they are summed
+  // k of the intervals of 2^k ticks by which changes are thinned
+  unsigned change_bits_ = 0;
   unsigned use_bits_ = 0;
   bool uses_are_left_out_ = false;
 };

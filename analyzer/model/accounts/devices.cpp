@@ -52,7 +52,7 @@ void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::ui
 }
 
 void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now) {
-  if (device.prefix || device.summary) return;  // a damaged trace
+  if (device.prefix || device.summary) return;  // a damaged trace gives curves twice
   device.prefix = std::move(prefix);
   for (PrefixOfCard::Point& point : device.prefix->points) {
     device.driver->watchers.push_back(&point.holders);

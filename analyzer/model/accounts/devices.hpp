@@ -27,14 +27,13 @@ struct PrefixOfCard {
   std::vector<trace::CardCurve> curves;
   std::vector<Point> points;
 };
-// The process's highest point as a checkpoint without curves tells it, with the samples before the
-// cut.
+// The process's peak on a card and the samples before the cut, from a checkpoint without curves.
 struct SummaryOfCard {
   Parts parts;
   PeakSnapshot holders;
-  std::uint64_t most_in_use = 0;  // at any of the samples
+  std::uint64_t most_in_use = 0;  // most bytes in use on the card, at any of the samples
   std::uint64_t most_of_process = 0;
-  DriverSample nearest;  // to the highest point
+  DriverSample nearest;  // sample that is nearest to the peak
   DriverSample last;
 };
 
@@ -44,30 +43,31 @@ struct DeviceState : ledger::DeviceSamples {
   std::uint64_t total_bytes = 0;
   std::uint64_t uuid_low = 0;
   std::uint64_t uuid_high = 0;
-  std::uint32_t pcie_generation = 0;  // 0 = not known
+  std::uint32_t pcie_generation = 0;  // generation of PCI Express; 0 = not known
   std::uint32_t pcie_width = 0;
-  std::uint64_t threads = 0;  // that it can run at once; 0 = not known
-  bool described = false;     // a Device record was seen
+  std::uint64_t threads = 0;  // most threads that the device runs at once; 0 = not known
+  bool described = false;     // a Device record described the device
 
   Account* driver = nullptr;
   std::uint64_t physical_bytes = 0;
-  std::uint64_t rounding_bytes = 0;  // what the driver added to that
-  PeakSnapshot physical_peak;        // watches driver memory
+  std::uint64_t rounding_bytes = 0;  // bytes that the driver added to the sizes asked for
+  PeakSnapshot physical_peak;        // watches the account of driver memory
   Parts at_peak;
-  std::uint64_t most_in_use = 0;      // at samples before a checkpoint's cut
-  std::uint64_t most_of_process = 0;  // as above
+  // most bytes in use on the device at samples before a checkpoint's cut
+  std::uint64_t most_in_use = 0;
+  std::uint64_t most_of_process = 0;  // most bytes of the process at the same samples
   CardLog log;
-  // The log has at most one of the two. Their holders watch driver memory.
+  // At most one of the two is set. Their holders watch the account of driver memory.
   std::optional<PrefixOfCard> prefix;
   std::optional<SummaryOfCard> summary;
 
   [[nodiscard]] bool has_uuid() const { return uuid_low != 0 || uuid_high != 0; }
 };
 
-// Devices are created on demand; references stay valid.
+// All devices of a process. A device is created when it is first asked for; references stay valid.
 class Devices {
  public:
-  // Both are borrowed.
+  // `accounts` and `present` are borrowed.
   Devices(Accounts& accounts, const PresentRecord& present)
       : accounts_(accounts), present_(present) {}
 
@@ -76,7 +76,7 @@ class Devices {
     return *last_;
   }
   void describe(const trace::Device& record, std::string_view name);
-  // The process allocates managed memory, which can be on any device.
+  // Notes that the process allocates managed memory, which can be on any device.
   void add_managed();
   [[nodiscard]] const std::map<std::int32_t, DeviceState>& devices() const { return devices_; }
   template <class Visit>
@@ -94,14 +94,14 @@ class Devices {
   bool has_managed_ = false;
 };
 
-// The process's physical bytes on the device are now those of `held`. True if that is a new peak of
-// the process: the caller then fills `at_peak`.
+// Sets the process's physical bytes on the device to those of `held`. Returns true if they are a
+// new peak of the process: the caller then fills `at_peak`.
 [[nodiscard]] bool change_physical(DeviceState& device, const CardLogChange& held,
                                    std::uint64_t now);
-// The process's highest point before a checkpoint's cut, read at the time `now`.
+// Sets the process's peak before a checkpoint's cut, from a record read at the time `now`.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint64_t now);
-// After a checkpoint, at the time `now`: its curves of the device, or else its samples, whose
-// numbers are complete.
+// Called after a checkpoint, at the time `now`: gives the device its curves of the checkpoint or,
+// without curves, its peak and samples, which are complete by then.
 void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now);
 void restore_curves(DeviceState& device, std::uint64_t now);
 

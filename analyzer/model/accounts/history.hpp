@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live memory of every group of allocations over the run, in a few dozen steps: growth and
-// churn are found in it.
+// The live memory of every group of allocations over the run, in a few dozen stretches, from which
+// growth and churn are found.
 #pragma once
 
 #include <cstddef>
@@ -9,26 +9,27 @@
 
 namespace gpumemtrace::analyzer {
 
-// - The run is cut into equal stretches by the number of its events (allocations and frees), not by
-//   time, so that the same program gives the same history however fast it ran. When there are more
-//   than kMaxStretches, neighbours are joined in pairs.
-// - Memory: 32 bytes a stretch and group. Groups catch up with the stretches when they are touched.
-// - What a checkpoint replaced is not in it.
+// - The run is cut into stretches with equal numbers of events (allocations and frees), not of
+//   equal time, so that the same program gives the same history however fast it ran. When there are
+//   more than kMaxStretches, neighbours are joined in pairs.
+// - Memory: 32 bytes for each stretch and group. A group's stretches are brought up to date when it
+//   allocates or frees.
+// - Events that a checkpoint replaced are not part of the history.
 class History {
  public:
   static constexpr std::size_t kMaxStretches = 64;
 
   struct Stretch {
-    std::uint64_t low_bytes = 0;  // the least that was live at any time of it
-    std::uint64_t low_count = 0;  // the least number of allocations, perhaps at another time
+    std::uint64_t low_bytes = 0;  // the least that was live in the stretch
+    std::uint64_t low_count = 0;  // the least number of live allocations, perhaps at another time
     std::uint64_t allocations = 0;
-    std::uint64_t frees = 0;  // by calls
+    std::uint64_t frees = 0;  // frees by calls
   };
-  // Sums of the whole process.
+  // Events of the whole process in a stretch.
   struct Flow {
     std::uint64_t allocations = 0;
     std::uint64_t frees = 0;
-    std::uint64_t end = 0;  // model time of the last allocation up to its end
+    std::uint64_t end = 0;  // model time of the last allocation before the stretch ended
   };
 
   void allocate(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
@@ -40,7 +41,7 @@ class History {
     flow_.back().end = now;
     count_event();
   }
-  // `by_call`: false for the end of a context.
+  // `by_call`: false if the end of a context freed the memory.
   void free(std::uint32_t group, std::uint64_t bytes, bool by_call) {
     GroupHistory& history = touch(group);
     ++flow_.back().frees;
@@ -53,27 +54,27 @@ class History {
       history.present.low_count = history.live_count;
     count_event();
   }
-  // The size of a live allocation became known.
+  // Adds to the size of a live allocation, which became known after it was added.
   void grow(std::uint32_t group, std::uint64_t more_bytes) {
     touch(group).live_bytes += more_bytes;
   }
 
-  // One row for each stretch, the last of which may be shorter than the others.
+  // One row for each stretch; the last stretch may be shorter than the others.
   [[nodiscard]] const std::vector<Flow>& flow() const { return flow_; }
-  // As many rows as flow().
+  // The group's stretches; as many rows as flow().
   [[nodiscard]] std::vector<Stretch> stretches_of(std::uint32_t group) const;
 
  private:
   struct GroupHistory {
     std::uint64_t live_bytes = 0;
     std::uint64_t live_count = 0;
-    Stretch present;                   // of stretch `done.size()`
-    std::vector<Stretch> done;         // all stretches before it
-    std::uint32_t joins_seen = 0;      // number of joins of the stretches at the last touch
-    std::uint64_t stretches_seen = 0;  // number of stretches begun then
+    Stretch present;                   // counts of stretch number `done.size()`
+    std::vector<Stretch> done;         // all stretches before `present`
+    std::uint32_t joins_seen = 0;      // number of joins of stretches at the last touch
+    std::uint64_t stretches_seen = 0;  // number of stretches begun at the last touch
   };
 
-  // Stretches in which the group has not been touched.
+  // A stretch in which the group neither allocated nor freed.
   static Stretch quiet_stretch(const GroupHistory& history) {
     return {history.live_bytes, history.live_count, 0, 0};
   }
@@ -93,7 +94,7 @@ class History {
   static void catch_up(GroupHistory& history, std::uint32_t joins, std::size_t stretches);
   static void join_pairs(GroupHistory& history);
 
-  std::vector<GroupHistory> groups_;  // by group
+  std::vector<GroupHistory> groups_;  // histories by the group's index
   std::vector<Flow> flow_{1};
   std::uint64_t events_per_stretch_ = 1;
   std::uint64_t events_in_stretch_ = 0;

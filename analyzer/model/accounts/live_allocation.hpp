@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocation as the model keeps it, live and gone.
+// An allocation as the model keeps it, while it is live and after its end.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct LiveAllocation {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint64_t born = 0;   // model time, never 0
-  std::uint32_t group = 0;  // who allocated it
+  std::uint32_t group = 0;  // index of the group of its call site (Accounts::group)
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
 };
 
@@ -21,7 +21,7 @@ struct LiveAllocation {
 struct ReleasedAllocation {
   LiveAllocation entry;
   BlockUse use;
-  std::uint64_t end = 0;  // model time; 0 = it lives
+  std::uint64_t end = 0;  // model time of its end; 0 = still live
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes and lifetimes of the allocations of one level on one device, and those of them that
+// The sizes and lifetimes of the allocations of one level on one device, and the allocations that
 // held most memory for longest.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Counts by powers of two: row 0 has the zeros, row i sizes from 2^(i-1) to below 2^i.
+// Counts values by powers of two: row 0 has the zeros, row i the values from 2^(i-1) to below 2^i.
 class Histogram {
  public:
   struct Row {
@@ -44,19 +44,19 @@ class Histogram {
   std::vector<Row> rows_;
 };
 
-// The lives with the most bytes times time; ties go to those that began first. Memory: twice as
-// many as are kept.
+// The allocations with the largest products of bytes and lifetime; of equal ones, those that began
+// first. Keeps up to twice as many entries as it returns.
 class LargestLives {
  public:
   static constexpr std::size_t kMost = 512;
 
-  // Called for every allocation that ends, so that few need more work.
+  // A cheap test for every allocation that ends, so that add() is called for few.
   [[nodiscard]] bool may_belong(double weight) const { return weight > least_; }
   void add(const ReleasedAllocation& life, double weight) {
     kept_.push_back({life, weight});
     if (kept_.size() == 2 * kMost) keep_largest();
   }
-  // The largest first.
+  // Returns the kept lives, the largest first.
   [[nodiscard]] std::vector<ReleasedAllocation> all() const;
 
  private:

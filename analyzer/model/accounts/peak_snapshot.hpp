@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that was live at one time.
+// The memory that was live at one moment, such as a peak.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace gpumemtrace::analyzer {
 
-// The bytes of one group at a peak before a checkpoint's cut.
+// The bytes that one group held at a peak before a checkpoint's cut.
 struct RestoredHolder {
   std::uint32_t group = 0;
-  bool segment = false;  // it was a segment of the framework
+  bool segment = false;  // its memory was segments of the framework
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
 };
 
-// Remembers what was live at the last peak of a kind (the highest one so far, say) without
-// a copy of everything: live then is what is still live and older than the peak, and
-// what was freed since, which is kept here. Memory is bounded by what was live at the peak.
+// Remembers the memory that was live at the last peak of a kind (the highest one so far, say)
+// without copying all of it: that memory is the allocations older than the peak that are still
+// live, and those freed since, which are kept here. The live memory at the peak bounds the
+// snapshot's size.
 class PeakSnapshot {
  public:
-  // A snapshot of the present: all that is live counts, and nothing that is gone.
+  // A snapshot of the present: everything that is live counts, and nothing that has ended.
   [[nodiscard]] static PeakSnapshot now() {
     PeakSnapshot snapshot;
     snapshot.time_ = ~std::uint64_t{0};
@@ -35,13 +36,14 @@ class PeakSnapshot {
     released_.clear();
     restored_.clear();
   }
-  // For a peak before a checkpoint's cut: add_holder() gives all that was live then.
+  // Sets a peak before a checkpoint's cut: add_holder() then gives all that was live at the peak.
   void restore(std::uint64_t time, std::uint64_t bytes) {
     set(time, bytes);
     is_restored_ = true;
   }
   void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
-  // An allocation that was live at the peak turns out to be a segment. `group` is its holders'.
+  // An allocation that was live at the peak turns out to be a segment. `group`: that of its
+  // holders.
   void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
   void add_release(const ReleasedAllocation& released) {
     if (was_live(released.entry)) released_.push_back(released);
@@ -51,7 +53,7 @@ class PeakSnapshot {
   }
 
   [[nodiscard]] bool happened() const { return time_ != 0; }
-  // The holders are known with their bytes, but no longer the layout.
+  // True if the bytes of each holder are known, but the addresses of the memory no longer.
   [[nodiscard]] bool is_restored() const { return is_restored_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -59,7 +61,7 @@ class PeakSnapshot {
   [[nodiscard]] const std::vector<RestoredHolder>& restored() const { return restored_; }
 
  private:
-  std::uint64_t time_ = 0;  // 0 = has not happened
+  std::uint64_t time_ = 0;  // 0 = the peak has not happened
   std::uint64_t bytes_ = 0;
   bool is_restored_ = false;
   std::vector<ReleasedAllocation> released_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lifetimes, measured in phases of a training program instead of in time.
+// Phases of a training program, and lifetimes measured in them instead of in time.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The program's present phase. kNone: none of these, or not known.
+// The program's present phase. kNone: no phase of these, or the phase is not known.
 enum class Phase : std::uint8_t { kNone, kForward, kBackward, kOptimizer };
 
 constexpr std::string_view name_of(Phase phase) {
@@ -17,32 +17,31 @@ constexpr std::string_view name_of(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-// The life of a block up to its free, or up to now, or up to an out-of-memory failure that ended
-// it.
+// The life of a block up to its free, to the present, or to an out-of-memory failure that ended it.
 struct Lifetime {
   bool freed = false;
   bool freed_by_zero_grad = false;
-  bool outlived_phase = false;      // another phase began
-  bool outlived_step = false;       // an optimizer phase began
-  bool outlived_next_step = false;  // and a second one, with work between
-  bool outlived_pass = false;       // the forward pass was over, or the next one began
-  bool outlived_next_pass = false;  // a second one began
+  bool outlived_phase = false;      // another phase began before the life ended
+  bool outlived_step = false;       // an optimizer phase began before the life ended
+  bool outlived_next_step = false;  // a second optimizer phase began, with work between the two
+  bool outlived_pass = false;       // the forward pass was over, or the next pass began
+  bool outlived_next_pass = false;  // a second forward pass began
 };
 
-// When phases began, in model time; 0 = not yet.
+// Model times at which phases and forward passes began; 0 = not yet.
 struct PhaseClock {
-  Phase phase = Phase::kNone;  // the last one that began
-  bool in_zero_grad = false;   // the present event stands in Optimizer.zero_grad
+  Phase phase = Phase::kNone;  // the phase that began last
+  bool in_zero_grad = false;   // the present event happens inside Optimizer.zero_grad
   // The framework reported that it is out of memory, and has given out no block since: blocks freed
   // now are freed by an exception or its handler, and might have lived on.
   bool unwinds = false;
   std::uint64_t phase_began = 0;
   std::uint64_t optimizer_began = 0;
   std::uint64_t former_optimizer_began = 0;
-  // Forward passes: calls of a model, also if several make one forward phase.
+  // A forward pass is a call of a model; several passes may make one forward phase.
   std::uint64_t pass_began = 0;
   std::uint64_t former_pass_began = 0;
-  std::uint64_t pass_was_over = 0;  // something happened outside of the model
+  std::uint64_t pass_was_over = 0;  // time of the first event outside of the model
 
   [[nodiscard]] Lifetime lifetime_of_live(std::uint64_t born) const {
     Lifetime lifetime;

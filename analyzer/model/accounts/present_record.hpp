@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record that the model of a process has come to; all of its parts refer to the same one.
+// The record that the model of a process is at; all parts of the model refer to the same object.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct PresentRecord {
   std::uint64_t time = 0;
   std::uint32_t writer = 0;
   trace::StackId stack =
-      trace::StackId::kNone;  // the event's; joined (BackwardStacks) if that was needed
+      // stack of the event; BackwardStacks has joined it to others if that was needed
+      trace::StackId::kNone;
   bool in_checkpoint = false;
 
   // The call site of the call that the record is about.

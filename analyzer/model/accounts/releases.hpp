@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call sites that freed memory, with others of the same line: several stacks may end in one
-// line.
+// The call sites that freed a group's memory. Several stacks may end in one source line, so call
+// sites beside the first are kept, too.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace gpumemtrace::analyzer {
 struct Releases : ledger::Releases {
   static constexpr std::size_t kMostOthers = 16;
 
-  std::vector<ledger::CallSite> others;  // beside first_at, each once
-  bool has_untold = false;  // and more, or a checkpoint has no more than that there were some
+  std::vector<ledger::CallSite> others;  // call sites beside first_at, each once
+  // there were more sites than `others` has, or a checkpoint says only that there were others
+  bool has_untold = false;
 
   Releases() = default;
   explicit Releases(const ledger::Releases& restored)

@@ -11,14 +11,15 @@
 namespace gpumemtrace::analyzer {
 
 struct RunStatistics {
-  std::uint64_t events = 0;      // calls, blocks and out-of-memory reports
-  std::uint64_t first_time = 0;  // model time, as all times here
+  std::uint64_t events = 0;      // number of calls, blocks and out-of-memory reports
+  std::uint64_t first_time = 0;  // all times here are model times
   std::uint64_t last_time = 0;
   bool exit_seen = false;
-  std::uint64_t exec_time = 0;  // when a thread was about to exec and recorded nothing after it
-  std::string stopped_because;  // empty: recording went on until the end
+  // time at which a thread was about to exec, if it recorded nothing after that
+  std::uint64_t exec_time = 0;
+  std::string stopped_because;  // reason; empty: recording went on until the end
   std::uint64_t pauses = 0;
-  trace::Gap dropped;  // sums over all gaps
+  trace::Gap dropped;  // sums over all gaps in the recording
   std::uint64_t unfinished_calls = 0;
   std::uint64_t order_repaired = 0;
   std::uint64_t live_address_allocated = 0;
@@ -26,11 +27,11 @@ struct RunStatistics {
   std::uint64_t unknown_context = 0;
   std::uint64_t framework_mismatch = 0;
   std::uint64_t implicit_frees = 0;
-  std::uint64_t compacted_records = 0;  // that a checkpoint replaced
-  std::uint64_t checkpoint_time = 0;    // its cut; 0 = there is none
-  bool peaks_are_inexact = false;       // graphs allocated memory before a checkpoint's cut
+  std::uint64_t compacted_records = 0;  // records that a checkpoint replaced
+  std::uint64_t checkpoint_time = 0;    // time of the checkpoint's cut; 0 = there is no checkpoint
+  bool peaks_are_inexact = false;       // because graphs allocated memory before a checkpoint's cut
 
-  // Allocations are missing, so an unknown address may be anything.
+  // Records of allocations are missing, so an unknown address may belong to any memory.
   [[nodiscard]] bool misses_allocations() const { return pauses != 0 || dropped.allocations != 0; }
 
   void add(const trace::Gap& gap) {
@@ -42,7 +43,7 @@ struct RunStatistics {
     dropped.stacks += gap.stacks;
     dropped.parts += gap.parts;
   }
-  // At the checkpoint's cut.
+  // Adds the sums of a checkpoint that was cut at the time `cut`.
   void add(const trace::Checkpoint& checkpoint, std::uint64_t cut) {
     events += checkpoint.events;
     compacted_records += checkpoint.records;

@@ -7,7 +7,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// If both are equally high, the first.
+// The bucket with the higher maximum; if both are equal, the first.
 const TimeBucket& higher(const TimeBucket& first, const TimeBucket& second) {
   return second.max_bytes > first.max_bytes ? second : first;
 }
@@ -106,10 +106,10 @@ void Timeline::catch_up(const TimeGrid& grid) {
   open_ = begin_bucket(grid.start_of(closed_));
 }
 
-// At least one bucket of the pair has changes. `source`: the one with the higher maximum.
+// At least one bucket of the pair has changes. `source`: index of the one with the higher maximum.
 Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
                                      std::size_t& source) const {
-  // The time before the first bucket is not known, and the last bucket has nothing after it.
+  // Before first_ nothing is known, and the last bucket may have no partner after it.
   const std::size_t first = std::max(2 * pair, first_);
   const std::size_t second = std::min(2 * pair + 1, closed_ - 1);
   const TimeBucket first_bucket = closed_bucket(grid, first);
@@ -118,14 +118,14 @@ Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
   return {join(first_bucket, second_bucket), pair, last_change_until(second)->reserved_bytes};
 }
 
-// The known content of the open bucket goes into the pending bytes of its successor, which a higher
-// maximum makes worthless.
+// The known parts of the open bucket become the pending bytes of the joined bucket: a higher
+// maximum makes them void.
 void Timeline::join_pairs(const TimeGrid& grid) {
   follow(grid);
   for (PartTimeline& timeline : parts_) settle(grid, timeline);
   close_bucket(true);
   std::vector<Closed> joined;
-  std::vector<std::size_t> sources;  // indexes of the buckets of those maxima
+  std::vector<std::size_t> sources;  // indexes of the buckets whose maxima `joined` has
   for (const Closed& change : changes_) {
     if (!joined.empty() && joined.back().index == change.index / 2) continue;
     joined.push_back(join_pair(grid, change.index / 2, sources.emplace_back()));

@@ -10,10 +10,11 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// cuptiGetVersion() of CUDA 12.5, the first that reports calls of single functions.
+// The version that cuptiGetVersion() returns in CUDA 12.5, whose CUPTI is the first to report calls
+// of single functions.
 constexpr std::uint32_t kFirstVersionWithCalls = 23;
 
-// The fields that records about a copy and about a set share.
+// Fills in the fields that records about a copy and about a set share.
 template <class Record>
 DeviceWork work_of(const Record& record, const TickSpan& time) {
   DeviceWork work;
@@ -36,7 +37,8 @@ void Activity::finish() {
 
 void Activity::apply(const trace::ActivityState& record) {
   const std::string_view reason = trace::tail_of(record.record);
-  // A later notice, such as that the program has joined, does not revoke one about the same mode.
+  // A notice without a reason, such as that the program uses CUPTI now, keeps the reason told for
+  // the same mode.
   if (!reason.empty() || !status_.is_known || record.mode != status_.mode) status_.reason = reason;
   status_.is_known = true;
   status_.mode = record.mode;
@@ -84,7 +86,7 @@ void Activity::apply(const trace::ActivityKernel& record) {
 }
 
 void Activity::apply(const trace::ActivityManaged& record) {
-  // Faults have no end.
+  // Records about faults have no end.
   managed_.apply(record, clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
                                        std::max(record.start, record.end), record.record.time));
 }

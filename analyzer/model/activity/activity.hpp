@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's reports about one process.
+// The model of CUPTI's records about one process.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace gpumemtrace::analyzer {
 
 struct StreamKey {
   std::int32_t device = kUnknownDevice;
-  std::uint32_t context = 0;  // CUPTI's numbers
+  std::uint32_t context = 0;  // context and stream: CUPTI's numbers
   std::uint32_t stream = 0;
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
@@ -34,7 +34,7 @@ struct StreamCopies {
   std::uint64_t gpu_ticks = 0;
 };
 
-// A stream-ordered pool as CUPTI saw it.
+// A stream-ordered memory pool as CUPTI reported it.
 struct PoolActivity {
   std::int32_t device = kUnknownDevice;
   std::uint64_t records = 0;
@@ -42,21 +42,21 @@ struct PoolActivity {
   std::uint64_t used_peak_bytes = 0;
 };
 
-// The last record about the state of the collection.
+// The state of the collection of CUPTI's records, from the last record about it.
 struct ActivityStatus {
   bool is_known = false;
   trace::ActivityMode mode = trace::ActivityMode::kOff;
-  bool is_shared = false;  // the program has used CUPTI, too
+  bool is_shared = false;  // the program uses CUPTI, too
   std::uint32_t version = 0;
   std::string reason;
-  trace::ActivityMode widest_mode = trace::ActivityMode::kOff;  // that it ever had
+  trace::ActivityMode widest_mode = trace::ActivityMode::kOff;  // the widest mode ever set
 };
 
-// - Takes CUPTI's records in the order of the merge. Does nothing in traces without any.
+// Takes CUPTI's records in the order of the merge. Does nothing in traces without such records.
 class Activity {
  public:
-  // `widest_mode`: as far as it is known before the first record. The recorder records its mode up
-  // to a second after it began.
+  // `widest_mode`: the mode as far as it is known before the first record. The recorder writes its
+  // mode up to a second after it has begun to collect.
   Activity(Transfers& transfers, ActivityClocks clocks, trace::ActivityMode widest_mode)
       : clocks_(std::move(clocks)), overlap_(transfers), join_(transfers, overlap_, clocks_) {
     status_.widest_mode = widest_mode;
@@ -64,7 +64,7 @@ class Activity {
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
 
-  // True if calls have to be kept for records that may come.
+  // True if intercepted calls have to be kept, because records about them may come.
   [[nodiscard]] bool is_on() const {
     return !clocks_.empty() || status_.is_known || status_.widest_mode != trace::ActivityMode::kOff;
   }
@@ -84,7 +84,7 @@ class Activity {
     dropped_.by_cupti += record.by_cupti;
     dropped_.by_recorder += record.by_recorder;
   }
-  // The calls before the checkpoint and their records are gone.
+  // The calls before the checkpoint's cut and the records about them are gone.
   void apply_checkpoint(const trace::Checkpoint& checkpoint) {
     compacted_records_ += checkpoint.activity_records;
     join_.set_cut(checkpoint.record.time);
@@ -114,11 +114,11 @@ class Activity {
   KernelOverlap overlap_;
   ActivityJoin join_;
   ManagedTraffic managed_;
-  std::map<std::uint64_t, PoolActivity> pools_;  // by handle
+  std::map<std::uint64_t, PoolActivity> pools_;  // pools by handle
   ActivityStatus status_;
   std::map<StreamKey, StreamCopies> streams_;
   StreamKey latest_stream_;
-  StreamCopies* latest_copies_ = nullptr;  // its
+  StreamCopies* latest_copies_ = nullptr;  // the copies of latest_stream_
   trace::ActivityDropped dropped_;
   std::uint64_t compacted_records_ = 0;
 };

@@ -11,15 +11,15 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
-constexpr double kFarthestTicks = 9e18;  // fits into 63 bits
+constexpr double kFarthestTicks = 9e18;  // most ticks from a pair to a time; fits into 63 bits
 constexpr std::uint64_t kEndOfTime = std::numeric_limits<std::uint64_t>::max();
 constexpr double kReadingNs = 500;
-// No record is taken over later than this after it started.
+// The longest delay between the start of an activity and its record's take-over.
 constexpr double kLongestDelayNs = 86'400 * kNsPerSecond;
-// A clock that shows the time of day to within this is the time of day.
+// A CUPTI clock that differs from the time of day by less than this shows the time of day.
 constexpr double kSameClockNs = kNsPerSecond;
 
-// Pairs closer together than this have more jitter than rate in them.
+// Pairs closer together than this say more of the jitter of readings than of the clock's rate.
 constexpr double kShortestPieceNs = 10e6;
 
 double difference(std::uint64_t to, std::uint64_t from) {
@@ -48,7 +48,8 @@ ActivityClocks::ActivityClocks(const std::vector<trace::ActivityClock>& pairs, c
   }
 }
 
-// The clock was exchanged before a pair was taken: CUPTI's own clock is known.
+// For a library whose clock was exchanged before any pair was taken: its first clock was CUPTI's
+// own, the time of day.
 void ActivityClocks::assume_time_of_day(std::uint32_t library) {
   for (const ClockPoint& point : realtime_) {
     trace::ActivityClock pair;
@@ -67,7 +68,7 @@ void ActivityClocks::add(const trace::ActivityClock& record) {
   const auto after = std::ranges::lower_bound(epoch.pairs, pair.timestamp, {}, &Pair::timestamp);
   const auto at = static_cast<std::size_t>(after - epoch.pairs.begin());
   if (after != epoch.pairs.end() && after->timestamp == pair.timestamp) return;
-  // If not both clocks run forward, one of the pairs is wrong.
+  // If the two clocks do not both run forward between two pairs, one of the pairs is wrong.
   if (after != epoch.pairs.end() && after->ticks <= pair.ticks) return;
   if (after != epoch.pairs.begin() && (after - 1)->ticks >= pair.ticks) return;
   const bool is_close =
@@ -93,7 +94,8 @@ ActivityClocks::Epoch& ActivityClocks::find_or_add_epoch(std::uint32_t library,
   return *epochs_.insert(place, std::move(added));
 }
 
-// The pair at `changed` is new; results from the pairs before its neighbours stay.
+// Computes rates and errors again after the pair at `changed` was added. Results for pairs before
+// its neighbours stay.
 void ActivityClocks::measure(Epoch& epoch, std::size_t changed) {
   std::vector<Pair>& pairs = epoch.pairs;
   const auto rate = [&](std::size_t from, std::size_t to) {
@@ -134,7 +136,7 @@ double ActivityClocks::rate_of_single(const Pair& pair, bool is_first) const {
   return std::abs(off_ns) < kSameClockNs ? ticks_per_ns_ : 0;
 }
 
-// It is nearly always the piece of the record before.
+// The piece is nearly always that of the record before.
 const ActivityClocks::Piece& ActivityClocks::piece_of(const Epoch& epoch, std::uint64_t timestamp) {
   if (timestamp - epoch.latest.begin >= epoch.latest.length) look_up(epoch, timestamp);
   return epoch.latest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts CUPTI's times to ticks of the recorder.
+// Converts times of CUPTI to the recorder's ticks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The time of an activity, in ticks.
+// The time of an activity on the GPU or of a call, in ticks of the recorder.
 struct TickSpan {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -26,37 +26,39 @@ struct TickSpan {
 class ActivityClocks {
  public:
   ActivityClocks() = default;
-  // `clock` is the process's own; it gives the rate of its ticks.
+  // `clock` is the process's own and gives the rate of its ticks.
   ActivityClocks(const std::vector<trace::ActivityClock>& pairs, const Clock& clock);
 
-  // Pairs may come in any order, and more than once.
+  // Adds a pair of CUPTI's time and the recorder's ticks. Pairs may come in any order, and
+  // repeatedly.
   void add(const trace::ActivityClock& pair);
 
-  // The time of a record that was taken over at `taken_over` ticks. It belongs to the last epoch
-  // under which it starts before that; nullopt if there is none, or the record has no times.
+  // Converts the time of a record that the recorder took over at `taken_over` ticks. The record
+  // belongs to the last epoch in which its start lies before that. nullopt if no epoch fits, or the
+  // record has no times.
   [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
                                               std::uint64_t end, std::uint64_t taken_over) const;
 
   [[nodiscard]] bool empty() const { return epochs_.empty(); }
-  // The largest error of a placed time: the largest sum of half of a pair's uncertainty and its
-  // distance from the line through its neighbours.
+  // The largest error of a converted time: the largest sum of half of a pair's uncertainty and the
+  // pair's distance from the line through its neighbours.
   [[nodiscard]] std::uint64_t error_ticks() const { return error_ticks_; }
-  // Intervals that reach beyond each other by less may still be nested: the error, and the time for
-  // reading two clocks one after the other.
+  // If one interval reaches beyond another by no more than this, it may still lie in it: the sum of
+  // the error and of the time for reading two clocks one after the other.
   [[nodiscard]] std::uint64_t tolerance_ticks() const { return limits_.tolerance; }
 
  private:
   struct Pair {
     std::uint64_t timestamp = 0;
-    std::uint64_t ticks = 0;  // in the middle of the reading
+    std::uint64_t ticks = 0;  // ticks in the middle of the reading of CUPTI's clock
     std::uint64_t uncertainty = 0;
-    double ticks_per_unit = 0;  // up to the next pair
+    double ticks_per_unit = 0;  // rate from this pair to the next
   };
-  // The times that one pair covers.
+  // The times that are converted by one pair.
   struct Piece {
     std::uint64_t begin = 0;
     std::uint64_t length = 0;
-    std::uint64_t timestamp = 0;  // the pair's
+    std::uint64_t timestamp = 0;  // CUPTI's time of the pair
     std::uint64_t ticks = 0;
     double ticks_per_unit = 0;
   };
@@ -64,13 +66,15 @@ class ActivityClocks {
     std::uint32_t library = 0;
     std::uint32_t number = 0;
     std::vector<Pair> pairs;
-    double ticks_per_unit = 0;  // 0 = not known
-    mutable Piece latest;       // that was looked up
+    double ticks_per_unit = 0;  // rate over the whole epoch; 0 = not known
+    mutable Piece latest;       // the piece that was looked up last
   };
   // Limits that follow from the error and the rate of the ticks.
   struct Limits {
-    double longest = 0;         // ticks that a record, or its delay, may take
-    double shortest_delay = 0;  // below 0: read after it was taken over, by the clocks' error alone
+    // most ticks that a record's activity, or the delay of the record, may take
+    double longest = 0;
+    // below 0: by the clocks' error alone, a record seems to start after its take-over
+    double shortest_delay = 0;
     std::uint64_t tolerance = 0;
   };
 
@@ -82,7 +86,7 @@ class ActivityClocks {
   [[nodiscard]] static const Piece& piece_of(const Epoch& epoch, std::uint64_t timestamp);
   static void look_up(const Epoch& epoch, std::uint64_t timestamp);
 
-  std::vector<Epoch> epochs_;  // a few, by library and number
+  std::vector<Epoch> epochs_;  // a few epochs, sorted by library and number
   std::vector<ClockPoint> realtime_;
   double ticks_per_ns_ = 1.0;
   std::uint64_t error_ticks_ = 0;

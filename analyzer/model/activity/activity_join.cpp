@@ -29,7 +29,7 @@ std::uint64_t violation(const TickSpan& outer, const TickSpan& inner) {
   return std::max(before, after);
 }
 
-// True for copies that have begun when the call returns.
+// True for copies that have begun on the GPU when their call returns.
 bool waits_for_start(const TransferKey& key) {
   return !key.asynchronous && key.direction == Direction::kDeviceToHost;
 }
@@ -74,7 +74,8 @@ void ActivityJoin::add_launch(std::uint32_t writer, const trace::CallHeader& cal
   if (is_new) launch_sites_.push_back(site);
   add_call(writer, call, CallWork::kLaunch, {}, known->second);
   if (early_.empty()) return;
-  // A launch takes its place in the order when it returns; its record may stand before that.
+  // A launch takes its place in the order when it returns; CUPTI's record about it may stand
+  // before.
   const std::deque<ApiSpan> early = std::exchange(early_, {});
   for (const ApiSpan& waiting : early) {
     if (!match(waiting, false)) early_.push_back(waiting);
@@ -85,7 +86,7 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   ++counts_.api_records;
   without_api_records_ = false;
   const std::uint64_t activity = activity_key(record.library, record.correlation);
-  // A call of the driver inside one of the runtime has the same correlation.
+  // A driver call inside a runtime call has the same correlation.
   if (api_calls_.find(activity).is_known()) return;
   const std::optional<TickSpan> time =
       clocks_.place(record.library, record.start, record.end, record.record.time);
@@ -99,7 +100,7 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   (void)match(oldest, true);
 }
 
-// False if the call may still come.
+// False if the intercepted call may still come.
 bool ActivityJoin::match(const ApiSpan& api, bool is_last_chance) {
   const std::vector<std::uint32_t>& threads = calls_.threads_of(api.thread_id);
   Match& found = match_;
@@ -161,7 +162,7 @@ bool ActivityJoin::match_in(const PendingCalls::Thread& thread, const ApiSpan& a
       match.violation = std::max(match.violation, by);
       continue;
     }
-    // The parts of a batch share one time.
+    // The parts of a batch share one time and count as one candidate.
     if (nearest.candidates != 0 && it->time.start == nearest.time.start) continue;
     ++nearest.candidates;
     if (nearest.candidates > 1 && by >= nearest.violation) continue;
@@ -235,10 +236,10 @@ std::uint64_t ActivityJoin::bytes_of_parts(const PendingCall& first) {
   return bytes;
 }
 
-// One record for a whole batch: each part gets its share of the time, one after the other.
+// For one record about a whole batch: each part gets its share of the time, one after the other.
 bool ActivityJoin::spread_over_batch(const DeviceWork& work, PendingCall& first) {
   if (first.batch_bytes != work.bytes || work.is_set) return false;
-  if (bytes_of_parts(first) != work.bytes) return false;  // there are other calls beside the batch
+  if (bytes_of_parts(first) != work.bytes) return false;  // the record stands for other calls, too
   const auto share = [&](std::uint64_t bytes) {
     return work.time.start +
            static_cast<std::uint64_t>(static_cast<double>(work.time.ticks()) *
@@ -257,8 +258,8 @@ bool ActivityJoin::spread_over_batch(const DeviceWork& work, PendingCall& first)
   return true;
 }
 
-// One record of CUPTI may stand for several calls: returns the first that still asks for as much as
-// this; or else the first that asks for work of this kind.
+// One record of CUPTI may stand for several calls. Returns the first call that has as many bytes
+// left as the work; else the first that has more left, or else the first of the work's kind.
 PendingCall* ActivityJoin::part_for(const DeviceWork& work, PendingCall& first) {
   PendingCall* any = nullptr;
   PendingCall* with_room = nullptr;
@@ -295,8 +296,8 @@ void ActivityJoin::attach(const DeviceWork& work, PendingCall& call) {
   if (!in_graph) compare_kinds(work, row.key);
 }
 
-// Copies and sets of a graph have no call: they count when the GPU carries them out, at the place
-// that launched the graph.
+// Copies and sets of a graph have no call of their own: they count when the GPU carries them out,
+// at the call site that launched the graph.
 std::uint32_t ActivityJoin::row_in_graph(const DeviceWork& work, const PendingCall& launch) {
   TransferKey key;
   key.site = launch_sites_[launch.counted];
@@ -353,7 +354,7 @@ void ActivityJoin::index_by_size(CallId id, const PendingCall& call) {
   ids.push_back(id);
 }
 
-// All records that wait for a record about their call will be joined without one.
+// Gives up waiting for records about calls: all records that wait for one will be joined without.
 void ActivityJoin::infer_waiting() {
   by_size_.clear();
   calls_.for_each([&](CallId id, const PendingCall& call) { index_by_size(id, call); });
@@ -370,7 +371,7 @@ void ActivityJoin::infer_all() {
   });
   for (const DeviceWork& work : without_api_) {
     const ApiCall api = api_calls_.find(work.activity);
-    // The work of a graph has no call of its own to be joined to.
+    // The work of a graph has no call of its own that a size could find.
     if (api.is_known()) {
       join(work, api);
     } else if (work.graph_node != 0) {
@@ -389,7 +390,7 @@ void ActivityJoin::infer(const DeviceWork& work) {
   const Direction direction = direction_of_activity(work.copy_kind);
   for (auto id = ids.begin(); id != ids.end();) {
     PendingCall* call = calls_.find(*id);
-    // A batch that grew stands under its new size, too.
+    // A batch that grew is listed under its new size, too.
     if (call == nullptr || call->activity != 0 || call->batch_bytes != work.bytes) {
       id = ids.erase(id);
       continue;
@@ -397,7 +398,7 @@ void ActivityJoin::infer(const DeviceWork& work) {
     if (call->time.start > work.time.start + clocks_.tolerance_ticks()) break;
     const TransferKey& key = transfers_.row(call->counted).key;
     if (waits_for_start(key) && call->time.end + clocks_.tolerance_ticks() < work.time.start) {
-      id = ids.erase(id);  // its record is missing
+      id = ids.erase(id);  // the record of this copy is missing
       continue;
     }
     const bool fits = work.is_set || key.direction == Direction::kUnknown ||

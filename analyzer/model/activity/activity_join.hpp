@@ -25,12 +25,12 @@
 
 namespace gpumemtrace::analyzer {
 
-// One number for a correlation of a library; never 0.
+// The key of a record: one number for a correlation of a copy of libcupti; never 0.
 constexpr std::uint64_t activity_key(std::uint16_t library, std::uint32_t correlation) {
   return ((std::uint64_t{library} + 1) << 32) | correlation;
 }
 
-// CUpti_ActivityMemoryKind.
+// The kind of memory behind a value of CUpti_ActivityMemoryKind.
 constexpr MemoryClass class_of_activity(std::uint32_t memory_kind) {
   switch (memory_kind) {
     case 1:
@@ -38,23 +38,23 @@ constexpr MemoryClass class_of_activity(std::uint32_t memory_kind) {
     case 2:
       return MemoryClass::kPinned;
     case 3:
-    case 6:  // a global of a module
+    case 6:  // a global variable of a module
       return MemoryClass::kDevice;
     case 4:
       return MemoryClass::kArray;
     case 5:
-    case 7:  // a managed global
+    case 7:  // a managed global variable
       return MemoryClass::kManaged;
     default:
       return MemoryClass::kUnknown;
   }
 }
 
-// CUpti_ActivityMemcpyKind.
+// The direction of a copy behind a value of CUpti_ActivityMemcpyKind.
 constexpr Direction direction_of_activity(std::uint32_t copy_kind) {
   switch (copy_kind) {
-    case 1:  // to device memory
-    case 3:  // to an array
+    case 1:  // from host memory to device memory
+    case 3:  // from host memory to an array
       return Direction::kHostToDevice;
     case 2:
     case 4:
@@ -75,24 +75,25 @@ constexpr Direction direction_of_activity(std::uint32_t copy_kind) {
 
 // A copy or a set as the GPU carried it out.
 struct DeviceWork {
-  std::uint64_t activity = 0;  // library and correlation, never 0
+  std::uint64_t activity = 0;  // activity_key() of library and correlation
   TickSpan time;
   std::uint64_t bytes = 0;
   std::uint64_t graph_node = 0;
   std::int32_t device = kUnknownDevice;
-  std::uint8_t copy_kind = 0;  // CUPTI's enumerations
+  std::uint8_t copy_kind = 0;  // kinds are values of CUPTI's enumerations
   std::uint8_t source_kind = 0;
   std::uint8_t destination_kind = 0;
   bool is_set = false;
 };
 
 struct JoinCounts {
-  std::uint64_t calls = 0;        // intercepted while records were taken
+  std::uint64_t calls = 0;        // calls intercepted while CUPTI's records were taken
   std::uint64_t api_records = 0;  // CUPTI's records of calls
-  std::uint64_t exact = 0;        // copies and sets
+  std::uint64_t exact = 0;        // copies and sets that were joined for certain
   std::uint64_t inferred = 0;
   std::array<std::uint64_t, kUnjoinedReasons> unjoined{};
-  std::uint64_t kind_disagreements = 0;  // CUPTI names another kind of memory than our addresses
+  // CUPTI names a kind of memory that differs from what our addresses say
+  std::uint64_t kind_disagreements = 0;
   std::uint64_t largest_violation_ticks = 0;
 
   [[nodiscard]] std::uint64_t all_unjoined() const {
@@ -102,18 +103,17 @@ struct JoinCounts {
   }
 };
 
-// - Calls and records come in the order of the merge: a record when it was taken over, up
+// - Calls and records come in the order of the merge: a record when the recorder took it over, up
 //   to seconds after its call.
-// - Exact: the containment holds to within the clocks' error, and leaves no choice.
-//   Inferred: anything else. Without API records (CUPTI before 12.5, or loaded after the
-//   context was made) the oldest call of the same size is taken, in the order of
-//   correlations, which CUPTI hands out one by one to the calls as they are made.
-// - The number of waiting records is bounded; the oldest gives way and counts as
-//   unjoined.
+// - Exact: the containment holds to within the clocks' error, and leaves no choice. Inferred: any
+//   other join. Without API records (CUPTI before 12.5, or loaded after the context was made) the
+//   oldest call of the same size is taken, in the order of correlations, which CUPTI hands out one
+//   by one to the calls as they are made.
+// - The number of waiting records is bounded; if there are too many, the oldest counts as unjoined.
 class ActivityJoin {
  public:
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 18;
-  // After so many records without one about a call: none will come.
+  // If so many records came and none of them was about a call, none will come.
   static constexpr std::size_t kEnoughWithoutApi = 4096;
 
   ActivityJoin(Transfers& transfers, KernelOverlap& overlap, const ActivityClocks& clocks)
@@ -124,9 +124,9 @@ class ActivityJoin {
   }
   struct CallSize {
     std::uint64_t bytes = 0;
-    std::uint32_t part = 0;  // index in a batch
+    std::uint32_t part = 0;  // index of the part in a batch
   };
-  // `counted`: the row of Transfers, or PendingCall::kNothing.
+  // `counted`: the call's row of Transfers, or PendingCall::kNothing.
   void add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
                 const CallSize& size, std::uint32_t counted);
   void add_launch(std::uint32_t writer, const trace::CallHeader& call, const CallSite& site);
@@ -134,11 +134,11 @@ class ActivityJoin {
   void apply(const trace::ActivityCall& record);
   void apply(const DeviceWork& work);
   void count_unjoined(Unjoined reason) { ++counts_.unjoined[static_cast<std::size_t>(reason)]; }
-  // A checkpoint has replaced the calls that began before.
+  // Sets the time of a checkpoint's cut: the checkpoint has replaced the calls that began before.
   void set_cut(std::uint64_t ticks) { cut_ticks_ = ticks; }
-  // CUPTI never reports calls.
+  // Called if CUPTI reports no calls: records are joined to calls by size.
   void expect_no_api_records();
-  // All records are in: those that still wait are joined now or never.
+  // Called when all records are in: those that still wait for a call are joined or counted now.
   void finish();
 
   [[nodiscard]] const JoinCounts& counts() const { return counts_; }
@@ -148,7 +148,7 @@ class ActivityJoin {
     std::vector<CallId> calls;
     bool is_inferred = false;
     bool is_other_library = false;
-    bool is_early = false;  // the thread's calls do not reach that far yet
+    bool is_early = false;  // all known calls of the thread ended before the record's time
     bool is_forgotten = false;
     std::uint64_t violation = 0;
 
@@ -162,7 +162,7 @@ class ActivityJoin {
     CallId first = 0;
     CallId last = 0;
   };
-  // A call as CUPTI saw it.
+  // A call as CUPTI reported it.
   struct ApiSpan {
     std::uint64_t activity = 0;
     TickSpan time;
@@ -173,7 +173,7 @@ class ActivityJoin {
   [[nodiscard]] Batch& batch_of(std::uint32_t writer);
   [[nodiscard]] bool match(const ApiSpan& api, bool is_last_chance);
   [[nodiscard]] bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
-  // True if the call may be taken; sets `match` if it is another library's already.
+  // True if no record has taken the call yet. Sets `match` if another library's record has.
   [[nodiscard]] bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
@@ -188,7 +188,7 @@ class ActivityJoin {
   void compare_kinds(const DeviceWork& work, const TransferKey& key);
   void wait(const DeviceWork& work);
   void index_by_size(CallId id, const PendingCall& call);
-  // The oldest call of the work's size that nothing has joined yet.
+  // Joins the work to the oldest call of its size that no record has taken yet.
   void infer(const DeviceWork& work);
   void infer_all();
   void infer_waiting();
@@ -198,16 +198,17 @@ class ActivityJoin {
   const ActivityClocks& clocks_;
   PendingCalls calls_;
   ApiCalls api_calls_;
-  Match match_;                                                         // the present record's
-  std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;  // by activity
+  // match of the present record; a member so that its memory is used again
+  Match match_;
+  std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;  // records by activity
   std::deque<std::uint64_t> waiting_order_;
   std::deque<ApiSpan> early_;
   bool without_api_records_ = false;
   std::unordered_map<std::uint64_t, std::deque<CallId>> by_size_;
-  std::vector<DeviceWork> without_api_;               // to be inferred later
-  std::unordered_map<std::uint32_t, Batch> batches_;  // by writer: its latest call
+  std::vector<DeviceWork> without_api_;               // records to be inferred later
+  std::unordered_map<std::uint32_t, Batch> batches_;  // the latest batch of each writer
   std::uint32_t latest_writer_ = 0;
-  Batch* latest_batch_ = nullptr;  // its
+  Batch* latest_batch_ = nullptr;  // the batch of latest_writer_
   std::vector<CallSite> launch_sites_;
   std::map<CallSite, std::uint32_t> launch_site_index_;
   std::uint64_t cut_ticks_ = 0;

@@ -7,10 +7,11 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Kernels are recorded from the same time as copies or not at all.
+// Most copies kept while no kernel is known: kernels are recorded from the same time as copies on,
+// or not at all.
 constexpr std::size_t kMaxCopiesBeforeKernels = std::size_t{1} << 14;
 
-// Sorted and joined to spans that do not touch.
+// Sorts the spans and joins those that touch.
 void make_disjoint(std::vector<TickSpan>& spans) {
   std::ranges::sort(spans, {}, [](const TickSpan& span) { return span.start; });
   std::size_t kept = 0;
@@ -72,7 +73,7 @@ void KernelOverlap::settle(Device& device, bool is_end) {
   for (const Copy& left : device.copies) needed_from = std::min(needed_from, left.time.start);
   const auto kernel = std::ranges::upper_bound(device.kernels, needed_from, {}, &TickSpan::end);
   device.kernels.erase(device.kernels.begin(), kernel);
-  // One endless copy must not keep everything.
+  // A copy that never ends must not keep all kernels in memory.
   if (device.kernels.size() > kMaxKept / 2) {
     device.kernels.erase(device.kernels.begin(),
                          device.kernels.end() - static_cast<std::ptrdiff_t>(kMaxKept / 2));

@@ -11,18 +11,20 @@
 
 namespace gpumemtrace::analyzer {
 
-// - Records come in no strict order, up to seconds late, so they are kept as long as there is room
-//   and settled by the older half. A record that comes later counts as not overlapped.
+// Records come in no strict order, up to seconds late. So kernels and copies are kept as long as
+// there is room, and then the older half is settled. A record that comes after that counts as not
+// overlapped.
 class KernelOverlap {
  public:
-  static constexpr std::size_t kMaxKept = std::size_t{1} << 20;  // a device, of each kind
+  // most kernels, and most copies, kept for one device
+  static constexpr std::size_t kMaxKept = std::size_t{1} << 20;
 
   explicit KernelOverlap(Transfers& transfers) : transfers_(transfers) {}
 
   void add_kernel(std::int32_t device, const TickSpan& time);
   void add_copy(std::int32_t device, const TickSpan& time, std::uint32_t row);
   void finish();
-  // Without kernel records nothing is known about overlaps.
+  // False if there are no kernel records; then nothing is known about overlaps.
   [[nodiscard]] bool has_kernels() const { return kernels_ != 0; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxFreed = 1 << 14;
 constexpr std::size_t kMaxReplaced = 1 << 12;
 
-// CUpti_ActivityUnifiedMemoryCounterKind.
+// Values of CUpti_ActivityUnifiedMemoryCounterKind.
 enum Counter : std::uint32_t {
   kBytesToDevice = 1,
   kBytesToHost = 2,
@@ -32,7 +32,7 @@ void count(ManagedCounts& counts, const trace::ActivityManaged& record, std::uin
     case kBytesBetweenDevices:
       counts.between_devices_bytes += record.value;
       break;
-    case kCpuFault:  // its value is the code that faulted
+    case kCpuFault:  // value: address of the code that faulted
       ++counts.cpu_faults;
       return;
     case kGpuFault:

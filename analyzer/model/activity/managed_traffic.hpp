@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Migrations and faults of managed memory, by the allocation that they happened in.
+// Migrations and faults of managed memory, counted by the allocation in which they happened.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ManagedCounts {
   std::uint64_t migration_ticks = 0;
   std::uint64_t cpu_faults = 0;
   std::uint64_t gpu_faults = 0;
-  std::uint64_t thrashing = 0;  // times that the driver says so
+  std::uint64_t thrashing = 0;  // how often the driver reported thrashing
 
   void add(const ManagedCounts& more);
   [[nodiscard]] bool empty() const {
@@ -28,17 +28,17 @@ struct ManagedCounts {
   }
 };
 
-// All allocations of one group with any traffic.
+// Traffic of those allocations of one group that had any.
 struct ManagedSums {
   std::uint64_t allocations = 0;
-  std::uint64_t bytes = 0;  // their sum
+  std::uint64_t bytes = 0;  // sum of the sizes of the allocations
   ManagedCounts counts;
-  // The allocation that was moved there and back most often.
+  // The allocation with the most bytes that went to a device and came back to the host.
   std::uint64_t worst_bytes = 0;
-  std::uint64_t worst_round_trip_bytes = 0;  // the smaller of what went up and what came down
+  std::uint64_t worst_round_trip_bytes = 0;  // the smaller sum of both directions
 };
 
-// - Records come up to seconds late: an allocation is kept for a while after its free.
+// Records come up to seconds late, so an allocation is kept for a while after its free.
 class ManagedTraffic {
  public:
   void allocate(std::uint64_t address, std::uint64_t bytes, std::uint32_t group,
@@ -49,7 +49,7 @@ class ManagedTraffic {
   void finish();
 
   [[nodiscard]] const std::map<std::uint32_t, ManagedSums>& by_group() const { return by_group_; }
-  // Traffic outside of all known allocations: managed globals, or allocations before the
+  // Traffic outside of all known allocations: in managed globals, or in allocations made before the
   // trace.
   [[nodiscard]] const ManagedCounts& elsewhere() const { return elsewhere_; }
 
@@ -57,7 +57,7 @@ class ManagedTraffic {
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    std::uint64_t born = 0;  // ticks
+    std::uint64_t born = 0;  // ticks at the allocation
     std::uint32_t group = 0;
     bool is_freed = false;
     ManagedCounts counts;
@@ -70,9 +70,9 @@ class ManagedTraffic {
   void retire(const Range& range);
   void settle(const Range& range);
 
-  std::map<std::uint64_t, Range> ranges_;  // by begin, none overlap
-  std::deque<std::uint64_t> freed_;        // begins, the oldest first
-  std::deque<Range> replaced_;             // whose addresses were handed out again
+  std::map<std::uint64_t, Range> ranges_;  // ranges by begin; they do not overlap
+  std::deque<std::uint64_t> freed_;        // begins of freed ranges, the oldest first
+  std::deque<Range> replaced_;             // ranges whose addresses were handed out again
   std::map<std::uint32_t, ManagedSums> by_group_;
   ManagedCounts elsewhere_;
 };

@@ -6,10 +6,11 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Far above what any process has; a damaged record must not make the table huge.
+// More writers than any process has: a damaged record must not make the table huge.
 constexpr std::uint32_t kMaxWriters = 1 << 20;
 
-// Threads that run one after the other often have the same pthread_self().
+// Threads that run one after the other often have the same pthread_self(): the most threads kept
+// for one id.
 constexpr std::size_t kMaxNamesakes = 8;
 
 constexpr std::size_t kTrimEvery = 1024;
@@ -35,7 +36,8 @@ void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record)
 
 std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
   if (writer < by_writer_.size() && by_writer_[writer] != 0) return by_writer_[writer] - 1;
-  // Its thread record is missing: its calls cannot be found, but they are counted.
+  // The writer's thread record is missing: its calls are counted, but CUPTI's records cannot find
+  // them.
   trace::Thread unknown;
   unknown.thread_id = (std::uint64_t{1} << 32) + writer;
   if (writer >= kMaxWriters) return 0;
@@ -60,7 +62,7 @@ PendingCall& PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::u
   return call;
 }
 
-// Frees the memory of forgotten calls.
+// Frees the memory of the thread's forgotten calls.
 void PendingCalls::trim(Thread& thread) const {
   std::vector<InThread>& calls = thread.calls;
   const auto kept = std::ranges::lower_bound(calls, calls_.first(), {}, &InThread::id);
@@ -102,7 +104,7 @@ ApiCalls::Page& ApiCalls::add_page(std::uint64_t activity) {
   if (pages_.is_full()) {
     Place forgotten;
     (void)places_.erase(pages_.find(pages_.first())->key, forgotten);
-    // The next page to be forgotten, which has long left the caches.
+    // Prefetches the page to be forgotten next, which has long left the CPU's caches.
     __builtin_prefetch(pages_.find(pages_.first() + 1), 1);
   }
   Page& page = pages_.add();

@@ -26,7 +26,7 @@ std::uint32_t CopyCalls::add(const trace::Copy& call) {
   key.device = destination.device >= 0 ? destination.device
                : source.device >= 0    ? source.device
                                        : context_device;
-  // The parts of a batch share one call and so one time.
+  // The parts of a batch share one call, so the first part alone counts its time.
   const std::uint64_t host_ticks = call.part == 0 ? host_ticks_of(call.call) : 0;
   const std::uint32_t row = transfers_.count(key, call.bytes, host_ticks);
   transfers_.row(row).times.add(call.call.record.time);

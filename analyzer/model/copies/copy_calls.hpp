@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies and memory sets of one process: their ends, their sums, and which of them are in vain.
+// The copies and memory sets of one process: the memory at their ends, their sums, and the copies
+// that moved bytes in vain.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace gpumemtrace::analyzer {
 // The part of each allocation of pinned host memory that the program's copies used.
 class PinnedUse {
  public:
-  // A copy read or wrote so many bytes from the start of the allocation on.
+  // Notes that a copy read or wrote `bytes` bytes from the start of the allocation on.
   void add(const LiveAllocation& memory, std::uint64_t bytes) {
     const auto key = std::make_pair(memory.address, memory.born);
     auto found = used_bytes_.find(key);
@@ -30,7 +31,8 @@ class PinnedUse {
     }
     found->second = std::max(found->second, std::min(bytes, memory.bytes));
   }
-  // 0 if no copy began at the start of the allocation, or if there were too many allocations.
+  // Bytes from the start of the allocation on that copies used; 0 if no copy began at the start of
+  // the allocation, or if there were too many allocations.
   [[nodiscard]] std::uint64_t bytes_of(const LiveAllocation& memory) const {
     const auto found = used_bytes_.find({memory.address, memory.born});
     return found == used_bytes_.end() ? 0 : found->second;
@@ -42,10 +44,11 @@ class PinnedUse {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> used_bytes_;
 };
 
-// Copies of content that the same call site has sent to the same device before, by its hash.
+// Finds copies of content that the same call site has sent to the same device before, by the
+// content's hash.
 
-// - If contents share a slot the last one counts, so some repeats may be missed.
-// - Only recordings that hash the content of copies have any.
+// - If several contents share a slot, the last one counts, so some repeats may be missed.
+// - Only recordings that hash the content of copies have repeats.
 class RepeatedCopies {
  public:
   // True if the last copy in the content's slot had this row, size and content.
@@ -65,11 +68,12 @@ class RepeatedCopies {
   std::vector<std::uint64_t> slots_;
 };
 
-// Copies up that bring back what a copy down has just taken, recognized by addresses and sizes
-// alone.
+// Finds copies to the device that bring back what a copy to the host has just taken, by addresses
+// and sizes alone.
 
 // - The content of the buffers is not known: a program may have changed it on the host.
-// - If copies down share a slot the last one counts, so some round trips may be missed.
+// - If several copies to the host share a slot, the last one counts, so some round trips may be
+//   missed.
 class RoundTrips {
  public:
   struct Way {
@@ -79,8 +83,8 @@ class RoundTrips {
     friend bool operator==(const Way&, const Way&) = default;
   };
 
-  // The copy down: the transfer row that it was counted in, the end and the duration of its call,
-  // and the birth of the GPU memory that it left; 0 = not known.
+  // The copy to the host: the transfer row in which it was counted, the end and the duration of its
+  // call, and the time of birth of the GPU memory that it left; 0 = not known.
   struct Down {
     std::uint32_t row = 0;
     std::uint64_t end_ticks = 0;
@@ -89,7 +93,7 @@ class RoundTrips {
   };
 
   void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }
-  // The way down of bytes that come back; reported once for each.
+  // The copy to the host whose bytes the copy to the device brings back; returned once for each.
   [[nodiscard]] std::optional<Down> comes_back(const Way& way) {
     Trip& known = trips_[slot_of(way)];
     if (way.bytes == 0 || !(known.way == way)) return std::nullopt;
@@ -120,15 +124,16 @@ class CopyCalls {
   CopyCalls(const CopyCalls&) = delete;
   CopyCalls& operator=(const CopyCalls&) = delete;
 
-  // Calls that failed moved nothing; captured ones move when their graph is launched.
+  // False for calls that failed, which moved nothing, and captured ones, which move bytes only when
+  // their graph is launched.
   [[nodiscard]] static bool moved_something(const trace::CallHeader& call) {
     return call.record.result == trace::kCudaSuccess &&
            (call.record.flags & trace::kFlagCaptured) == 0;
   }
-  // Calls that moved something. Returns the row of transfers() that it counts in.
+  // Counts a call that moved something. Returns its row in transfers().
   std::uint32_t add(const trace::Copy& call);
   std::uint32_t add(const trace::Set& call);
-  // Several calls, of which a checkpoint has the sums.
+  // Counts several calls, of which a checkpoint has the sums.
   void restore(const trace::Totals& totals);
 
   [[nodiscard]] const Transfers& transfers() const { return transfers_; }
@@ -140,7 +145,7 @@ class CopyCalls {
                                 std::int32_t context_device) const;
   void add_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                       std::uint64_t host_ticks);
-  // When the block or allocation that begins there was made; 0 if none does.
+  // Time of birth of the block or allocation that begins at the address; 0 if none begins there.
   [[nodiscard]] std::uint64_t birth_of(std::uint64_t address);
   void add_pinned_use(std::uint64_t address, std::uint64_t bytes);
   static void add_repetition(const trace::Copy& call, TransferRow& row);

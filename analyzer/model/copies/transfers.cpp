@@ -4,7 +4,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Memory that the call named as host memory is host memory, even if it is not known to be pinned.
+// Memory that a call named as host memory counts as host memory, even if it is not known to be
+// pinned.
 bool is_host(const Location& end) {
   return end.memory == MemoryClass::kPageable || end.memory == MemoryClass::kPinned ||
          (end.memory == MemoryClass::kUnknown && end.device == kHostDevice);

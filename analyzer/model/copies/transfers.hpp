@@ -29,7 +29,7 @@ struct TransferKey {
   MemoryClass destination = MemoryClass::kUnknown;
   bool asynchronous = false;
   bool is_set = false;
-  bool in_graph = false;  // launches carried it out; no call of its own
+  bool in_graph = false;  // launches of a graph carried it out; it had no call of its own
 
   friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
 };
@@ -49,7 +49,7 @@ struct Extremes {
   }
 };
 
-// The times of CUPTI's records that were joined to calls of a row.
+// The GPU's times of the calls of a row, from CUPTI's records that were joined to those calls.
 struct GpuTimes {
   std::uint64_t calls = 0;
   std::uint64_t records = 0;
@@ -70,7 +70,7 @@ struct GpuTimes {
   }
 };
 
-// Copies of content that the same call site had sent before.
+// Copies of content that the same call site had sent to the same device before.
 struct Repeats {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -83,15 +83,15 @@ struct Repeats {
   }
 };
 
-// Copies up that RoundTrips saw bring back what a copy down had taken.
+// Copies to the device that brought back what a copy to the host had taken, found by RoundTrips.
 struct Returns {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t up_ticks = 0;        // in the calls of these copies
-  std::uint64_t down_ticks = 0;      // in those of their ways down
-  std::uint64_t away_ticks = 0;      // between the two calls
-  std::uint64_t to_same_memory = 0;  // of them, those whose GPU memory stayed allocated meanwhile
-  std::uint64_t to_new_memory = 0;   // or had been freed; of the rest it is not known
+  std::uint64_t up_ticks = 0;        // spent in the calls of these copies
+  std::uint64_t down_ticks = 0;      // spent in the calls of the copies to the host
+  std::uint64_t away_ticks = 0;      // spent between the two calls
+  std::uint64_t to_same_memory = 0;  // copies whose GPU memory stayed allocated between the calls
+  std::uint64_t to_new_memory = 0;   // copies whose GPU memory was freed between; others: not known
 
   void add(const Returns& more) {
     count += more.count;
@@ -109,17 +109,19 @@ struct TransferRow {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
-  std::uint64_t timed_calls = 0;      // of them, those whose time is their own
-  Extremes sizes;                     // of single copies
-  Extremes call_ticks;                // of single calls
-  Extremes times;                     // from the start of the first call to the end of the last
-  bool single_ones_are_gone = false;  // a checkpoint has sums of some alone
-  Returns returned;                   // of these copies
-  std::uint32_t down_row = 0;         // in which the first of their ways down was counted
-  std::uint64_t hashed_count = 0;     // of these copies, those whose content has a hash
-  Repeats repeats;                    // of those, whose content RepeatedCopies has seen before
-  // For copies with pageable memory: bytes at device addresses to which the row had copied before.
-  // A loop has many of them, loading a model has none.
+  std::uint64_t timed_calls = 0;      // number of calls whose time is not shared with other copies
+  Extremes sizes;                     // least and most bytes of a copy
+  Extremes call_ticks;                // least and most ticks of a call
+  Extremes times;                     // start of the first call and end of the last one
+  bool single_ones_are_gone = false;  // a checkpoint has only the sums of some copies
+  Returns returned;                   // round trips that these copies end
+  // transfer row of the copy to the host in the first round trip
+  std::uint32_t down_row = 0;
+  std::uint64_t hashed_count = 0;  // number of these copies whose content has a hash
+  // hashed copies whose content RepeatedCopies had seen before
+  Repeats repeats;
+  // For copies with pageable memory: bytes at device addresses to which copies of this row had gone
+  // before. A loop has many such bytes, loading a model has none.
   std::uint64_t repeated_bytes = 0;
   CoveredRanges device_ranges;
   GpuTimes gpu;
@@ -127,8 +129,8 @@ struct TransferRow {
 
 class Transfers {
  public:
-  // One copy. `host_ticks` are 0 if the time of the call is another copy's. Returns the row's
-  // index, which stays.
+  // Counts one copy. `host_ticks` is 0 if the time of the call is counted for another copy. Returns
+  // the index of the row, which does not change.
   std::uint32_t count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks) {
     const std::uint32_t index = row_of(key);
     TransferRow& row = rows_[index];
@@ -141,7 +143,7 @@ class Transfers {
     row.call_ticks.add(host_ticks);
     return index;
   }
-  // Several copies, of which a checkpoint has the sums.
+  // Counts several copies, of which a checkpoint has the sums.
   void restore(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
                std::uint64_t count) {
     TransferRow& row = rows_[row_of(key)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that Python's cycle collector freed, by the group that had allocated it.
+// Memory that Python's cycle collector freed, by the group of allocations to which it belonged.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace gpumemtrace::analyzer {
 
-// Blocks of one group that collections freed.
+// Allocations of one group that runs of Python's cycle collector freed.
 struct Collected {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t collections = 0;    // that freed any of it
-  std::uint64_t largest_bytes = 0;  // most that one of them freed
-  std::uint64_t largest_time = 0;   // model time, when that one began
+  std::uint64_t collections = 0;    // runs of the collector that freed memory of the group
+  std::uint64_t largest_bytes = 0;  // the most bytes that one run freed
+  std::uint64_t largest_time = 0;   // model time at which that run began
 };
 
-// - One collection is all frees of a thread in collections until it allocates or frees otherwise.
-//   Two without such an event between them count as one.
-// - Allocations that a checkpoint replaced are not in it.
+// - A collection is all frees of a thread inside the cycle collector, until the thread allocates or
+//   frees outside of it. Two collections without such an event between them count as one.
+// - Allocations that a checkpoint replaced are not part of the sums.
 class CollectedMemory {
  public:
-  // The writer's thread freed the entry in a collection.
+  // Counts an allocation that the writer's thread freed in a collection.
   void free(std::uint32_t writer, const LiveAllocation& entry, std::uint64_t now) {
     if (writer != writer_) {
       writer_ = writer;
@@ -44,7 +44,7 @@ class CollectedMemory {
       course.sums.largest_time = began_;
     }
   }
-  // The writer's thread allocated, or freed outside of collections.
+  // Called when the writer's thread allocates, or frees outside of collections.
   void end_collection(std::uint32_t writer) {
     if (writer == writer_) writer_ = kNobody;
   }
@@ -59,14 +59,14 @@ class CollectedMemory {
 
   struct Course {
     Collected sums;
-    std::uint64_t collection = 0;  // the last one that freed any
-    std::uint64_t bytes = 0;       // that it freed
+    std::uint64_t collection = 0;  // number of the last collection that freed memory of the group
+    std::uint64_t bytes = 0;       // bytes of the group that this collection freed
   };
 
   std::map<std::uint32_t, Course> groups_;
   std::uint64_t collection_ = 0;
   std::uint64_t began_ = 0;
-  std::uint32_t writer_ = kNobody;  // the writer whose collection runs
+  std::uint32_t writer_ = kNobody;  // writer in whose thread a collection runs
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The addresses that some copies have touched, to tell a loop from data that is copied once.
+// The addresses that some copies have touched: copies in a loop touch the same ones again, a single
+// copy of data does not.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +10,11 @@
 
 namespace gpumemtrace::analyzer {
 
-// - Bounded: of more than kMost ranges the smallest is forgotten, so less may be known than was
-//   touched, never more.
+// Bounded: of more than kMost ranges the smallest is forgotten, so fewer bytes may be known than
+// were touched, never more.
 class CoveredRanges {
  public:
-  // Adds a range; returns how many of its bytes had been in one before.
+  // Adds a range; returns the number of its bytes that lay in an earlier range.
   std::uint64_t add(std::uint64_t begin, std::uint64_t bytes) {
     Range added{begin, begin + bytes};
     if (added.end <= added.begin) return 0;
@@ -45,7 +46,7 @@ class CoveredRanges {
         ranges_, {}, [](const Range& range) { return range.end - range.begin; }));
   }
 
-  std::vector<Range> ranges_;  // by address; none touch
+  std::vector<Range> ranges_;  // sorted by address; ranges do not touch
 };
 
 }  // namespace gpumemtrace::analyzer

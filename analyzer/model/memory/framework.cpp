@@ -6,10 +6,11 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Segments of PyTorch are multiples of 2 MiB, so a page rarely belongs to two of them.
+// log2 of a page's bytes: segments of PyTorch are multiples of 2 MiB, so a page rarely belongs to
+// two segments.
 constexpr int kPageShift = 21;
 
-// 4 TiB, more than any device has.
+// 4 TiB, more memory than any device has.
 constexpr std::uint64_t kMaxIndexedBytes = std::uint64_t{1} << 42;
 
 }  // namespace
@@ -107,7 +108,8 @@ void Framework::remove_segment(std::uint32_t id, std::uint64_t now) {
   by_begin_.erase(segment.begin);
   segment.live = false;
   ++device(segment.device).segments_freed;
-  // Blocks that the trace shows as living on would point at the next segment of this id.
+  // The id is used again only without blocks: blocks that the trace shows as live would point at
+  // the next segment of the id.
   if (segment.live_blocks == 0 && segment.pool == 0) unused_.push_back(id);
 }
 
@@ -117,7 +119,7 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
     segment.pool = pools_.join(capture, segment.device, segment.pool);
     return;
   }
-  // A warm-up in the pool made the segment, before the first capture.
+  // A warm-up in the pool made the segment before the first capture began.
   FrameworkDevice& owner = device(segment.device);
   const std::uint64_t before = segment.stranded();
   segment.pool = pools_.pool_of(capture, segment.device);
@@ -127,7 +129,7 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
   change_stranded(owner, before, segment.stranded(), now);
 }
 
-// Called when a block comes: memory that comes for a block counts with it.
+// Called when a block comes, so that memory that comes for a block counts together with it.
 void Framework::update_peaks(FrameworkDevice& device) {
   const PoolBytes& in_private = device.in_private_pools;
   const std::uint64_t reserved = device.reserved_bytes();
@@ -166,7 +168,7 @@ void Framework::unindex_pages(std::uint32_t id, std::uint64_t address, std::uint
     Page* known = pages_.find(page);
     if (known == nullptr) continue;
     if (known->overlaps != 0) {
-      // The ordered index still finds the blocks that share the page.
+      // find_by_begin() still finds the blocks of the segments that share the page.
       --known->overlaps;
     } else if (known->segment == id) {
       Page erased;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The framework's caching allocator: its blocks, and the segments of driver memory they lie in.
+// The framework's caching allocator: its blocks, and the segments of driver memory in which they
+// lie.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +19,20 @@ namespace gpumemtrace::analyzer {
 // A piece of memory that holds the framework's blocks: one driver allocation, or one
 // reservation of virtual memory, of which `bytes` are mapped.
 struct Segment {
-  std::uint64_t born =
-      0;  // when the driver handed it out; each piece of a reservation has its own time
+  // model time of the driver's allocation; the pieces of a reservation have times of their own
+  std::uint64_t born = 0;
   std::uint64_t begin = 0;
-  std::uint64_t end = 0;    // of the address range
-  std::uint64_t bytes = 0;  // that are memory
+  std::uint64_t end = 0;    // end of the address range
+  std::uint64_t bytes = 0;  // the bytes of the range that are memory
   std::uint64_t allocated = 0;
   std::uint64_t live_blocks = 0;
   std::int32_t device = kUnknownDevice;
-  bool mapped = false;  // a reservation
+  bool mapped = false;  // the segment is a reservation of virtual memory
   bool live = false;
-  std::uint32_t pool = 0;  // of PrivatePools; 0 = the default pool of its device
+  std::uint32_t pool = 0;  // id in PrivatePools; 0 = the default pool of the device
 
-  // Free bytes that cannot go back to the driver because blocks live beside them. Other settings
-  // of the allocator do not change what a private pool holds, so it does not count.
+  // Free bytes that cannot go back to the driver because blocks live beside them. Segments of
+  // private pools have none: other settings of the allocator do not change what these pools hold.
   [[nodiscard]] std::uint64_t stranded() const {
     return pool == 0 && live_blocks != 0 && bytes > allocated ? bytes - allocated : 0;
   }
@@ -41,50 +42,52 @@ struct Segment {
 struct FrameworkDevice : ledger::ReservedBytes {
   std::int32_t device = kUnknownDevice;
   Account* blocks = nullptr;
-  PeakSnapshot worst;  // most stranded bytes; watches blocks, driver memory and mappings
+  PeakSnapshot worst;  // moment of most stranded bytes; watches blocks, driver memory and mappings
   std::uint64_t stranded_bytes = 0;
   std::uint64_t segments_allocated = 0;
   std::uint64_t segments_freed = 0;
   std::int64_t difference = 0;  // the framework's total of its blocks minus ours
   PoolBytes in_private_pools;
-  PoolBytes default_pool_peak;          // each at its own time
-  std::uint64_t marked_peak = 0;        // reserved_peak_bytes when the pools were marked last
-  std::uint64_t allocated_at_peak = 0;  // of all pools, at that peak
-  bool peak_is_restored = false;        // it was before a checkpoint's cut
+  PoolBytes default_pool_peak;          // reserved and allocated bytes, each at its own time
+  std::uint64_t marked_peak = 0;        // reserved_peak_bytes at the last mark of the pools
+  std::uint64_t allocated_at_peak = 0;  // bytes of all pools at that peak
+  bool peak_is_restored = false;        // the peak came before a checkpoint's cut
 };
 
-// - Segments are found by their blocks: the caller of record asks for the segment of a new block's
-//   address and, if there is none, adds the driver memory around it as one.
-// - Segment ids are stable and begin at 1; 0 means none. An id of a private pool's segment is never
-//   used again, so that what was released is known to be private.
+// - Segments are found by their blocks: the code that applies block records asks for the segment at
+//   a new block's address and, if there is none, adds the driver memory around the address as one.
+// - Segment ids are stable and begin at 1; 0 means no segment. The id of a private pool's segment
+//   is never used again, so that released memory is known to be private.
 class Framework {
  public:
   explicit Framework(Accounts& accounts) : accounts_(accounts) {}
 
   [[nodiscard]] std::uint32_t find_segment(std::uint64_t address) const;
   std::uint32_t add_segment(const Segment& segment, std::uint64_t now);
-  // A part of a segment became memory at `born`, or no longer is.
+  // grow_segment(): a part of a segment became memory at `born`. shrink_segment(): a part of a
+  // segment is no longer memory.
   void grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
                     std::uint64_t born, std::uint64_t now);
   void shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
                       std::uint64_t now);
   void remove_segment(std::uint32_t id, std::uint64_t now);
-  // A capture allocates from the segment: both have one pool from now on.
+  // Puts the segment and the capture, which allocates from it, into one private pool.
   void join_pool(std::uint32_t id, PrivatePools::Capture& capture, std::uint64_t now);
 
   [[nodiscard]] LiveAllocation* find_block(std::uint64_t address) { return blocks_.find(address); }
   void add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
                  std::uint64_t now);
-  // False if no such block is live.
+  // False if no block at the address is live.
   [[nodiscard]] bool remove_block(std::uint64_t address, std::uint64_t now);
-  // Compares the framework's own totals with ours. True if they went apart at this event.
+  // Compares the framework's own totals with ours. True if their difference changed at this event.
   [[nodiscard]] bool check_totals(const trace::Block& record, std::uint64_t now);
 
-  // A checkpoint does not have the earlier layout of memory: the worst is searched from here on.
+  // A checkpoint does not have the earlier layout of memory: the moment of most stranded bytes is
+  // searched from here on.
   void forget_worst(std::uint64_t now) {
     for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
   }
-  // The same for the bytes reserved until then.
+  // Restores the peak of reserved bytes before a checkpoint's cut.
   void restore(const trace::Peak& peak) {
     FrameworkDevice& owner = device(peak.device);
     owner.restore(peak);
@@ -104,7 +107,7 @@ class Framework {
   [[nodiscard]] bool is_private(std::uint32_t segment) const {
     return segments_[segment - 1].pool != 0;
   }
-  // For a new segment; `capture` may be nullptr.
+  // Returns the private pool for a new segment, 0 without a capture; `capture` may be nullptr.
   [[nodiscard]] std::uint32_t pool_of(PrivatePools::Capture* capture, std::int32_t device) {
     return capture == nullptr ? 0 : pools_.pool_of(*capture, device);
   }
@@ -117,9 +120,9 @@ class Framework {
 
  private:
   struct Page {
-    std::uint64_t number = 0;  // address / page size, never 0
+    std::uint64_t number = 0;  // number of the page: address / page size, never 0
     std::uint32_t segment = 0;
-    std::uint32_t overlaps = 0;  // other segments that touch the page
+    std::uint32_t overlaps = 0;  // number of other segments that touch the page
   };
 
   void find_device(std::int32_t ordinal);
@@ -135,7 +138,7 @@ class Framework {
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> unused_;  // indexes of segments_ that can be taken again
   std::map<std::uint64_t, std::uint32_t> by_begin_;
-  std::uint64_t unindexed_pieces_ = 0;  // too large for the page index
+  std::uint64_t unindexed_pieces_ = 0;  // number of pieces too large for the page index
   FlatMap<Page, &Page::number> pages_;
   PrivatePools pools_;
   std::map<std::int32_t, FrameworkDevice> devices_;

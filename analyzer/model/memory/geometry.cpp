@@ -32,7 +32,7 @@ void share_out_stranded(std::uint64_t stranded, std::uint64_t held_in_all,
   }
 }
 
-// Longest stretch of units without a block, over neighbouring units of one run.
+// The longest stretch of bytes without a block, across neighbouring units of one run.
 class FreeStretch {
  public:
   void begin_unit(const Unit& unit) {

@@ -3,8 +3,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A capture spreads from its first stream to others that wait for it; the trace does not say to
-// which. With one capture open, which is nearly always, there is no question.
+// A capture spreads from its first stream to other streams that wait for it, and the trace does not
+// say to which. Nearly always only one capture is open; then the memory belongs to that capture.
 GraphMemory& Graphs::capture_of(std::uint64_t stream) {
   const auto found = captures_.find(stream);
   if (found != captures_.end()) return found->second;

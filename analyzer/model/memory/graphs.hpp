@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that belongs to CUDA graphs: allocation and free nodes, captured or added by hand.
+// Memory that belongs to CUDA graphs: by allocation and free nodes, captured or added by hand.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct GraphAllocation {
   std::uint32_t group = 0;
 };
 
-// The effect of a launch of an executable graph on memory, in this order.
+// The effect of an executable graph's launch on memory: first the allocations, then the frees.
 struct GraphMemory {
   std::vector<GraphAllocation> allocations;
   std::vector<std::uint64_t> frees;
@@ -32,10 +32,11 @@ struct GraphExecutable {
   std::uint64_t time = 0;
 };
 
-// The model: a node costs nothing. A launch makes every allocation of its graph live, and then
-// runs the graph's own free nodes, as if it ran at once. Memory that a graph allocates and does not
-// free lives on until a free from outside, also when the graph is destroyed (CUDA Programming
-// Guide, "Graph Memory Nodes"); a launch with such memory still live begins it again.
+// The model of graph memory: a node holds no memory by itself. A launch makes every allocation of
+// its graph live, and then runs the graph's own free nodes, as if it ran at once. Memory that a
+// graph allocates and does not free lives on until it is freed outside of the graph, even if the
+// graph is destroyed (CUDA Programming Guide, "Graph Memory Nodes"); a launch while such memory is
+// still live ends it and allocates it again.
 class Graphs {
  public:
   void begin_capture(std::uint64_t stream) { captures_[stream] = GraphMemory{}; }
@@ -57,7 +58,7 @@ class Graphs {
   void instantiate(const trace::Graph& call, std::uint64_t now);
   void destroy(std::uint64_t graph) { graphs_.erase(graph); }
   void destroy_executable(std::uint64_t executable) { executables_.erase(executable); }
-  // nullptr if a launch of it has no effect on memory.
+  // nullptr if a launch of the executable graph has no effect on memory.
   [[nodiscard]] const GraphExecutable* find_executable(std::uint64_t executable) const;
   template <class Visit>
   void for_each_executable(Visit&& visit) const {
@@ -67,9 +68,11 @@ class Graphs {
  private:
   [[nodiscard]] GraphMemory& capture_of(std::uint64_t stream);
 
-  std::map<std::uint64_t, GraphMemory> captures_;  // open ones, by the stream they began on
+  // open captures, by the stream on which they began
+  std::map<std::uint64_t, GraphMemory> captures_;
   std::unordered_map<std::uint64_t, GraphMemory> graphs_;
-  std::map<std::uint64_t, GraphExecutable> executables_;  // that do something to memory
+  // executable graphs that allocate or free memory
+  std::map<std::uint64_t, GraphExecutable> executables_;
 };
 
 }  // namespace gpumemtrace::analyzer

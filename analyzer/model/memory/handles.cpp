@@ -6,7 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// nullopt if memory of the kind is not behind a handle.
+// Returns nullopt if memory of the kind has no handle.
 std::optional<HandleKind> handle_kind_of(Kind kind) {
   switch (kind) {
     case Kind::kVmm:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles that a program opened or created and must close or destroy.
+// Handles of memory, pools and graphs that a program opened or created and must close or destroy.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 
 namespace gpumemtrace::analyzer {
 
-// A handle that is still open. The memory behind it may be gone, such as when a context ended it,
-// and memory may outlive its handle, such as when it is still mapped.
+// A handle that is still open. The memory behind the handle may be gone, for example if its context
+// was destroyed, and memory may outlive its handle, for example while it is still mapped.
 struct OpenHandle {
   HandleKind kind = HandleKind::kVmm;
-  CallSite site;  // of the call that opened it
+  CallSite site;  // call site that opened the handle
   std::int32_t device = kUnknownDevice;
-  bool is_segment = false;  // its memory holds the framework's blocks
+  bool is_segment = false;  // the memory holds the framework's blocks
   bool knows_bytes = false;
   std::uint64_t bytes = 0;
   std::uint64_t time = 0;
 };
 
-// The handles of one kind that one call site opened, and their ends.
+// The handles of one kind that one call site opened, and the calls that closed them.
 struct OpenedHandles {
   HandleKind kind = HandleKind::kVmm;
   CallSite site;
   std::int32_t device = kUnknownDevice;
   bool is_segment = false;
   std::uint64_t count = 0;
-  std::uint64_t last_time = 0;  // of its last one
+  std::uint64_t last_time = 0;  // time of the last opened handle
   Releases closed;
 };
 
-// Those that are still open.
+// Returns the handles that are still open.
 [[nodiscard]] std::vector<OpenHandle> open_handles(const ProcessMemory& memory);
-// All opened handles, also those that are closed again; graphs are not counted.
+// Returns all handles that were opened, including closed ones, except for those of graphs.
 [[nodiscard]] std::vector<OpenedHandles> opened_handles(const ProcessMemory& memory);
 
 }  // namespace gpumemtrace::analyzer

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effect of calls beside that in the ledger: what the report tells of single calls.
+// The effects of calls beside those in the ledger: all that the report tells of single calls.
 #include "analyzer/model/memory/process_memory.hpp"
 
 namespace gpumemtrace::analyzer {
 
 GroupKey ProcessMemory::key_of(const trace::CallHeader& call, const ledger::Target& target) {
-  // Made in its place, not copied: see FlatMap::add().
+  // GroupKey is constructed in place, not copied: see FlatMap::add().
   GroupKey key{.site = present.site_of(call),
                .kind = target.kind,
                .device = target.device,
@@ -103,7 +103,7 @@ void ProcessMemory::count_collected(const trace::RecordHeader& record,
 
 void ProcessMemory::on_unknown_free(const trace::Free& call, bool was_ended) {
   count_collected(call.call.record, nullptr);
-  // A pointer that came with an imported pool is freed like one of our own.
+  // A pointer of an imported pool is freed by the same call as the process's own memory.
   const bool known =
       was_ended || external_mappings.erase(call.address) != 0 || end_import(call.address);
   if (!known && call.call.record.result == trace::kCudaSuccess) ++statistics.unknown_frees;
@@ -118,7 +118,7 @@ bool ProcessMemory::end_block(const trace::Block& block) {
   if (block.bytes <= 0) {
     const LiveAllocation* const freed = framework.find_block(block.address);
     count_collected(block.record, freed);
-    // Recorders take no stack of a free; a snapshot of PyTorch may have one.
+    // Recorders take no stack of the free of a block; a snapshot of PyTorch may have one.
     if (freed != nullptr && block.stack != trace::StackId::kNone) {
       accounts.add_free_site(freed->group, {.stack = present.stack}, present.time);
     }
@@ -152,7 +152,8 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
   LiveAllocation* around = live.find(Space::kAddresses, address);
   VirtualMemory::Reservation* reservation = virtual_memory.reservations().containing(address);
   if (around == nullptr && reservation == nullptr) {
-    // A new segment begins with its first block, so this happens only if something is missing.
+    // A new segment begins with its first block, so a search is needed only if something is missing
+    // in the trace.
     if (searched_version_ == version_) return 0;
     searched_version_ = version_;
     around = live.find_containing(address);
@@ -174,7 +175,8 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
 
 std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around,
                                                 PrivatePools::Capture* capture) {
-  const GroupKey key = accounts.group(around.group).key;  // a copy: groups may be added below
+  // a copy, because groups added below move the others
+  const GroupKey key = accounts.group(around.group).key;
   if (level_of(key.kind) != Level::kDriver) return 0;
   if (around.link == 0) accounts.move_to_segments(around);
   around.link = framework.add_segment({.born = around.born,
@@ -195,7 +197,7 @@ void ProcessMemory::on_reference(const trace::Mapping& call, const PhysicalMemor
 
 ProcessMemory::SegmentTag ProcessMemory::tag_of(const trace::Mapping& call) {
   if ((call.call.record.flags & trace::kFlagSegment) == 0) return {};
-  // Its first block came before a checkpoint's cut.
+  // The first block of the segment came before a checkpoint's cut.
   return {framework.add_segment({.begin = call.address,
                                  .end = call.address + call.bytes,
                                  .device = call.location,

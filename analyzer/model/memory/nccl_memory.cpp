@@ -7,10 +7,12 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// ncclCommInitRank, ncclCommInitRankConfig, ncclCommInitRankScalable, ncclCommInitAll.
+// True for ranges of ncclCommInitRank, ncclCommInitRankConfig, ncclCommInitRankScalable and
+// ncclCommInitAll.
 bool is_init(std::string_view range) { return range.starts_with("ncclCommInit"); }
 
-// These tell the ranks of the parent: the child's are known later.
+// Ranges of these calls tell the ranks of the parent communicator; those of the child are known
+// later.
 bool makes_child(std::string_view range) {
   return range == "ncclCommSplit" || range == "ncclCommShrink" || range == "ncclCommGrow";
 }
@@ -85,7 +87,8 @@ void NcclMemory::describe(NcclCommunicator& communicator, const trace::Annotatio
   communicator.device = annotation.cuda_device;
 }
 
-// Ranks of one communicator on several devices of the process have the same hash.
+// Ranks of one communicator on several devices of the process have the same hash: the device
+// decides.
 std::optional<std::size_t> NcclMemory::find(const Subject& subject, std::int32_t device) const {
   if (subject.kind == Subject::Kind::kUnknown) return std::nullopt;
   if (subject.kind == Subject::Kind::kMade) return subject.number;
@@ -101,7 +104,8 @@ std::optional<std::size_t> NcclMemory::find(const Subject& subject, std::int32_t
 }
 
 std::optional<std::size_t> NcclMemory::present(const Writer& of, std::int32_t device) const {
-  // Older recorders missed ends of ranges: a range that tells nothing may lie in one that tells.
+  // Older recorders missed ends of ranges: a range that names no communicator may lie in one that
+  // does.
   for (auto range = of.ranges.rbegin(); range != of.ranges.rend(); ++range) {
     if (const auto found = find(range->subject, device)) return found;
   }
@@ -129,7 +133,7 @@ void NcclMemory::note_service(NcclThread& thread, std::int32_t device) {
 std::optional<std::size_t> NcclMemory::communicator_of(const NcclThread& thread,
                                                        std::int32_t device) const {
   const bool is_known = thread.communicator && !thread.serves_several;
-  // A range without an end comes from an older recorder and may have ended long before.
+  // A range without an end may be one of an older recorder and have ended long before.
   if (is_known && communicators_[*thread.communicator].is_made) return thread.communicator;
   std::optional<std::size_t> only;
   if (!knows_all_) return only;
@@ -154,7 +158,7 @@ NcclOwner& NcclMemory::owner_of(const Live& live) {
   return threads_[live.thread_id];
 }
 
-// Keeps the bytes at the mark before they change for the first time after it.
+// Keeps the owner's bytes at the mark, before the bytes change for the first time after the mark.
 void NcclMemory::keep_high_water(NcclUse& use, const Device& device) {
   if (use.mark == device.mark) return;
   use.bytes_at_mark = use.bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's driver memory, by communicator. NVTX ranges of NCCL tell when a thread makes or uses one.
+// NCCL's driver memory, by communicator. NCCL's NVTX ranges tell when a thread makes or uses a
+// communicator.
 #pragma once
 
 #include <cstdint>
@@ -16,90 +17,96 @@ namespace gpumemtrace::analyzer {
 
 using ledger::CallSite;
 
-// Bytes on one device.
+// Bytes of one owner on one device.
 struct NcclUse {
   std::uint64_t bytes = 0;
   std::uint64_t most_bytes = 0;
   std::uint64_t allocations = 0;
-  // Bytes when all of NCCL held most on the device. Valid if `mark` is the device's present one.
+  // The owner's bytes when all of NCCL held most on the device; valid if `mark` is that of the
+  // device.
   std::uint64_t bytes_at_mark = 0;
   std::uint64_t mark = 0;
 };
 
-// Holder of memory: a communicator while it was made or used, or a thread outside of that.
+// An owner of NCCL's memory: a communicator while threads make or use it, or a thread at other
+// times.
 struct NcclOwner {
-  std::uint64_t time = 0;  // model time: a communicator's begin, a thread's first allocation
-  CallSite site;           // of its first allocation
-  std::map<std::int32_t, NcclUse> uses;  // by device
+  // model time: when a communicator was begun, or a thread allocated first
+  std::uint64_t time = 0;
+  CallSite site;                         // call site of the owner's first allocation
+  std::map<std::int32_t, NcclUse> uses;  // uses by device
 };
 
 struct NcclCommunicator : NcclOwner {
-  std::uint64_t hash = 0;    // NCCL's name of it, the same for all its ranks; 0 = not told
-  std::uint32_t ranks = 0;   // 0 = not told
-  std::int32_t rank = -1;    // -1 = not told, or several
-  std::int32_t device = -1;  // -1 = not told, or several
-  bool is_made = false;      // the range that makes it has ended
+  // NCCL's hash of the communicator, the same for all its ranks; 0 = not told
+  std::uint64_t hash = 0;
+  std::uint32_t ranks = 0;   // number of ranks; 0 = not told
+  std::int32_t rank = -1;    // rank of this process; -1 = not told, or several
+  std::int32_t device = -1;  // CUDA device; -1 = not told, or several
+  bool is_made = false;      // the NVTX range of the call that makes the communicator has ended
 };
 
 struct NcclThread : NcclOwner {
-  // The communicators for which the thread allocated, as far as ranges of other threads tell.
+  // The communicator for which the thread allocated, as far as ranges of other threads tell.
   std::optional<std::size_t> communicator;
   bool serves_several = false;
 };
 
 class NcclMemory {
  public:
-  // A range or its end, of NVTX. `name` is empty at an end.
+  // Takes the begin or the end of an NVTX range. `name` is empty at an end.
   void annotate(const trace::Annotation& annotation, std::string_view name, std::uint32_t writer,
                 std::uint64_t now);
-  // From here on the writer's records are this thread's.
+  // Notes that the writer's records are this thread's from here on.
   void set_thread(std::uint32_t writer, std::uint64_t thread_id);
 
-  // False if the process made no communicator so far: nothing is NCCL's then.
+  // False if the process has made no communicator so far: then no memory is NCCL's.
   [[nodiscard]] bool is_used() const { return !communicators_.empty(); }
-  // NCCL allocates on the device, now.
+  // Notes an allocation of NCCL on the device at the time `now`.
   void allocate(std::uint32_t writer, const CallSite& site, std::int32_t device,
                 std::uint64_t bytes, std::uint64_t now);
-  // Memory that was allocated at `born` is freed.
+  // Notes the free of memory that was allocated at `born`.
   void release(std::uint64_t born);
 
-  // In the order in which they began.
+  // The communicators in the order in which they were begun.
   [[nodiscard]] const std::vector<NcclCommunicator>& communicators() const {
     return communicators_;
   }
-  // Threads that allocated while they neither made nor used one, by the system's number.
+  // Threads that allocated while they neither made nor used a communicator, by the kernel's thread
+  // id.
   [[nodiscard]] const std::map<std::uint64_t, NcclThread>& threads() const { return threads_; }
-  // The index of the communicator that the thread's memory on the device is for.
+  // The index of the communicator to which the thread's memory on the device belongs.
   [[nodiscard]] std::optional<std::size_t> communicator_of(const NcclThread& thread,
                                                            std::int32_t device) const;
-  // False if one is used that was made before the recording.
+  // False if the process used a communicator that was made before the recording.
   [[nodiscard]] bool knows_all() const { return knows_all_; }
   [[nodiscard]] std::uint64_t bytes_at_peak(std::int32_t device, const NcclUse& use) const;
 
  private:
-  // The communicator that a range is about: one that it makes, or one that NCCL names.
+  // The communicator that a range is about: one that the range makes, or one that NCCL names by its
+  // hash.
   struct Subject {
     enum class Kind : std::uint8_t { kUnknown, kMade, kHash };
     Kind kind = Kind::kUnknown;
-    std::uint64_t number = 0;  // index of the one that is made, or the hash
+    std::uint64_t number = 0;  // index of the communicator that is made, or the hash
 
     friend bool operator==(const Subject&, const Subject&) = default;
   };
   struct Range {
     Subject subject;
-    bool makes = false;    // the subject
-    bool is_init = false;  // and tells of it, not of its parent
+    bool makes = false;    // the range makes the subject
+    bool is_init = false;  // the range's call tells of the made communicator, not of its parent
   };
-  // Calls between ncclGroupStart and ncclGroupEnd are carried out by the latter.
+  // Calls between ncclGroupStart and ncclGroupEnd, which are carried out by ncclGroupEnd.
   struct Group {
     std::uint32_t depth = 0;
     bool is_empty = true;
-    Subject subject;  // unknown also if the calls are about several
+    Subject subject;  // kUnknown also if the calls are about several communicators
   };
   struct Writer {
     std::uint64_t thread_id = 0;
-    std::uint32_t domain = 0;   // of NVTX, that NCCL's ranges are in
-    std::vector<Range> ranges;  // of NCCL that are open
+    std::uint32_t domain = 0;   // NVTX domain of NCCL's ranges
+    std::vector<Range> ranges;  // open ranges of NCCL
     Group group;
     bool calls_nccl = false;
   };
@@ -111,7 +118,7 @@ class NcclMemory {
   struct Live {
     std::uint64_t bytes = 0;
     std::int32_t device = 0;
-    std::optional<std::size_t> communicator;  // nothing: it is the thread's
+    std::optional<std::size_t> communicator;  // none: the memory is the thread's
     std::uint64_t thread_id = 0;
   };
 
@@ -120,9 +127,10 @@ class NcclMemory {
   void end_range(const trace::Annotation& annotation, Writer& of);
   void describe(NcclCommunicator& communicator, const trace::Annotation& annotation);
   [[nodiscard]] std::optional<std::size_t> find(const Subject& subject, std::int32_t device) const;
-  // The communicator that the thread itself makes or uses now.
+  // The communicator that the thread itself makes or uses at present.
   [[nodiscard]] std::optional<std::size_t> present(const Writer& of, std::int32_t device) const;
-  // The one that all other threads in calls of NCCL make or use now.
+  // The communicator that all other threads in calls of NCCL make or use at present; none if they
+  // differ.
   [[nodiscard]] std::optional<std::size_t> present_elsewhere(std::int32_t device) const;
   void note_service(NcclThread& thread, std::int32_t device);
 
@@ -135,7 +143,7 @@ class NcclMemory {
   std::map<std::uint64_t, NcclThread> threads_;
   std::map<std::uint32_t, Writer> writers_;
   std::map<std::int32_t, Device> devices_;
-  std::unordered_map<std::uint64_t, Live> live_;  // by the time of the allocation
+  std::unordered_map<std::uint64_t, Live> live_;  // live memory, by the time of its allocation
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -4,8 +4,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The function that the program called, from the same call site. The stack differs between the
-// attempts of one allocator, which makes each from another line.
+// True if the program called the same function at the same code address. Stacks are not compared:
+// one allocator makes its attempts from several lines.
 bool same_caller(const CallSite& left, const CallSite& right) {
   return left.caller == right.caller && left.api == right.api &&
          left.from_table == right.from_table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures for want of memory, and their outcomes.
+// Failures of allocations for lack of memory, and their outcomes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// One shortage on one thread: the first failed call and all that followed because of it.
+// One shortage of memory on one thread: the first failed call and all that followed because of it.
 struct OomIncident {
   Level level = Level::kDriver;
   std::int32_t device = kUnknownDevice;
@@ -22,10 +22,10 @@ struct OomIncident {
   std::uint64_t requested_bytes = 0;
   std::uint64_t attempts = 0;
   std::uint64_t flushed_bytes = 0;
-  std::uint32_t snapshot = 0;  // index + 1; 0 = none was taken
+  std::uint32_t snapshot = 0;  // index of the snapshot + 1; 0 = none was taken
 };
 
-// Like incidents: same level, device, outcome and caller.
+// Incidents of the same level, device, outcome and caller.
 struct OomRow {
   OomIncident first;
   OomOutcome outcome = OomOutcome::kUnknown;
@@ -35,24 +35,25 @@ struct OomRow {
   std::uint64_t flushed_bytes = 0;
 };
 
-// An incident is
+// An incident of lacking memory is
 // - recovered if the same code on the same thread then gets the memory that it asked for, after the
 //   framework or the program freed some,
-// - raised if the framework says that it gives up,
-// - unknown else: the trace does not show the program's reaction to the error code.
+// - raised if the framework reports that it gives up,
+// - unknown otherwise: the trace does not show the program's reaction to the error code.
 class OutOfMemory {
  public:
-  // True if this failure begins an incident of a kind that has no snapshot yet. The caller may
-  // then pass one to set_snapshot().
+  // True if this failure begins an incident of a kind that has no snapshot yet. The caller may then
+  // pass a snapshot to set_snapshot().
   [[nodiscard]] bool failed(std::uint32_t writer, const OomIncident& failure);
   void set_snapshot(std::uint32_t writer, std::uint32_t snapshot);
 
   [[nodiscard]] bool pending() const { return !pending_.empty(); }
-  // Memory was freed while an incident of the thread was open.
+  // Notes that memory was freed while an incident of the thread was open.
   void flushed(std::uint32_t writer, std::uint64_t bytes);
   void succeeded(std::uint32_t writer, const CallSite& site, std::int32_t device,
                  std::uint64_t bytes, std::uint64_t end_ticks);
-  // True if the row is new: the caller may pass a snapshot to set_raised_snapshot().
+  // True if the incident has a new row: the caller may then pass a snapshot to
+  // set_raised_snapshot().
   [[nodiscard]] bool raised(std::uint32_t writer, const OomIncident& failure);
   void set_raised_snapshot(std::uint32_t snapshot) { last_raised_->first.snapshot = snapshot; }
   void finish();
@@ -70,7 +71,7 @@ class OutOfMemory {
 
   OomRow& close(const OomIncident& incident, OomOutcome outcome, std::uint64_t end_ticks);
 
-  std::map<std::uint32_t, OomIncident> pending_;  // by writer
+  std::map<std::uint32_t, OomIncident> pending_;  // open incidents by writer
   std::map<Key, OomRow> rows_;
   OomRow* last_raised_ = nullptr;
   std::set<Key> has_snapshot_;

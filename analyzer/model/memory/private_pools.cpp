@@ -63,8 +63,8 @@ void PrivatePools::count_graphs(const ByDevice& pools, bool is_live) {
   }
 }
 
-// PyTorch allocates from a private pool for streams that are captured. The capturing thread works
-// on one of them; threads of autograd work on the stream of the forward pass.
+// PyTorch allocates from a private pool for all streams that are captured. The capturing thread
+// works on one of these streams; threads of autograd work on the stream of the forward pass.
 PrivatePools::Capture* PrivatePools::capture_of(const trace::Block& block, std::uint32_t writer) {
   if (open_.empty()) [[likely]]
     return nullptr;
@@ -108,7 +108,8 @@ std::uint32_t PrivatePools::join(Capture& capture, std::int32_t device, std::uin
   return merge(root_of(known->second), root);
 }
 
-// The older pool stays. The peak of both together is at least each one's, and their present sum.
+// The older pool stays. The peak of both together is at least each one's peak, and at least the sum
+// of their present bytes.
 std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   if (id == other) return id;
   const std::uint32_t stays = std::min(id, other);
@@ -129,7 +130,7 @@ std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   return stays;
 }
 
-// The pool's bytes at the mark are kept before they change for the first time after it.
+// Keeps the pool's bytes at the mark, before the bytes change for the first time after the mark.
 PrivatePool& PrivatePools::changing(std::uint32_t id) {
   PrivatePool& pool = pools_[root_of(id) - 1];
   if (pool.mark != mark_) {

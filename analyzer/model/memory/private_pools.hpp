@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools of the framework's allocator: the captures of CUDA graphs that share one, and the
-// bytes of each. The id of a pool is not in the trace. A pool is known by the captures that
+// Private pools of the framework's allocator: the captures of CUDA graphs that share a pool, and
+// the bytes of each pool. Traces have no ids of pools, so a pool is known by the captures that
 // allocated from it.
 #pragma once
 
@@ -25,35 +25,39 @@ struct PoolBytes {
 struct PrivatePool {
   std::int32_t device = -1;
   std::uint32_t merged_into = 0;  // id of the pool that this one turned out to be; 0 = none
-  CallSite made_at;               // the call site that begins its first capture
-  std::uint64_t time = 0;         // model time of that
-  std::uint64_t captures = 0;     // that allocated from it
+  CallSite made_at;               // call site that began the pool's first capture
+  std::uint64_t time = 0;         // model time at which that capture began
+  std::uint64_t captures = 0;     // number of captures that allocated from the pool
   PoolBytes now;
-  PoolBytes peak;                             // each at its own time
-  std::uint64_t allocated_after_capture = 0;  // when its last capture ended
-  std::uint64_t live_graphs = 0;              // instantiated from its captures
-  PoolBytes at_mark;                          // valid if `mark` is the present one of PrivatePools
+  PoolBytes peak;                             // reserved and allocated bytes, each at its own time
+  std::uint64_t allocated_after_capture = 0;  // bytes when the pool's last capture ended
+  // executable graphs instantiated from the pool's captures
+  std::uint64_t live_graphs = 0;
+  PoolBytes at_mark;  // bytes at the last mark; valid if `mark` is the present mark of PrivatePools
   std::uint64_t mark = 0;
 };
 
-// - Ids begin at 1 and are stable. A merged pool's numbers are those of the pool that it became.
+// - Ids of pools begin at 1 and are stable. The numbers of a merged pool are those of the pool into
+//   which it was merged.
 // - Two pools are one if a capture allocates from segments of both.
 class PrivatePools {
  public:
-  // Also of calls that failed: a capture that became invalid ends with one.
+  // Takes a call about graphs, also if it failed: a capture that became invalid ends with a failed
+  // call.
   void apply(const trace::Graph& call, std::uint32_t writer, const CallSite& site,
              std::uint64_t now);
-  // The capture that the block is for, or nullptr.
+  // The capture for which the framework allocates the block, or nullptr.
   struct Capture;
   [[nodiscard]] Capture* capture_of(const trace::Block& block, std::uint32_t writer);
-  // The pool that the capture allocates from on the device. Made if it has none.
+  // The pool from which the capture allocates on the device; makes one if there is none.
   [[nodiscard]] std::uint32_t pool_of(Capture& capture, std::int32_t device);
-  // The capture allocates from the pool, too. Returns the pool that both are from now on.
+  // Notes that the capture allocates from the pool, too. Returns the pool to which both belong from
+  // now on.
   std::uint32_t join(Capture& capture, std::int32_t device, std::uint32_t pool);
 
   void grow(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated);
   void shrink(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated);
-  // Marks the present time: all pools' bytes now are their bytes at the mark.
+  // Marks the present time: the present bytes of all pools are their bytes at the mark.
   void set_mark() { ++mark_; }
   [[nodiscard]] PoolBytes at_mark(std::uint32_t id) const {
     const PrivatePool& pool = pools_[id - 1];
@@ -63,7 +67,7 @@ class PrivatePools {
     while (id != 0 && pools_[id - 1].merged_into != 0) id = pools_[id - 1].merged_into;
     return id;
   }
-  // Calls visit(id, pool) for each that is not merged into another one.
+  // Calls visit(id, pool) for each pool that is not merged into another one.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::uint32_t id = 1; id <= pools_.size(); ++id) {

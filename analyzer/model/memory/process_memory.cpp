@@ -72,7 +72,8 @@ std::vector<Unit> ProcessMemory::units_at(const PeakSnapshot& moment, std::int32
       units.push_back({entry.address, entry.bytes, entry.address});
     }
   }
-  // Mappings of one segment share its id, which cannot be the address of another unit.
+  // Mappings of one segment share the segment's id as their run, which cannot be another unit's
+  // address.
   for (const LiveAllocation& entry : live_at(moment, Level::kMapping, device)) {
     if (entry.link != 0 && !framework.is_private(entry.link)) {
       units.push_back({entry.address, entry.bytes, entry.link});

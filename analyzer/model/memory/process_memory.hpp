@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All memory of one process, and the common parts of the calls about it.
+// All memory of one process, and the common parts of the calls that change it.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ using ledger::PoolSums;
 using ledger::Teardown;
 using trace::FreedWhat;
 
-// Number and bytes of alike allocations, and when the first and the last of them was made.
+// Number and bytes of similar allocations, and the times at which the first and the last of them
+// was made.
 struct Tally {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -64,9 +65,9 @@ struct Tally {
 
 struct ModelStorage {
   using Entry = LiveAllocation;
-  // The link is the segment that it became a part of.
+  // A mapping's `link` is the segment of which it became a part.
   using Mapped = LiveAllocation;
-  // The framework's segment in a reservation; 0 if no block was seen there.
+  // The framework's segment in a reservation of virtual memory; 0 if no block was seen in it.
   struct SegmentTag {
     std::uint32_t id = 0;
 
@@ -77,13 +78,13 @@ struct ModelStorage {
   static constexpr std::size_t kSparseSlots = analyzer::kSparseSlots;
 };
 
-// - Observes the ledger: accounts, segments and all that the report tells of single calls follow
-// it.
-//   Mappings have accounts of their own level, so that a past peak knows its mappings.
+// - Observes the ledger: accounts, segments and all that the report says of single calls are
+//   changed when the ledger changes. Mappings have accounts of their own level, so that a past peak
+//   knows its mappings.
 // - Each part keeps its own rules. Functions here serve several kinds of calls or concern several
 //   parts.
 struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
-  // All arguments are borrowed, except the process's number.
+  // All arguments are borrowed, except for `process_index`.
   ProcessMemory(std::uint32_t process_index, PresentRecord& present_record,
                 RunStatistics& run_statistics, Accounts& process_accounts, LookAhead& merge)
       : process(process_index),
@@ -106,20 +107,20 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   using ProcessLedger::apply;
   void apply(const trace::Pool& call);
   void apply(const trace::PoolSample& sample);
-  // The call succeeded.
+  // Takes a successful call about graphs.
   void apply(const trace::Graph& call);
-  // A call that got no memory. True if it is a shortage of a kind that has no snapshot yet: the
-  // caller may then pass one to OutOfMemory::set_snapshot().
+  // Counts a call that got no memory. True if this is a shortage of a kind that has no snapshot
+  // yet: the caller may then pass a snapshot to OutOfMemory::set_snapshot().
   [[nodiscard]] bool fail(const trace::Allocation& call, const GroupKey& key);
-  // A call that a graph was built from: the graph's launch hands the memory out.
+  // Takes a call from which a graph was captured: the graph's launch hands the memory out.
   void capture(const trace::Allocation& call, GroupKey key);
-  // `group` is that of the key.
+  // `group` is the group of `key`.
   void allocate(const trace::Allocation& call, const GroupKey& key, std::uint32_t group);
-  // The framework hands out a block, which may show a new segment. Returns the group that the block
-  // counts in.
+  // The framework hands out a block, which may show a new segment. Returns the group in which the
+  // block counts.
   std::uint32_t begin_block(const trace::Block& block, Phase phase);
 
-  // ProcessLedger calls these.
+  // ProcessLedger calls the functions below.
   [[nodiscard]] std::uint64_t now() const { return present.time; }
   [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const {
     return present.site_of(call);
@@ -187,16 +188,17 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   }
   void on_unreferenced(const LiveAllocation& physical, const trace::CallHeader* call);
 
-  // A second event of the present record: no two share a time.
+  // Begins a second event of the present record: no two events share a time.
   void begin_next_moment() { accounts.advance(++present.time); }
-  // std::bad_alloc if a part had no memory.
+  // Throws std::bad_alloc if a part of the ledger had no memory.
   void check_parts() const;
 
-  // Visits live memory: the level's own blocks or mappings, or else all other memory.
+  // Visits the live memory of a level: blocks or mappings if the level is theirs, or else all other
+  // memory.
   template <class Visit>
   void for_each_live(Level level, Visit&& visit) const;
-  // The memory of one level on one device that was live at the peak. The peak must watch that
-  // account, or be now. Memory that lives on has no use yet.
+  // The memory of one level on one device that was live at the moment. The snapshot must watch that
+  // account, or be PeakSnapshot::now(). Memory that is still live has no use yet.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
@@ -206,9 +208,10 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   }
   [[nodiscard]] Fragmentation fragmentation_at(const PeakSnapshot& moment,
                                                std::int32_t device) const;
-  // The segments of the framework's default pool, as units (geometry.hpp).
+  // The segments of the framework's default pool, as units (geometry.hpp) for measuring
+  // fragmentation.
   [[nodiscard]] std::vector<Unit> units_at(const PeakSnapshot& moment, std::int32_t device) const;
-  // The process's physical bytes on the device by their use.
+  // The process's physical bytes on the device, divided by their use.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
   [[nodiscard]] bool belongs(const LiveAllocation& entry, Level level, std::int32_t device) const;
 
@@ -225,32 +228,34 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   OutOfMemory out_of_memory;
   CollectedMemory collected;
   SharedMemory shared;
-  std::set<std::uint64_t> external_mappings;  // freed by cuMemFree, no memory of their own
+  // addresses that cuMemFree frees but that have no memory of their own
+  std::set<std::uint64_t> external_mappings;
   // Frees that had begun when the trace ended: it is not known whether their memory is live, unless
   // the address is handed out again.
   std::set<std::uint64_t> unfinished_frees;
-  // Allocations that ended with their context and whose address ended with another one since, by
-  // group and reason.
+  // Allocations that ended with their context and at whose address another allocation has ended the
+  // same way since, by group and reason.
   std::map<std::pair<std::uint32_t, EndedBy>, Tally> replaced_ended;
 
  private:
   void hand_out(Space space, const LiveAllocation& entry);
   void launch(const GraphMemory& graph);
   void open_import(const trace::Import& call);
-  // Another process may open the memory from now on.
+  // Notes that another process may open the memory from now on.
   void export_memory(const trace::Import& call);
-  // Returns the group; nothing if there is no such import, or it was opened more often.
+  // Returns the group of the import; none if there is no such import, or it was opened more often
+  // than closed.
   [[nodiscard]] std::optional<std::uint32_t> end_import(std::uint64_t address);
-  // Before a free takes effect: `freed` is the memory, nullptr if it is not known.
+  // Called before a free takes effect. `freed` is the memory; nullptr if the memory is not known.
   void count_collected(const trace::RecordHeader& record, const LiveAllocation* freed);
-  // A block of the framework lies where none was before: the driver memory around it is a segment.
-  // Its id; 0 if no such memory is known. `capture` is the one that asked for the block, or
-  // nullptr.
+  // Called if a block of the framework lies outside of all known segments: the driver memory around
+  // it is a segment. Returns the segment's id; 0 if no such memory is known. `capture` asked for
+  // the block; nullptr if no capture did.
   std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
   std::uint32_t add_segment_around(LiveAllocation& around, PrivatePools::Capture* capture);
 
-  std::uint64_t version_ = 0;           // changes with what is live
-  std::uint64_t searched_version_ = 0;  // when a search for a segment found nothing
+  std::uint64_t version_ = 0;           // changes whenever memory begins or ends
+  std::uint64_t searched_version_ = 0;  // version at which a search for a segment found nothing
 };
 
 using EndedAllocation = ProcessMemory::Live::Ended;

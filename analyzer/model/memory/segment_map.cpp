@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostSegments = 256;
 constexpr std::uint64_t kMostRuns = 1000;
 
-// Makes the runs of one segment; short ones that follow each other become one.
+// Makes the runs of one segment; short runs that follow each other become one run.
 class Runs {
  public:
   explicit Runs(std::uint64_t shortest) : shortest_(shortest) {}
@@ -53,7 +53,7 @@ class Runs {
   std::vector<SegmentRun> runs_;
 };
 
-// Neighbours of one run are one segment to the allocator.
+// Neighbouring units of one run, which are one segment to the allocator.
 struct Joined {
   std::vector<Unit> units;
   std::uint64_t bytes = 0;
@@ -78,7 +78,7 @@ std::vector<Joined> join_units(std::vector<Unit> units) {
 
 using Blocks = std::vector<ReleasedAllocation>;
 
-// `first` is the first block that may lie in the segment or behind it.
+// `first`: index of the first block that may lie in the segment or behind it.
 MappedSegment map_segment(const Joined& joined, const Blocks& blocks, std::size_t& first,
                           std::uint64_t shortest) {
   MappedSegment segment;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes share by CUDA's IPC handles: what this one handed out, and what it opened.
+// Memory that processes share by CUDA's IPC handles: the allocations that this process exported,
+// and the memory of other processes that it opened.
 #pragma once
 
 #include <cstddef>
@@ -13,38 +14,39 @@
 
 namespace gpumemtrace::analyzer {
 
-// An allocation of this process whose handle it handed out. Times are model times.
+// An allocation of this process, of which the process exported the handle. Times are model times.
 struct ExportedMemory {
-  std::uint64_t handle = 0;  // a hash of it, as records have
+  std::uint64_t handle = 0;  // a hash of the IPC handle, as in records
   std::uint32_t group = 0;
-  std::uint64_t time = 0;                      // of the first call that handed it out
-  std::uint64_t end_time = 0;                  // 0: it is live
-  std::optional<ledger::CallSite> freed_at{};  // nothing: it is live, or its context ended it
+  std::uint64_t time = 0;                      // time of the first call that exported the handle
+  std::uint64_t end_time = 0;                  // 0: the memory is live
+  std::optional<ledger::CallSite> freed_at{};  // none: the memory is live, or its context ended it
 };
 
-// Memory of another process that this one opened.
+// Memory of another process that this process opened.
 struct OpenedMemory {
-  std::uint64_t handle = 0;  // a hash of it; 0 = not known
-  bool is_of_pool = false;   // a pointer of an imported pool, which has no handle
+  std::uint64_t handle = 0;  // a hash of the IPC handle; 0 = not known
+  bool is_of_pool = false;   // a pointer of an imported pool, which has no IPC handle
   std::uint32_t group = 0;
   std::uint64_t bytes = 0;
   std::uint64_t time = 0;
-  std::uint64_t end_time = 0;  // 0: it is open
+  std::uint64_t end_time = 0;  // 0: the memory is open
 };
 
 class SharedMemory {
  public:
-  // The handle of live memory was handed out, perhaps not for the first time.
+  // Notes that the handle of live memory was exported, perhaps not for the first time.
   void hand_out(std::uint64_t handle, const LiveAllocation& memory, std::uint64_t now);
   [[nodiscard]] bool has_live_exports() const { return !exported_by_born_.empty(); }
-  // Memory that was allocated at `born` ended.
+  // Notes the end of memory that was allocated at `born`.
   void end_exported(std::uint64_t born, const std::optional<ledger::CallSite>& freed_at,
                     std::uint64_t now);
 
   void open(std::uint64_t handle, bool is_of_pool, const LiveAllocation& memory);
-  // The driver hands out the same address, and waits for as many calls that close it.
+  // Notes that memory was opened once more: the driver returns the same address, and waits for as
+  // many closing calls.
   void open_again(std::uint64_t address);
-  // True if that was the last call that the driver waits for, or if nothing is open there.
+  // True if the driver waits for no further call to close the address, or if nothing is open there.
   [[nodiscard]] bool close(std::uint64_t address, std::uint64_t now);
 
   [[nodiscard]] const std::vector<ExportedMemory>& exported() const { return exported_; }
@@ -52,15 +54,18 @@ class SharedMemory {
 
  private:
   struct Open {
-    std::size_t index = 0;  // in opened_
+    std::size_t index = 0;  // index in opened_
     std::uint64_t calls = 1;
   };
 
-  std::vector<ExportedMemory> exported_;                                  // in the order of calls
-  std::unordered_map<std::uint64_t, std::size_t> exported_by_handle_;     // the newest
-  std::unordered_multimap<std::uint64_t, std::size_t> exported_by_born_;  // live ones
+  // in the order of the exporting calls
+  std::vector<ExportedMemory> exported_;
+  // indexes of the newest exports, by handle
+  std::unordered_map<std::uint64_t, std::size_t> exported_by_handle_;
+  // indexes of live exports, by the memory's birth
+  std::unordered_multimap<std::uint64_t, std::size_t> exported_by_born_;
   std::vector<OpenedMemory> opened_;
-  std::unordered_map<std::uint64_t, Open> open_;  // by address
+  std::unordered_map<std::uint64_t, Open> open_;  // open memory by address
 };
 
 }  // namespace gpumemtrace::analyzer

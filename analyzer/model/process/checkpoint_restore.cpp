@@ -9,7 +9,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A checkpoint has two curves of a card, and two points of each.
+// A checkpoint has at most two curves of a card, and two points of each curve.
 constexpr std::size_t kMostCurves = 2;
 constexpr std::size_t kMostPoints = 4;
 
@@ -32,7 +32,7 @@ void CheckpointRestore::apply(const trace::Totals& totals) {
 void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
   const ledger::Target target = ledger::target_of(totals, memory_.contexts, memory_.pools);
-  // A call without a known context counts only if it succeeded.
+  // A call in an unknown context counts in the sums only if it succeeded.
   if (target.call_device == kUnknownDevice && !is_block) {
     memory_.statistics.unknown_context += totals.count;
   }

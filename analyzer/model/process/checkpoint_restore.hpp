@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restores a checkpoint's sums of records that are gone: totals, and peaks with their holders.
-// Records that it keeps as they are are processed like all others.
+// Restores the sums that a checkpoint has of records that are gone: totals, and peaks with their
+// holders. Records that the checkpoint keeps unchanged are processed like all others.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace gpumemtrace::analyzer {
 
 class CheckpointRestore {
  public:
-  // Both are borrowed.
+  // `memory` and `copies` are borrowed.
   CheckpointRestore(ProcessMemory& memory, CopyCalls& copies) : memory_(memory), copies_(copies) {}
 
-  // Records that only checkpoints have.
+  // Takes records that only checkpoints have.
   void apply(const trace::Totals& totals);
   void apply(const trace::RecentFree& recent);
   void apply(const trace::RefusedFree& refused) { memory_.refused_frees.add(refused); }
@@ -27,7 +27,7 @@ class CheckpointRestore {
   void apply(const trace::CardState& state);
   void apply(const trace::CardCurve& curve);
   void apply(const trace::CardPoint& point);
-  // The last record of the checkpoint has come.
+  // Called after the last record of the checkpoint.
   void finish(const trace::Checkpoint& checkpoint);
 
  private:
@@ -38,12 +38,12 @@ class CheckpointRestore {
 
   ProcessMemory& memory_;
   CopyCalls& copies_;
-  // The snapshot that the next holders belong to, from the last peak record. nullptr: none.
+  // The snapshot of the last peak record, to which the next holder records belong; nullptr: none.
   PeakSnapshot* peak_ = nullptr;
   Level level_ = Level::kDriver;
   std::int32_t device_ = kUnknownDevice;
-  std::optional<std::uint32_t> group_;             // of the totals that came last
-  std::map<std::int32_t, PrefixOfCard> prefixes_;  // by device
+  std::optional<std::uint32_t> group_;             // group of the last totals record
+  std::map<std::int32_t, PrefixOfCard> prefixes_;  // memory curves by device
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -13,7 +13,8 @@ void GraphsOfDevices::instantiate(std::int32_t device, std::uint64_t executable,
 
 void GraphsOfDevices::restore_live(std::int32_t device, std::uint64_t executable,
                                    const ledger::CallSite& site) {
-  if (executables_.contains(executable)) destroy_executable(executable);  // its end was not seen
+  // the graph's end was not seen
+  if (executables_.contains(executable)) destroy_executable(executable);
   executables_[executable] = device;
   GraphUse& graphs = devices_[device];
   ++graphs.instantiated;

@@ -15,7 +15,7 @@ struct GraphUse {
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;
-  std::uint64_t since_cut = 0;  // of the instantiated ones, those behind a checkpoint's cut
+  std::uint64_t since_cut = 0;  // graphs instantiated after a checkpoint's cut
   std::map<ledger::CallSite, std::uint64_t> instantiated_at;
 
   [[nodiscard]] std::uint64_t live() const { return instantiated - destroyed; }
@@ -30,12 +30,12 @@ class GraphsOfDevices {
   void launch(std::uint64_t executable);
   void destroy_executable(std::uint64_t executable);
 
-  // By ordinal.
+  // Counts by ordinal of the device.
   [[nodiscard]] const std::map<std::int32_t, GraphUse>& devices() const { return devices_; }
 
  private:
   std::map<std::int32_t, GraphUse> devices_;
-  std::map<std::uint64_t, std::int32_t> executables_;  // live ones, and their devices
+  std::map<std::uint64_t, std::int32_t> executables_;  // devices of the live executable graphs
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -17,12 +17,13 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (statistics_.first_time == 0) statistics_.first_time = present_.time;
   statistics_.last_time = present_.time;
   if (!present_.in_checkpoint) accounts_.advance(present_.time);
-  if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;  // it failed
+  // the thread's exec failed
+  if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;
   if (trace::is_call(record.kind) && !begin_call(record)) return;
   trace::dispatch(record, [this](const auto& typed) { apply(typed); });
 }
 
-// The part that all calls share; false for a call that the trace ends in.
+// Does what all calls need. Returns false for a call in which the trace ends.
 bool ProcessModel::begin_call(const trace::RecordHeader& record) {
   const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
   ++statistics_.events;
@@ -68,7 +69,7 @@ void ProcessModel::apply(const trace::Allocation& call) {
   if ((record.flags & trace::kFlagCaptured) != 0) return memory_.capture(call, key);
   const std::uint32_t group = accounts_.group_of(key);
   expect_activity(call, group, key.kind);
-  // If there is a framework, its blocks show the steps.
+  // If there is a framework, the steps are found in its blocks.
   if (!present_.in_checkpoint && level_of(key.kind) != Level::kHost &&
       memory_.framework.devices().empty()) {
     program_.steps().allocated(group, call.bytes, present_.time);
@@ -173,12 +174,12 @@ void ProcessModel::apply(const trace::Block& block) {
     const std::uint32_t group = memory_.begin_block(block, phase);
     program_.block_allocated(group, block);
   }
-  // In a checkpoint the blocks of its sums are gone.
+  // In a checkpoint, the framework's totals count blocks that have no records any more.
   if (present_.in_checkpoint) return;
   if (memory_.framework.check_totals(block, present_.time)) ++statistics_.framework_mismatch;
 }
 
-// A name for memory that the framework did not hand out, or took back meanwhile, is ignored.
+// A tensor's name is ignored if its memory was not handed out by the framework, or was taken back.
 void ProcessModel::apply(const trace::Tensor& tensor) {
   const LiveAllocation* const block = memory_.framework.find_block(tensor.address);
   if (block != nullptr) program_.name_tensor(tensor, *block);
@@ -210,7 +211,7 @@ void ProcessModel::apply(const trace::Thread& thread) {
 void ProcessModel::apply(const trace::MemorySample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
   if (sample.source == trace::SampleSource::kNone) {
-    DriverSample free;  // no more is known: what is in use does not follow
+    DriverSample free;  // only the free bytes are known: the bytes in use do not follow from them
     free.time = present_.time;
     free.free_bytes = sample.free_bytes;
     free.physical_bytes = device.physical_bytes;
@@ -278,7 +279,7 @@ void ProcessModel::apply(const trace::Mark& mark) {
       statistics_.stopped_because = trace::tail_of(mark.record);
       return;
     case trace::MarkKind::kExec: {
-      // An exec in a checkpoint lies before records that are still there: it failed.
+      // After an exec in a checkpoint, the process has further records: so the exec failed.
       if (present_.in_checkpoint) return;
       statistics_.exec_time = present_.time;
       exec_writer_ = present_.writer;
@@ -345,7 +346,7 @@ void ProcessModel::pause(std::uint64_t shortest_period) {
 }
 
 void ProcessModel::know_all_devices() {
-  // First the numbers alone: a new device adds an account.
+  // Collects the numbers before it makes devices: a new device adds an account to the list.
   std::set<std::int32_t> ordinals;
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) ordinals.insert(account.device);

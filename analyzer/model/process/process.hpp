@@ -22,13 +22,15 @@
 
 namespace gpumemtrace::analyzer {
 
-// - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
-// - Failed calls are counted and change nothing. A free takes effect when it begins.
+// - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last
+//   record.
+// - Failed calls are counted and change nothing. A free takes effect when its call begins.
 // - Memory grows with live allocations, call sites and samples of the driver, not with calls.
 class ProcessModel final {
  public:
-  // `waits`: all records of their kind, which are needed ahead of their time; so are `clocks`, and
-  // `activity`, the widest mode that CUPTI ever recorded in. `ns_per_tick` is the average rate.
+  // Data of the whole trace, needed before its records come: `waits`, all WaitingStack records;
+  // `clocks`; and `activity`, the widest mode that CUPTI ever recorded in. `ns_per_tick`: the
+  // average rate.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, std::vector<trace::WaitingStack> waits,
                ActivityClocks clocks, trace::ActivityMode activity, const ModelDetail& detail,
                double ns_per_tick)
@@ -39,18 +41,18 @@ class ProcessModel final {
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
-  // Before the first record; as in Accounts.
+  // To be called before the first record; as in Accounts.
   void set_window(const Window& window) { accounts_.set_window(window); }
   void keep_moment(std::uint64_t time) { accounts_.keep_moment(time); }
-  // Before the first record, the physical devices that the process uses: they come first in the
-  // report.
+  // Adds the physical devices that the process uses, before the first record: so they come first in
+  // the report.
   void add_devices(const std::vector<trace::Device>& devices);
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
-  // `shortest_period`: ticks; see Steps.
+  // `shortest_period`: ticks, as in Steps.
   void finish(std::uint64_t shortest_period);
-  // Instead of finish(), if more records may follow: live memory, its history and the steps are
-  // what they would be at the end; timelines and failed requests are not. Call go_on() before the
-  // next record.
+  // Called instead of finish() if more records may follow: live memory, its history and the steps
+  // are then as at the end of the trace, but timelines and failed requests are not. Call go_on()
+  // before the next record.
   void pause(std::uint64_t shortest_period);
   void go_on() { program_.go_on(); }
 
@@ -69,8 +71,8 @@ class ProcessModel final {
 
  private:
   [[nodiscard]] bool begin_call(const trace::RecordHeader& record);
-  // The one part that a record concerns, if none of these has more. Calls that concern no part do
-  // nothing; all other kinds are in the dictionary.
+  // Gives a record to the one part of the model that it concerns; kinds that concern several parts
+  // have overloads. Calls that concern no part do nothing; all other kinds go to the dictionary.
   template <class Record>
   void apply(const Record& record);
   void apply(const trace::Allocation& call);
@@ -107,21 +109,21 @@ class ProcessModel final {
     program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
-  // The call gave memory to NCCL.
+  // True if the call site is in NCCL, so that its call gave memory to NCCL.
   [[nodiscard]] bool is_nccl(const CallSite& site) const;
-  // After a checkpoint that has samples and no more of it: those whose numbers for the process's
-  // calls it has.
+  // For a checkpoint that has samples but no records of the driver's use: restores the use from
+  // those samples whose bytes of the process's calls are known.
   void restore_driver_use();
-  // The trace ends in this call.
+  // Counts a call that has no end: the trace ends in it.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();
-  // Every device with counted memory is a device of the process.
+  // Makes a device of the process of every device that has an account.
   void know_all_devices();
 
-  // CUPTI may report this memory's allocation, and what the driver does with its pages.
+  // Notes an allocation or a free of memory whose moves of pages CUPTI may report.
   void expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
   void expect_activity(const trace::Free& call);
-  // CUPTI's records about this call may follow.
+  // Notes a call about which CUPTI may report work on the GPU.
   void expect_activity(const trace::CallHeader& call, CallWork work,
                        const ActivityJoin::CallSize& size, std::uint32_t row);
 
@@ -136,7 +138,7 @@ class ProcessModel final {
   HolderSums holders_{memory_, program_};
   OomSnapshots snapshots_{memory_, holders_};
   CheckpointRestore checkpoint_{memory_, copies_};
-  std::uint32_t exec_writer_ = 0;  // who was about to exec
+  std::uint32_t exec_writer_ = 0;  // writer whose thread was about to exec
 };
 
 }  // namespace gpumemtrace::analyzer

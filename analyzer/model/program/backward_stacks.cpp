@@ -22,8 +22,8 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead
     : look_ahead_(look_ahead), stacks_(stacks) {
   std::ranges::stable_sort(waits, {}, time_of);
   for (const trace::WaitingStack& wait : waits) {
-    // Stack 0, of older recorders, means that the thread no longer waits; its own events mean it,
-    // too.
+    // Stack 0 in records of older recorders means that the thread no longer waits. The thread's own
+    // events mean the same.
     if (wait.stack != trace::StackId::kNone) waits_[wait.thread_id].push_back(wait);
   }
 }
@@ -41,7 +41,7 @@ void BackwardStacks::add_stack(const trace::Stack& record) {
 
 void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
   Thread& thread = threads_[writer];
-  if (thread.thread_id == thread_id) return;  // each chunk of a thread says whose it is
+  if (thread.thread_id == thread_id) return;  // each chunk of a thread's stream has a thread record
   thread = Thread();
   thread.thread_id = thread_id;
   waiting_until_ = 0;
@@ -54,7 +54,7 @@ void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
   if (at != waits.end() && at->record.time == wait.record.time) return;
   waits.insert(at, wait);
   waiting_until_ = 0;
-  // Those before the thread's last own event add nothing.
+  // Waits before the thread's last own event add nothing.
   std::uint64_t needed_from = kNever;
   for (const auto& [writer, thread] : threads_) {
     if (thread.thread_id == wait.thread_id) needed_from = std::min(needed_from, thread.last_own);
@@ -106,7 +106,7 @@ trace::StackId BackwardStacks::find_stack(std::uint32_t writer, trace::StackId s
   }
   if (root == Root::kPython && thread.role == Role::kWithoutPython) thread.role = Role::kPython;
   if (thread.role == Role::kPython) {
-    // Stack 0 shows nothing: frees have none.
+    // An event with stack 0 says nothing of its thread: frees have no stack.
     const bool strange = root == Root::kNone && stack != trace::StackId::kNone && is_block;
     if (!strange || !turns_out_engine(thread, time)) {
       record_own_event(thread, root == Root::kNone ? trace::StackId::kNone : stack, time, is_block);
@@ -129,7 +129,7 @@ void BackwardStacks::record_own_event(Thread& thread, trace::StackId stack, std:
 }
 
 bool BackwardStacks::turns_out_engine(Thread& thread, std::uint64_t time) {
-  thread.role = Role::kEngine;  // so that it does not wait for itself
+  thread.role = Role::kEngine;  // so that the thread is not found to wait for itself
   update_waiting(time);
   if (!waiting_.seen_waiting) thread.role = Role::kPython;
   return waiting_.seen_waiting;

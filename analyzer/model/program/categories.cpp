@@ -6,7 +6,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// PyTorch's default for cublasLt, if it is not the size that cuBLAS has.
+// PyTorch's default size of a cublasLt workspace, used if it is not the size of the cuBLAS
+// workspace.
 constexpr std::uint64_t kLtBytes = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -24,7 +25,7 @@ void Workspaces::judge_block(const trace::Block& block, std::uint32_t writer) {
   Maker& maker = found->second;
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
   const PythonStacks& stacks = dictionary_.python_stacks();
-  // Threads of the engine have no Python frames.
+  // Threads of the autograd engine have no Python frames.
   const bool is_at_same_place = stacks.are_same(maker.stack, block.stack) ||
                                 (!stacks.has(maker.stack) && !stacks.has(block.stack));
   if (is_at_same_place && maker.next == Next::kGiven) {
@@ -45,19 +46,20 @@ namespace {
 constexpr CategoryGuess inferred(Category category) { return {category, Confidence::kInferred}; }
 constexpr CategoryGuess heuristic(Category category) { return {category, Confidence::kHeuristic}; }
 
-// A block that is a workspace only by its size and its neighbour must live as one does.
+// A block that only its size and its neighbour show to be a workspace must also live like one.
 bool may_be_workspace(const BlockFacts& block) {
   return block.workspace != WorkspaceSign::kNone && !block.parameter_sized;
 }
 
-// The program released blocks that the engine had made: zero_grad, or the end of the model.
+// True for blocks made by the autograd engine and released by the program: by zero_grad, or at the
+// end of the model.
 bool is_freed_as_gradient(const BlockFacts& block) {
   if (!block.life.freed_by_zero_grad || block.recomputed) return false;
   return block.life.outlived_phase || (block.on_engine && block.parameter_sized);
 }
 
-// A gradient is born in backward and waits for the optimizer. Workspaces of libraries are born
-// there, too, and live on; no parameter has their size.
+// A gradient is born in backward and waits for the optimizer. Workspaces of libraries are born in
+// backward, too, and live on; no parameter has their size.
 CategoryGuess born_in_backward(const BlockFacts& block) {
   if (block.life.outlived_step && may_be_workspace(block)) {
     return heuristic(Category::kWorkspace);
@@ -72,8 +74,8 @@ CategoryGuess born_in_backward(const BlockFacts& block) {
   return block.parameter_sized ? heuristic(Category::kGradient) : CategoryGuess{};
 }
 
-// A block that a forward pass leaves is for backward, or is the result that the next forward
-// replaces.
+// A block that outlives its forward pass is kept for backward, or is a result that the next forward
+// pass replaces.
 CategoryGuess born_in_forward(const BlockFacts& block) {
   const bool follows = block.workspace == WorkspaceSign::kFollows && !block.life.freed;
   const bool has_sign = block.workspace != WorkspaceSign::kNone;
@@ -90,7 +92,7 @@ CategoryGuess placed(const BlockFacts& block) {
     case SiteRole::kAsBuffer:
       return inferred(Category::kBuffer);
     case SiteRole::kInModule:
-      // Parameters that are trained have gradients.
+      // Parameters that are trained have gradients of their size, made in backward.
       return heuristic(block.backward_sized ? Category::kParameter : Category::kBuffer);
     case SiteRole::kAsOptimizerState:
       return inferred(Category::kOptimizerState);
@@ -103,10 +105,10 @@ CategoryGuess placed(const BlockFacts& block) {
   }
 }
 
-// Freed in the phase that it was born in. A block that outlives a forward pass waited for a
-// backward pass; without autograd the program kept it, for an unknown reason.
+// The category of a block that is freed in the phase of its birth. A block that outlives a forward
+// pass waited for a backward pass; without autograd the program kept it, for an unknown reason.
 CategoryGuess freed_in_its_phase(const BlockFacts& block) {
-  // The block was sent to the other ranks. The gradient comes back.
+  // The block's content was sent to the other ranks. The gradient comes back in another block.
   if (block.placed == SiteRole::kAsGradient || block.placed == SiteRole::kAsGathered) {
     return inferred(Category::kGathered);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The category of a framework's block, as a pure function of the phase and the stack that it was
-// born in and of its lifetime. docs/concepts.md has the rules in words.
+// The category of a framework's block, as a pure function of the phase and the stack of its
+// allocation and of its lifetime. docs/concepts.md has the rules in words.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// Sizes of blocks, to recognize them in other blocks.
+// Sizes of blocks, by which other blocks are recognized.
 //
 // Two tensors of one size need not lie in blocks of one size: for memory above a mebibyte PyTorch's
 // allocator leaves up to a mebibyte at the end of a block.
@@ -47,16 +47,16 @@ class SizeSet {
 // Recognizes the blocks of PyTorch that are workspaces of cuBLAS.
 //
 // PyTorch makes a handle of cuBLAS for each thread at its first product of matrices, and at once
-// asks its own allocator for the workspace that it gives to the handle. cuBLAS takes memory of the
-// driver for a new handle, and every trace shows that call's caller: so the next block of the same
-// thread at the same Python stack is the handle's workspace. cublasLt's may follow it. Later ones,
-// of other streams of the thread, are known by their size.
+// asks its own allocator for the workspace of that handle. cuBLAS takes memory of the driver for a
+// new handle, and every trace shows the caller of that call: so the next block of the same thread
+// at the same Python stack is the handle's workspace. The workspace of cublasLt may follow it.
+// Later workspaces, for other streams of the thread, are known by their size.
 
 // The evidence that a block is a workspace.
 enum class WorkspaceSign : std::uint8_t {
   kNone,
-  kSized,    // as large as one that is known
-  kFollows,  // the next block after one, of the same stack, with the size of cublasLt's
+  kSized,    // the block is as large as a known workspace
+  kFollows,  // the block after a workspace, of the same stack, with the size of cublasLt's
   kGiven,    // the block that PyTorch takes for a new handle
 };
 
@@ -69,16 +69,17 @@ class Workspaces {
     if (is_of_cublas(call.call.caller)) makers_[writer] = {call.call.stack, Next::kGiven};
   }
   void record_block(const trace::Block& block, std::uint32_t writer) {
-    record_release(block.address);  // of one whose free is missing
+    // forgets an earlier block at the address, the free of which is missing
+    record_release(block.address);
     if (!makers_.empty()) [[unlikely]]
       judge_block(block, writer);
   }
-  // The block at the address is freed, and its category was chosen.
+  // Forgets the block at the address: it was freed, and its category was chosen.
   void record_release(std::uint64_t address) {
     if (!signs_.empty()) signs_.erase(address);
   }
 
-  // The evidence for a live block.
+  // The evidence that a live block is a workspace.
   [[nodiscard]] WorkspaceSign sign_of(std::uint64_t address, std::uint64_t bytes) const {
     if (const auto found = signs_.find(address); found != signs_.end()) return found->second;
     return sizes_.count(bytes) != 0 ? WorkspaceSign::kSized : WorkspaceSign::kNone;
@@ -86,7 +87,7 @@ class Workspaces {
 
  private:
   enum class Next : std::uint8_t { kGiven, kFollows };
-  // A thread that has just made a handle.
+  // The stack at which a thread has just made a handle of cuBLAS.
   struct Maker {
     trace::StackId stack = trace::StackId::kNone;
     Next next = Next::kGiven;
@@ -96,9 +97,11 @@ class Workspaces {
   void judge_block(const trace::Block& block, std::uint32_t writer);
 
   const Dictionary& dictionary_;
-  std::unordered_map<std::uint32_t, Maker> makers_;         // by writer, until its next blocks
-  std::unordered_map<std::uint64_t, WorkspaceSign> signs_;  // of live blocks, by address
-  std::set<std::uint64_t> sizes_;                           // of those of handles, and cublasLt's
+  // makers by writer, until the writer's next blocks
+  std::unordered_map<std::uint32_t, Maker> makers_;
+  std::unordered_map<std::uint64_t, WorkspaceSign> signs_;  // evidence for live blocks, by address
+  // sizes of workspaces of handles and of cublasLt
+  std::set<std::uint64_t> sizes_;
 };
 
 enum class Category : std::uint8_t {
@@ -113,7 +116,7 @@ enum class Category : std::uint8_t {
   kWorkspace,
   kOther,
   kGathered,  // parameters and gradients that ranks exchange: unsharded copies and buffers
-  kLoaded,    // read from a file, copied to where it is used, and kept
+  kLoaded,    // tensors read from a file, copied to where they are used, and kept
 };
 constexpr auto names(Category) {
   return std::to_array<std::string_view>({"", "parameter", "gradient", "optimizer_state", "buffer",
@@ -122,8 +125,8 @@ constexpr auto names(Category) {
 }
 inline constexpr std::size_t kCategories = word_count(Category());
 
-// kExact: the program itself named it. kInferred: only this category is born in such a place and
-// lives in such a way. kHeuristic: the likely one.
+// kExact: the program itself named the block's content. kInferred: no other category is born in
+// such a place and lives in such a way. kHeuristic: the category is the likely one.
 enum class Confidence : std::uint8_t { kNone, kHeuristic, kInferred, kExact };
 constexpr auto names(Confidence) {
   return std::to_array<std::string_view>({"", "heuristic", "inferred", "exact"});
@@ -135,12 +138,12 @@ struct CategoryGuess {
   friend auto operator<=>(const CategoryGuess&, const CategoryGuess&) = default;
 };
 
-// The code that builds modules and optimizers, moves them to a device or copies them.
+// Roles of code that builds modules and optimizers, moves them to a device or copies them.
 enum class SiteRole : std::uint8_t {
   kNone,
   kAsParameter,
   kAsBuffer,
-  kInModule,  // by the constructor of a module of the program's own: a parameter or a buffer
+  kInModule,  // by the constructor of a module class of the program: a parameter or a buffer
   kAsOptimizerState,
   kAsGradient,  // code that adds up gradients of all ranks for sharded parameters
   kAsGathered,  // code that makes sharded parameters whole, and buckets of gradients
@@ -149,16 +152,16 @@ enum class SiteRole : std::uint8_t {
 struct BlockFacts {
   Phase born_in = Phase::kNone;
   SiteRole placed = SiteRole::kNone;
-  bool receives_input = false;   // copies from the host go to blocks of its call site
-  bool gradient_place = false;   // the program named a gradient of its size and call site
-  bool parameter_sized = false;  // there is a parameter of its size, or none is known at all
-  bool backward_sized = false;   // backward made a block of its size
+  bool receives_input = false;   // copies from the host go to blocks of the same call site
+  bool gradient_place = false;   // the program named a gradient of the same size and call site
+  bool parameter_sized = false;  // there is a parameter of this size, or no parameter is known
+  bool backward_sized = false;   // backward made a block of this size
   WorkspaceSign workspace = WorkspaceSign::kNone;
-  bool on_engine = false;       // a thread of PyTorch's autograd asked for it
-  bool recomputed = false;      // by forward, run again for backward
-  bool is_of_update = false;    // an optimizer made it where it computes with its state
-  bool under_autograd = false;  // backward may need it
-  bool is_loaded_copy = false;  // read from a file, and then copied to another block
+  bool on_engine = false;       // a thread of PyTorch's autograd engine asked for the block
+  bool recomputed = false;      // made by forward code that ran again for backward
+  bool is_of_update = false;    // made by an optimizer where it computes with its state
+  bool under_autograd = false;  // made under autograd: backward may need it
+  bool is_loaded_copy = false;  // the content was read from a file, then copied to another block
   Lifetime life;
 };
 [[nodiscard]] CategoryGuess categorize(const BlockFacts& block);

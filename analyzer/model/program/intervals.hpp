@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps and ranges that are open, and a bounded number of those that are over.
+// Measures steps and named ranges: all that are open, and a bounded number of those that have
+// ended.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +26,10 @@ struct IntervalUse {
 struct Interval {
   std::uint64_t index = 0;
   std::uint64_t start = 0;  // model time
-  std::uint64_t end = 0;    // 0: it was open when the trace ended
+  std::uint64_t end = 0;    // model time; 0: the interval was open when the trace ended
   std::uint32_t name = 0;
   IntervalUse framework;
-  IntervalUse driver;  // and pools
+  IntervalUse driver;  // of driver memory and pools
   std::uint64_t transfers_bytes = 0;
 };
 
@@ -39,13 +40,14 @@ class IntervalMeter {
   explicit IntervalMeter(Accounts& accounts) : accounts_(accounts) {}
 
   static constexpr std::size_t kNone = ~std::size_t{0};
-  // The interval's slot until its end; kNone if too many are open.
+  // Begins an interval. Returns its slot, valid until its end; kNone if too many intervals are
+  // open.
   [[nodiscard]] std::size_t begin(std::uint64_t index, std::uint32_t name, std::uint64_t now);
   // Ends the interval at `now` and returns its measurements.
   [[nodiscard]] Interval end(std::size_t slot, std::uint64_t now);
-  // The same without an end, at the end of the trace.
+  // Measures an interval that is open at the end of the trace: it gets no end.
   [[nodiscard]] Interval cut(std::size_t slot);
-  // Takes over the peak of memory since the last begin or end.
+  // Raises the peaks of all open intervals to the most memory since the last begin or end.
   void absorb();
 
   void count_transfer(std::uint64_t bytes) { transfers_bytes_ += bytes; }
@@ -55,25 +57,26 @@ class IntervalMeter {
   void drop(std::size_t slot);
 
   Accounts& accounts_;
-  std::vector<Interval> slots_;  // those in unused_ are closed
+  std::vector<Interval> slots_;  // slots in unused_ have no open interval
   std::vector<std::size_t> unused_;
   std::uint64_t transfers_bytes_ = 0;
   std::uint64_t left_out_ = 0;  // intervals for which there was no slot
 };
 
-// All intervals of one name.
+// Sums over all intervals of one name.
 struct IntervalSums {
   struct Use {
-    std::uint64_t peak_bytes = 0;  // the highest of them
+    std::uint64_t peak_bytes = 0;  // the highest peak of any interval
     std::uint64_t allocated_bytes = 0;
-    std::uint64_t live_delta_bytes = 0;  // modulo 2^64: what they left less what they took away
+    // sum of bytes at the end less bytes at the start, modulo 2^64
+    std::uint64_t live_delta_bytes = 0;
   };
   std::uint64_t count = 0;
   Use framework;
-  Use driver;  // and pools
+  Use driver;  // of driver memory and pools
 };
 
-// Sums by name. The first kNames names have rows of their own.
+// Sums of intervals by name. The first kNames names have rows of their own.
 class IntervalsByName {
  public:
   static constexpr std::size_t kNames = 1000;
@@ -88,7 +91,7 @@ class IntervalsByName {
   IntervalSums rest_;
 };
 
-// The first ones, the last ones, and those with the highest peaks between.
+// Keeps the first intervals, the last ones, and between them those with the highest peaks.
 class KeptIntervals {
  public:
   static constexpr std::size_t kEnds = 500;
@@ -97,7 +100,7 @@ class KeptIntervals {
   void add(const Interval& interval);
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
-  // In the order of their starts.
+  // The kept intervals in the order of their starts.
   [[nodiscard]] std::vector<Interval> all() const;
 
  private:

@@ -18,7 +18,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::ranges::find(names, name) != names.end();
 }
 
-// "Module.to.<locals>.convert" -> "convert"
+// Returns the last part of a qualified name: "Module.to.<locals>.convert" -> "convert".
 std::string_view last_name(std::string_view function) {
   const std::size_t dot = function.rfind('.');
   return dot == std::string_view::npos ? function : function.substr(dot + 1);
@@ -30,7 +30,7 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
     return FrameRole::kNone;
   }
   if (name == "__init__") return FrameRole::kState;
-  // All but SGD have made their state before they come here.
+  // All optimizers but SGD have made their state before they call these functions.
   const bool computes = name.starts_with("_single_tensor_") || name.starts_with("_multi_tensor_");
   if (computes && !contains(file, "/sgd.py")) return FrameRole::kUpdate;
   // Optimizers of the user run inside `wrapper`, which PyTorch puts around every step.
@@ -38,7 +38,8 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
                                                                  : FrameRole::kNone;
 }
 
-// The first names are those of fully_shard (_fully_shard/), the others of FullyShardedDataParallel.
+// In each list, the first names are functions of fully_shard (_fully_shard/), the others of
+// FullyShardedDataParallel.
 FrameRole role_in_fsdp(std::string_view name) {
   if (is_one_of(name, {"foreach_reduce", "_reduce_grad"})) return FrameRole::kReduction;
   if (is_one_of(name,
@@ -67,7 +68,7 @@ SiteRole placed_by(FrameRole role) {
   }
 }
 
-// The phase of the innermost frame that has a role, if it is not forward.
+// The phase of the innermost frame that has a role, if its role is not forward.
 Phase phase_of(FrameRole role) {
   switch (role) {
     case FrameRole::kBackward:
@@ -100,7 +101,7 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
   if (contains(file, "/torch/serialization.py") || contains(file, "/safetensors/")) {
     return is_one_of(name, {"load", "load_file"}) ? FrameRole::kLoading : FrameRole::kNone;
   }
-  // Recomputes a forward inside autograd.
+  // unpack_hook() runs a forward again inside autograd.
   if (contains(file, "/torch/utils/checkpoint.py") && name == "unpack_hook") {
     return FrameRole::kBackward;
   }
@@ -122,11 +123,11 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
       is_one_of(name, {"_pre_forward", "_ddp_init_helper"})) {
     return FrameRole::kGathering;
   }
-  // Moves a rank's inputs.
+  // _recursive_to() moves a rank's inputs to its device.
   if (contains(file, "/torch/distributed/utils.py") && name == "_recursive_to") {
     return FrameRole::kForward;
   }
-  // Models that are loaded onto the device: transformers and its kin.
+  // from_pretrained() of transformers and its kin loads models onto the device.
   if (name == "from_pretrained" && contains(file, "/site-packages/")) return FrameRole::kPlacement;
   return FrameRole::kNone;
 }
@@ -138,7 +139,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     if (role == FrameRole::kNone) continue;
     result.loads = role == FrameRole::kLoading;
     if (result.loads) continue;
-    // The caller shows in which phase that is.
+    // The caller shows in which phase parameters are gathered.
     if (role == FrameRole::kGathering && result.phase == Phase::kNone) {
       result.placed = SiteRole::kAsGathered;
       continue;
@@ -163,7 +164,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
 }
 
 SiteRole StackRoles::placed_by(const StackRole& role) const {
-  // Module._apply moves the parameters of a module first, its buffers further down.
+  // Module._apply moves the parameters of a module first, its buffers by a later instruction.
   if (role.moved_at > first_moved_at_) return SiteRole::kAsBuffer;
   if (role.placed != SiteRole::kNone) return role.placed;
   if (role.phase != Phase::kNone) return SiteRole::kNone;
@@ -211,7 +212,7 @@ ClassKind* StackRoles::class_of(std::string_view method, std::string_view file) 
   return &classes_[std::string(file) + '\n' + std::string(method.substr(0, dot))];
 }
 
-// From the innermost frame outward.
+// Learns the kinds of classes from a stack's functions, which come from the innermost outward.
 void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
   ClassKind* step = nullptr;
   ClassKind* forward = nullptr;
@@ -223,8 +224,8 @@ void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
   }
 }
 
-// A copy of a module copies its parameters, and its other tensors at the same call of
-// copy.deepcopy().
+// A copy of a module copies the module's parameters, and its other tensors at the same call of
+// copy.deepcopy(). So such a call that copied a parameter copies buffers, too.
 void StackRoles::record_module_copy(const std::vector<CodeRole>& codes,
                                     const std::vector<CodePlace>& places, StackRole& role) {
   const auto copy = std::ranges::find_if(codes, [](const CodeRole& code) {
@@ -301,8 +302,8 @@ void Phases::record_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
   if (clock_.phase == Phase::kBackward) return end_invisible_step(now);
-  // Before the first backward pass there was nothing to free. So the gradients of the first step
-  // are freed in the forward phase of the second one, which goes on.
+  // Before the first backward pass there is no gradient to free. So the gradients of the first step
+  // are freed in the forward phase of the second step, and that phase goes on.
   if (clock_.phase != Phase::kForward || longest_step_ != 0 || backward_passes_ == 0) return;
   end_invisible_step(now);
   worked_ = grads_were_freed_ = true;
@@ -351,7 +352,7 @@ void Phases::begin(Phase phase, std::uint64_t now) {
   if (phase == Phase::kForward && (between_passes_ || clock_.phase != phase)) begin_pass(now);
   between_passes_ = false;
   const bool is_work = phase != Phase::kOptimizer;
-  // Several optimizers in a row are one phase.
+  // The phases of several optimizers in a row are one phase.
   const bool goes_on = phase == clock_.phase && (is_work || !worked_);
   left_ = false;
   if (is_work) worked_ = has_worked_ = true;

@@ -25,13 +25,14 @@ Category category_of(trace::TensorRole role) {
 }
 
 void TensorNames::add(const LiveAllocation& block, const trace::Tensor& record) {
-  if (category_of(record.role) == Category::kUnknown) return;  // of a later version
+  // a role of a later version of the recorder
+  if (category_of(record.role) == Category::kUnknown) return;
   const TensorName name{record.role, record.name, record.state, record.layer, record.bytes};
   const std::uint32_t known = find(block);
   std::vector<TensorName> all;
   if (known != 0) all = names(known);
   if (all.size() == kMaxNames || std::ranges::find(all, name) != all.end()) return;
-  // Names of one role stay in the order in which they came.
+  // Names of one role stay in the order in which they were recorded.
   const auto after = std::ranges::upper_bound(all, name.role, {}, &TensorName::role);
   all.insert(after, name);
   if (name.role == trace::TensorRole::kGradient) {
@@ -56,7 +57,7 @@ std::uint32_t TensorNames::number_of(const std::vector<TensorName>& names) {
 
 namespace {
 
-// Far above what any process has; a damaged record must not make the tables huge.
+// More writers than any process has: a damaged record must not make the tables huge.
 constexpr std::uint32_t kMaxWriters = 1 << 16;
 
 }  // namespace
@@ -100,14 +101,15 @@ Phase Program::enter_phase(trace::StackId stack, bool is_block) {
   return phase;
 }
 
-// The gradient of the loss itself is freed when backward() returns.
+// A gradient is a block made in backward, except for the gradient of the loss itself, which is
+// freed when backward() returns.
 bool Program::may_be_gradient(const LiveAllocation& block) const {
   const GroupKey& key = accounts_.group(block.group).key;
   return key.phase == Phase::kBackward && !phases_.role_of(key.site.stack).first_gradient;
 }
 
 void Program::gradient_released(const LiveAllocation& block) {
-  // The gradient of an input can be freed when backward() returns, too.
+  // The gradient of an input can also be freed when backward() returns.
   const bool of_parameter = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
   phases_.record_gradient_release(of_parameter, present_.time);
   if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);
@@ -126,7 +128,7 @@ void Program::block_allocated(std::uint32_t group, const trace::Block& block) {
   steps_.allocated(group, bytes, present_.time);
 }
 
-// The same code got the block just before.
+// A block receives input if the code that uploads into it got the block just before.
 void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
   if (input_groups_.count(block.group) != 0) return;
   const GroupKey& key = accounts_.group(block.group).key;
@@ -137,7 +139,7 @@ void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
 
 void Program::copied_on_device(const trace::Copy& call, const LiveAllocation& block) {
   const GroupKey& key = accounts_.group(block.group).key;
-  // A part of a block is copied to be used, and the block is used then, too.
+  // A copy of a part of a block shows only that the part is used, not that the block is replaced.
   const bool is_whole = call.bytes > block.bytes / 2;
   if (is_whole && phases_.role_of(key.site.stack).loads) {
     loaded_copies_.emplace(block.address, block.born);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of one process: its code and threads, phases, steps and ranges, and the use of the
-// framework's blocks.
+// The program of one process: its code and threads, its phases, steps and ranges, and how it uses
+// the framework's blocks.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@
 namespace gpumemtrace::analyzer {
 
 struct ThreadName {
-  std::uint64_t id = 0;  // the kernel's; 0 = not known
-  std::string name;      // empty = it has none
+  std::uint64_t id = 0;  // the kernel's id; 0 = not known
+  std::string name;      // empty = the thread has no name
 };
 
 // Names of threads, and the thread on which each stack was first met.
@@ -55,44 +55,44 @@ class Threads {
  private:
   std::map<std::uint32_t, ThreadName> by_writer_;
   std::map<std::uint64_t, std::string> by_id_;
-  std::map<trace::StackId, std::uint64_t> stacks_;  // to thread ids
+  std::map<trace::StackId, std::uint64_t> stacks_;  // stacks, to the kernel's ids of threads
 };
 
 // The program's names of its tensors, by the framework's block that holds them.
 //
-// One tensor, by the numbers of its texts (trace::Name).
+// The name of one tensor, as numbers of texts (trace::Name).
 struct TensorName {
   trace::TensorRole role = trace::TensorRole::kUnknown;
   std::uint32_t name = 0;
   std::uint32_t state = 0;
   std::uint32_t layer = 0;
-  std::uint64_t bytes = 0;  // of its storage, as the program asked for it
+  std::uint64_t bytes = 0;  // size of the tensor's storage, as the program asked for it
 
   friend auto operator<=>(const TensorName&, const TensorName&) = default;
 };
 
 [[nodiscard]] Category category_of(trace::TensorRole role);
 
-// - A name holds for the block that lives at its address when it is recorded, over its whole life;
-//   a later block there has no name until one is recorded.
-// - The names of one block have a number, which is the same for every block with the same names; 0
-//   = none. Memory grows with the tensors of the program, not with how often they are named.
+// - A name holds for the block that lives at the name's address when the name is recorded, over the
+//   block's whole life; a later block at that address has no name until one is recorded.
+// - Each set of names that blocks have gets a number, which all blocks with those names share; 0 =
+//   no name. Memory grows with the tensors of the program, not with how often they are named.
 class TensorNames {
  public:
-  // A block's first names; further names of a flat one are not kept.
+  // The most names of a block, of which the first are kept: a flat parameter can have more.
   static constexpr std::size_t kMaxNames = 1024;
 
   void add(const LiveAllocation& block, const trace::Tensor& record);
   [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
-  // A block of this place and size was named a gradient: one from there between backward and
-  // zero_grad is likely one, too.
+  // True if a block of this call site and size was named a gradient: another such block that lives
+  // between backward and zero_grad is likely a gradient, too.
   [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
     return gradient_places_.count({group, bytes}) != 0;
   }
 
   [[nodiscard]] bool empty() const { return sets_.empty(); }
-  // All names of a block, first the one that decides its category. A parameter that is listed in an
-  // optimizer's state as well is a parameter.
+  // All names of a block; the first one decides the block's category. A parameter that is also
+  // listed in an optimizer's state is a parameter.
   [[nodiscard]] const std::vector<TensorName>& names(std::uint32_t number) const {
     return *sets_[number - 1];
   }
@@ -107,14 +107,14 @@ class TensorNames {
 
   FlatMap<NamedBlock, &NamedBlock::address> blocks_;
   std::map<std::vector<TensorName>, std::uint32_t> numbers_;
-  std::vector<const std::vector<TensorName>*> sets_;  // keys of numbers_
+  std::vector<const std::vector<TensorName>*> sets_;  // pointers to the keys of numbers_
   std::set<std::pair<std::uint32_t, std::uint64_t>> gradient_places_;
 };
 
-// Borrows the present record, which its owner keeps up to date.
+// The model of one process's program. Borrows the present record, which its owner keeps up to date.
 class Program final : public BlockUses {
  public:
-  // `waits`: as in BackwardStacks.
+  // `waits` is given to BackwardStacks.
   Program(const PresentRecord& present, Accounts& accounts, LookAhead& look_ahead,
           std::vector<trace::WaitingStack> waits)
       : present_(present),
@@ -126,47 +126,47 @@ class Program final : public BlockUses {
   void add_thread(const trace::Thread& thread);
   void add_stack(const trace::Stack& stack);
   void add_wait(const trace::WaitingStack& wait) { backward_stacks_.add_wait(wait); }
-  // All of the checkpoint has come.
+  // Called when all records of the checkpoint have come.
   void begin_after(const trace::Checkpoint& checkpoint) {
     backward_stacks_.begin_at(checkpoint.record.time);
   }
-  // The record is for the dictionary.
+  // Gives a record of text to the dictionary.
   void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
   void annotate(const trace::Annotation& annotation);
 
-  // The stack that the present event counts under. Before a checkpoint's cut too few records are
-  // left to find the thread that waited.
+  // The stack under which the present event counts. Before a checkpoint's cut it is the event's
+  // own: too few records are left to find the thread that waited.
   [[nodiscard]] trace::StackId stack_of_event(trace::StackId stack, bool is_block) {
     if (present_.in_checkpoint) return stack;
     return backward_stacks_.stack_of_event(present_.writer, stack, present_.time, is_block);
   }
-  // Takes every event with a stack; returns the phase that it belongs to.
+  // Takes every event with a stack, and returns the phase to which the event belongs.
   Phase enter_phase(trace::StackId stack, bool is_block);
-  // A call of the driver returned memory.
+  // Notes that a call of the driver returned memory.
   void memory_allocated(const trace::Allocation& call) {
     if (!present_.in_checkpoint) workspaces_.record_allocation(call, present_.writer);
   }
   void block_allocated(std::uint32_t group, const trace::Block& block);
-  // The framework refused a request of the program.
+  // Notes that the framework refused a request of the program.
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
-  // Called after the block's category was chosen.
+  // Forgets a freed block. Called after the block's category was chosen.
   void block_gone(std::uint64_t address) { workspaces_.record_release(address); }
-  // A block was freed. Gradients that Python's thread frees in a row mark zero_grad(), which ends a
-  // step; a free with a stack tells its phase by it. `find` returns the block, nullptr if it is not
-  // known.
+  // Notes that a block was freed. Gradients that a Python thread frees in a row mark zero_grad(),
+  // which ends a step; if the free has a stack, the stack tells the phase. `find` returns the
+  // block, or nullptr if the block is not known.
   template <class Find>
   void block_released(const trace::Block& block, Find&& find);
-  // A copy from the host into the block.
+  // Notes a copy from the host into the block.
   void uploaded(const trace::Copy& call, const LiveAllocation& block);
-  // A copy of the block's contents, which is live, to other memory of the device.
+  // Notes a copy of the contents of a live block to other memory of the device.
   void copied_on_device(const trace::Copy& call, const LiveAllocation& block);
-  // The program names the content of the block, which is live.
+  // Notes the program's name of the content of a live block.
   void name_tensor(const trace::Tensor& tensor, const LiveAllocation& block);
-  // As in Steps.
+  // Called at the end of the trace; `shortest_period` as in Steps::finish().
   void finish(std::uint64_t shortest_period) {
     steps_.finish(phases_.has_open_step(), shortest_period);
   }
-  // As in ProcessModel.
+  // Makes the steps up to now, until go_on(); as in ProcessModel.
   void pause(std::uint64_t shortest_period) {
     steps_by_now_.emplace(steps_.by_now(phases_.has_open_step(), shortest_period));
   }
@@ -201,13 +201,13 @@ class Program final : public BlockUses {
   Workspaces workspaces_{dictionary_};
   Phases phases_{dictionary_.python_stacks(), accounts_.phase_clock()};
   Steps steps_{accounts_};
-  std::optional<Steps> steps_by_now_;  // between pause() and go_on()
+  std::optional<Steps> steps_by_now_;  // set between pause() and go_on()
   std::vector<WriterThread> writer_threads_;
   TensorNames tensor_names_;
   SizeSet parameter_sizes_;
-  SizeSet backward_sizes_;  // of all blocks that backward made
+  SizeSet backward_sizes_;  // sizes of all blocks that backward made
   std::set<std::uint32_t> input_groups_;
-  // Blocks that were read from a file and copied: address and birth.
+  // Blocks whose content was read from a file and then copied: address and time of birth.
   std::set<std::pair<std::uint64_t, std::uint64_t>> loaded_copies_;
 };
 

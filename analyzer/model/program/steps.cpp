@@ -9,17 +9,18 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Candidates are searched among the first allocations only, and among so many different ones.
+// Candidates are searched among this many first allocations, and among this many different ones.
 constexpr std::uint64_t kSearchedAllocations = 200'000;
 constexpr std::size_t kMaxSeen = 20'000;
 
-// Equal gaps that make a candidate, and periods that a step must have been found in.
+// The equal gaps that make an allocation a candidate, and the fewest periods of a candidate for
+// steps.
 constexpr std::uint64_t kGapsOfCandidate = 3;
 constexpr std::uint64_t kLeastPeriods = 6;
 
-// A program makes steps most of the time; layers that are put on the device one after the other
-// come in equal gaps, too, and then other work follows. At least one allocation of so many is a
-// step's.
+// A program makes steps most of the time. Layers that are put on the device one after the other
+// come in equal gaps, too, but other work follows. So at least one allocation in this many must be
+// in a step.
 constexpr std::uint64_t kMostOtherAllocations = 4;
 
 // A period of one allocation is no pattern.
@@ -67,7 +68,7 @@ void Periods::search(std::uint64_t key) {
   if (gap >= kShortestPeriod && seen->equal_gaps >= kGapsOfCandidate) nominate(*seen);
 }
 
-// One candidate for each period is enough.
+// One candidate for each length of period is enough.
 void Periods::nominate(const Seen& seen) {
   if (candidates_.size() == kMaxCandidates) return;
   if (std::ranges::find(candidates_, seen.gap, &Candidate::period) != candidates_.end()) return;
@@ -89,9 +90,9 @@ std::size_t Periods::best() const {
 namespace {
 
 constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
-// With so many recorded steps, the allocations need not be searched for steps.
+// If another source has recorded this many steps, the allocations are not searched for steps.
 constexpr std::uint64_t kEnoughSteps = 3;
-// Pushes without pops and starts without ends must not fill the memory.
+// Bounds open ranges: pushes without pops and starts without ends must not fill the memory.
 constexpr std::size_t kMaxNesting = 1024;
 
 bool equal_without_case(std::string_view a, std::string_view b) {
@@ -177,13 +178,13 @@ void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std
     }
     case AnnotationOperation::kPop: {
       std::vector<OpenRange>& open = open_in(writer);
-      if (open.empty()) return;  // begun before the recording
+      if (open.empty()) return;  // the range was begun before the recording
       end_range(open.back(), now);
       open.pop_back();
       return;
     }
     case AnnotationOperation::kEnd: {
-      // NVTX lets a range end without its domain.
+      // NVTX lets a range end without naming its domain.
       for (auto& [nest, open] : open_ranges_) {
         if (std::get<0>(nest) == kWholeProcess) end_process_range(open, annotation.value, now);
       }
@@ -249,7 +250,7 @@ void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
 }
 
 Steps Steps::by_now(bool keep_optimizer_step, std::uint64_t shortest_period) {
-  meter_.absorb();  // so that the other's meter leaves nothing of the accounts' to this one
+  meter_.absorb();  // so that the copy's meter takes no peak of the accounts from this meter
   Steps steps = *this;
   steps.finish(keep_optimizer_step, shortest_period);
   return steps;

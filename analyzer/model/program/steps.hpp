@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a program, by the best source there is, and its named ranges.
+// The steps of a program, found by the best source there is, and the program's named ranges.
 #pragma once
 
 #include <array>
@@ -20,10 +20,11 @@
 
 namespace gpumemtrace::analyzer {
 
-// Finds the period of a program's allocations, if nothing else tells its steps.
+// Finds the period of a program's allocations; used if nothing else tells the program's steps.
 //
-// An allocation that comes once in each period has always the same number of others before its
-// next. Such an allocation is a candidate; at the end one of them is chosen to mark the steps.
+// An allocation that a program makes once in each period always has the same number of other
+// allocations before it comes again. Such an allocation is a candidate; at the end one of them is
+// chosen to mark the steps.
 // - One look-up for each allocation while candidates are searched, none later; memory is bounded.
 // - The shortest period that holds nearly everywhere wins: longer ones are multiples of it.
 class Periods {
@@ -31,8 +32,8 @@ class Periods {
   static constexpr std::size_t kMaxCandidates = 4;
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  // Takes an allocation of so many bytes from call site `site`. Returns the candidate whose next
-  // period begins here, or kNone.
+  // Takes an allocation of `bytes` at the call site `site`. Returns the candidate whose next period
+  // begins with this allocation, or kNone.
   std::size_t add(std::uint32_t site, std::uint64_t bytes);
   // The candidate whose periods are the steps, or kNone.
   [[nodiscard]] std::size_t best() const;
@@ -40,16 +41,16 @@ class Periods {
  private:
   struct Seen {
     std::uint64_t key = 0;
-    std::uint64_t last = 0;  // number of the allocation
+    std::uint64_t last = 0;  // number of the last allocation of this key
     std::uint64_t gap = 0;
     std::uint64_t equal_gaps = 0;
   };
   struct Candidate {
     std::uint64_t key = 0;
     std::uint64_t period = 0;
-    std::uint64_t first = 0;  // number of the allocation that it was found at
+    std::uint64_t first = 0;  // number of the allocation at which the candidate was found
     std::uint64_t last = 0;
-    std::uint64_t equal = 0;  // periods of that length
+    std::uint64_t equal = 0;  // number of periods of exactly that length
     std::uint64_t other = 0;
   };
 
@@ -71,7 +72,7 @@ struct NamedMark {
   std::string name;
 };
 
-// The first ones and the last ones; those between are counted.
+// Keeps the first marks and the last ones; the marks between are only counted.
 class Marks {
  public:
   static constexpr std::size_t kEnds = 500;
@@ -87,7 +88,7 @@ class Marks {
     last_.pop_front();
     ++left_out_;
   }
-  // In the order of time.
+  // The kept marks in the order of time.
   [[nodiscard]] std::vector<NamedMark> all() const {
     std::vector<NamedMark> kept = first_;
     kept.insert(kept.end(), last_.begin(), last_.end());
@@ -107,7 +108,8 @@ constexpr auto names(StepSource) {
   return std::to_array<std::string_view>({"api", "nvtx", "optimizer", "period"});
 }
 
-// The number in the name of a range that is a step, such as PyTorch's "ProfilerStep#7".
+// The step's number in the name of a range, such as PyTorch's "ProfilerStep#7"; nullopt if the
+// range is no step.
 [[nodiscard]] std::optional<std::uint64_t> step_number_of(std::string_view range_name);
 
 // - Every source is followed from the start; at the end one of them is chosen for the steps.
@@ -118,32 +120,32 @@ class Steps {
 
   void add_name(std::uint32_t id, std::string_view text) { names_[id] = text; }
   void apply(const trace::Annotation& annotation, std::uint32_t writer, std::uint64_t now);
-  // Another thread takes over the writer's stream: the former one's ranges are over.
+  // Ends the ranges of the writer's former thread: another thread takes over its stream.
   void thread_changed(std::uint32_t writer, std::uint64_t now);
   void optimizer_ended(std::uint64_t now);
-  // Forward or backward work: the first step begins if optimizers tell the steps.
+  // Notes that forward or backward work began: if optimizers tell the steps, the first step begins.
   void work_began(std::uint64_t now);
   void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
   void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }
-  // `keep_optimizer_step`: work after the last optimizer phase is a step, too. Periods below
-  // `shortest_period` ticks on average are no steps but loops.
+  // `keep_optimizer_step`: work after the last optimizer phase is a step, too. Periods that are
+  // shorter than `shortest_period` ticks on average are loops, not steps.
   void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
-  // The result if this were the end.
+  // The steps as they would be if the trace ended now.
   [[nodiscard]] Steps by_now(bool keep_optimizer_step, std::uint64_t shortest_period);
 
-  // Memory born up to this time is no leak, by the program's own mark. 0 = there was none.
+  // Time of the program's mark: memory allocated up to it is no leak. 0 = there is no mark.
   [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }
 
-  // nullopt if no source gives any step.
+  // The source that gives the steps; nullopt if no source gives any.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
   [[nodiscard]] std::vector<Interval> steps() const;
   [[nodiscard]] std::vector<Interval> ranges() const { return ranges_.all(); }
-  // Sums of every range, also of those that ranges() leaves out.
+  // Sums over all ranges, including those that ranges() leaves out.
   [[nodiscard]] const IntervalsByName& ranges_by_name() const { return ranges_by_name_; }
   [[nodiscard]] std::string name_of(std::uint32_t id) const;
   [[nodiscard]] const Marks& marks() const { return marks_; }
   [[nodiscard]] Marks& marks() { return marks_; }
-  // The step that the time lies in, as far as that step is kept.
+  // The step in which the time lies; nullopt if that step is not among the kept ones.
   [[nodiscard]] std::optional<std::uint64_t> step_at(std::uint64_t time) const;
   [[nodiscard]] std::uint64_t steps_left_out() const;
   [[nodiscard]] std::uint64_t ranges_left_out() const {
@@ -159,9 +161,10 @@ class Steps {
   struct OpenRange {
     std::size_t slot = IntervalMeter::kNone;
     bool is_step = false;
-    std::uint64_t id = 0;  // of process ranges
+    std::uint64_t id = 0;  // id of a process range
   };
-  // Ranges of a thread that nest; those of the process have the writer kWholeProcess.
+  // Key of open ranges that nest: writer, source and domain. Ranges of the process have
+  // kWholeProcess for the writer.
   using Nest = std::tuple<std::uint32_t, trace::AnnotationSource, std::uint32_t>;
   static constexpr std::uint32_t kWholeProcess = ~std::uint32_t{0};
 
@@ -181,7 +184,7 @@ class Steps {
   [[nodiscard]] bool has_periods_of(std::uint64_t shortest_period) const;
 
   IntervalMeter meter_;
-  std::array<Track, 3> tracks_;  // all but kPeriod
+  std::array<Track, 3> tracks_;  // one for each source but kPeriod
   std::array<Track, Periods::kMaxCandidates> period_tracks_;
   Periods periods_;
   KeptIntervals ranges_;
