@@ -12,10 +12,10 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kOutputPiece = 1 << 16;
-constexpr int kWindowBits = 15;  // 32 KiB
+constexpr int kWindowBits = 15;  // a window of 32 KiB
 constexpr int kWithGzipHeader = 16;
 
-// `window_bits` as zlib takes them; negative means without a header.
+// Compresses data. `window_bits` is zlib's parameter; negative means without a header.
 std::string compressed(std::string_view data, int window_bits) {
   z_stream stream{};
   if (deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {

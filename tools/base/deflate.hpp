@@ -7,9 +7,11 @@
 
 namespace gpumemtrace::tools {
 
-// Without a header, as a browser's DecompressionStream("deflate-raw") reads it.
+// Compresses to raw deflate data without a header, for DecompressionStream("deflate-raw") of
+// browsers.
 [[nodiscard]] std::string deflated(std::string_view data);
-// As a file of gzip. The same data gives the same bytes: it holds no name and no time.
+// Compresses to the content of a gzip file. The same data always gives the same bytes, because the
+// header has neither name nor time.
 [[nodiscard]] std::string gzipped(std::string_view data);
 
 }  // namespace gpumemtrace::tools

@@ -10,9 +10,9 @@ namespace gpumemtrace::tools {
 enum class ExitCode : int {
   kSuccess = 0,
   kFailure = 1,     // unreadable input, nothing to work on, a system call that failed
-  kUsage = 2,       // the command line makes no sense
+  kUsage = 2,       // the command line is not valid
   kViolated = 23,   // the policy of `check` or the limit of `diff` does not hold
-  kIncomplete = 24  // the trace lacks events and the user required that it does not
+  kIncomplete = 24  // the trace lacks events although the user required all
 };
 
 constexpr int to_int(ExitCode code) { return static_cast<int>(code); }

@@ -11,16 +11,17 @@ namespace {
 
 constexpr std::size_t kNarrowIndent = 12;
 
-// No character of several bytes is split, and no line begins as a command of a build server.
+// True if a line may begin here: not within a UTF-8 character, and not with "::", which a build
+// server (GitHub) would take for a command.
 bool may_begin_line(std::string_view rest) {
   return (static_cast<unsigned char>(rest.front()) & 0xc0) != 0x80 && !rest.starts_with("::");
 }
 
 struct Frame {
-  std::string head;    // of the first line
-  std::string indent;  // of the others
+  std::string head;    // begin of the first line
+  std::string indent;  // begin of each later line
   std::size_t width = 0;
-  bool splits_words = true;  // a part that does not fit in a line continues in the next one
+  bool splits_words = true;  // true: a part that is longer than a line continues in the next
 };
 
 std::size_t size_without_end(std::string_view text) { return text.find_last_not_of(' ') + 1; }
@@ -28,7 +29,7 @@ std::size_t size_without_end(std::string_view text) { return text.find_last_not_
 void add_line(Lines& lines, std::string line, std::size_t indent, const Frame& frame) {
   line.erase(size_without_end(line));
   while (frame.splits_words && line.size() > frame.width) {
-    // At a space of the second half if it has one, so that no word is cut.
+    // Break at a space in the second half of the line if there is one, so that no word is cut.
     const std::size_t space = line.rfind(' ', frame.width);
     const bool has_space = space != std::string::npos && space > (indent + frame.width) / 2;
     std::size_t end = has_space ? space + 1 : frame.width;
@@ -41,10 +42,10 @@ void add_line(Lines& lines, std::string line, std::size_t indent, const Frame& f
   lines.emplace_back(std::move(line));
 }
 
-// Parts in lines, and how many of them fit.
+// Fills lines with parts; returns the lines and the number of parts in them.
 std::pair<Lines, std::size_t> fill_lines(const Frame& frame, const std::vector<std::string>& parts,
                                          std::string_view separator, std::size_t most_lines) {
-  // A comma ends a line, any other sign begins the next one.
+  // A comma or semicolon ends a line; any other separator begins the next line.
   const bool is_list = separator.starts_with(',') || separator.starts_with(';');
   Lines lines;
   std::string line = frame.head;
@@ -69,7 +70,8 @@ std::pair<Lines, std::size_t> fill_lines(const Frame& frame, const std::vector<s
   return {std::move(lines), count};
 }
 
-// Behind a head that fills most of a line there is no column for the rest.
+// The indent of the lines below `head`. If it fills most of the width, its own size leaves no room
+// for text: then a small indent.
 std::size_t indent_below(const StyledText& head, std::size_t width) {
   const std::size_t size = head.letters().size();
   return size > width * 2 / 3 ? std::min(kNarrowIndent, width / 3) : size;
@@ -157,7 +159,7 @@ Lines broken(const StyledText& line, std::size_t width) {
   const std::string& letters = line.letters();
   const std::size_t first = letters.find_first_not_of(' ');
   if (letters.size() <= width || first == std::string::npos) return {line};
-  std::vector<std::string> words;  // each with the spaces behind it
+  std::vector<std::string> words;  // words, each with the spaces after it
   for (std::size_t at = first; at < letters.size();) {
     const std::size_t end = std::min(letters.find(' ', at), letters.size());
     const std::size_t next = std::min(letters.find_first_not_of(' ', end), letters.size());

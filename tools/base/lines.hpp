@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in lines of a width, with the parts that a terminal shows in colour.
+// Wraps text into lines of a given width; parts of the text have styles, which a terminal shows as
+// colours.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace gpumemtrace::tools {
 
 enum class Style : std::uint8_t { kPlain, kHeading, kGood, kDoubtful, kBad };
 
-// Characters, some of them with a style.
+// Text, parts of which have a style.
 class StyledText {
  public:
   StyledText() = default;
@@ -25,7 +26,7 @@ class StyledText {
 
   StyledText& operator+=(const StyledText& more);
   friend StyledText operator+(StyledText text, const StyledText& more) { return text += more; }
-  // Gives it the styles of a text that it begins with.
+  // Takes the styles of `begin`, with which this text must begin.
   void take_styles(const StyledText& begin) { spans_ = begin.spans_; }
   void cut(std::size_t width);
 
@@ -53,7 +54,7 @@ class StyledText {
   };
 
   std::string letters_;
-  std::vector<Span> spans_;  // in order
+  std::vector<Span> spans_;  // parts with a style, ordered by position
 };
 
 [[nodiscard]] inline StyledText heading(std::string_view words) {
@@ -62,27 +63,27 @@ class StyledText {
 
 using Lines = std::vector<StyledText>;
 
-// The text without its line ends.
+// Splits the text at line ends, which are removed.
 [[nodiscard]] Lines lines_of(const StyledText& text);
 
-// The text if it has at most `width` characters, else its begin and the sign for the rest.
+// The text if it has at most `width` characters, else its begin followed by `rest`.
 [[nodiscard]] std::string cut(std::string text, std::size_t width, std::string_view rest = "...");
 
 inline constexpr std::size_t kAllLines = SIZE_MAX;
 
-// Words in lines of at most `width`, the first behind `head` and the others behind as many spaces,
-// or behind a few if that leaves no room.
+// Wraps words into lines of at most `width`. The first line begins with `head`; the others are
+// indented by its size, or by a few spaces if that leaves no room.
 [[nodiscard]] Lines wrapped(const StyledText& head, std::string_view text, std::size_t width);
-// The same with the number of spaces.
+// As above, with a given indent.
 [[nodiscard]] Lines wrapped(const StyledText& head, std::string_view text, std::size_t width,
                             std::size_t indent);
-// The same for parts, which are not broken if a line has room for them, with `separator` between.
-// The number of parts that do not fit in `most_lines` stands at the end.
+// Wraps parts, with `separator` between them; a part is not broken if it fits into a line. If not
+// all fit into `most_lines`, the end says how many are left out.
 [[nodiscard]] Lines wrapped_parts(const StyledText& head, const std::vector<std::string>& parts,
                                   std::string_view separator, std::size_t width,
                                   std::size_t most_lines = kAllLines);
-// A line in pieces of at most `width`, the later ones below its own indent. Columns that stand
-// further apart are not moved, and a long word stays whole.
+// Breaks a line into pieces of at most `width`; pieces after the first have a larger indent. Runs
+// of spaces, as between columns, are kept, and a long word stays whole.
 [[nodiscard]] Lines broken(const StyledText& line, std::size_t width);
 
 }  // namespace gpumemtrace::tools

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::tools {
 
-// One line each, behind the program's name.
+// Each function prints one line that begins with the program's name.
 void say(const std::string& message);
 void warn(const std::string& message);
 void report_failure(const std::string& message);

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
                             std::strerror(error)));
 }
 
-// Returns 0 or an errno value. Closes the descriptor. If it is durable the content is on the disk,
-// and read from there.
+// Writes all content and closes the descriptor. Returns 0 or an errno value. If `is_durable`, the
+// content is synced to disk and dropped from the page cache, so that a reader reads it from disk.
 int write_all(int descriptor, std::string_view content, bool is_durable = false) {
   if (descriptor < 0) return errno;
   int error = 0;
@@ -44,7 +44,7 @@ int write_all(int descriptor, std::string_view content, bool is_durable = false)
   return error;
 }
 
-// A name in the folder is on the disk. Returns 0 or an errno value.
+// Syncs a folder, so that a new file name in it is on disk. Returns 0 or an errno value.
 int sync_folder(const fs::path& folder) {
   const int descriptor =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -54,8 +54,9 @@ int sync_folder(const fs::path& folder) {
   return error;
 }
 
-// A new file next to `path`, and its name; no descriptor if none can be made. Existing files stay:
-// one may be the user's, or a link to one, in a folder that others can write to.
+// Creates a new file next to `path`; returns its descriptor, or -1 if that fails, and its name. An
+// existing file is never used: in a folder that others can write to, it may be the user's own or a
+// link to one.
 std::pair<int, std::string> create_beside(const fs::path& path, mode_t mode) {
   constexpr int kMostNames = 100;
   std::string name = path.string() + ".unfinished";
@@ -66,7 +67,7 @@ std::pair<int, std::string> create_beside(const fs::path& path, mode_t mode) {
   }
 }
 
-// The file gets its name when it is whole.
+// Writes a new file, which is renamed to `path` only when it is complete.
 void replace_file(const fs::path& path, const std::string& content, mode_t mode, bool is_durable) {
   const auto [descriptor, unfinished] = create_beside(path, mode);
   int error = write_all(descriptor, content, is_durable);

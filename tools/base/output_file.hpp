@@ -10,12 +10,13 @@ namespace gpumemtrace::tools {
 // True if the path means stdout: it is empty or "-".
 [[nodiscard]] bool is_stdout(const std::filesystem::path& path);
 
-// Writes to stdout if is_stdout(path). A file gets its name when it is whole, so that a reader
-// never sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
+// Writes to `path`, or to stdout if is_stdout(path). A file gets its name when it is complete, so
+// that no reader sees half of it; a device or a pipe is written directly. A link is replaced, not
+// followed. Throws Failure.
 void write_output(const std::filesystem::path& path, const std::string& content);
 
-// A file for its owner alone, as traces are. When it returns, file and name have been synced.
-// Throws Failure.
+// Writes a file that only its owner can read, as traces are. On return, the file and its name have
+// been synced to disk. Throws Failure.
 void write_private_durably(const std::filesystem::path& path, const std::string& content);
 
 // Appends to a file of our own, which is made if it is not there. Throws Failure.

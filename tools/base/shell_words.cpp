@@ -9,7 +9,8 @@
 namespace gpumemtrace::tools {
 
 std::string shell_word(const std::string& text) {
-  // As bash and zsh have it: the word is pasted from one line of a terminal.
+  // Text with control characters is quoted as $'...', which bash and zsh know: a word that is
+  // pasted from a terminal must be in one line.
   if (analyzer::printable(text) != text) {
     std::string word = "$'";
     for (const char letter : text) {

@@ -10,7 +10,7 @@ namespace gpumemtrace::tools {
 
 // `text` as one word of a POSIX shell; unquoted if that is safe.
 [[nodiscard]] std::string shell_word(const std::string& text);
-// The same of several, with spaces between.
+// Several paths as words of a POSIX shell, separated by spaces.
 [[nodiscard]] std::string shell_words(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace gpumemtrace::tools

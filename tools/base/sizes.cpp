@@ -12,7 +12,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 struct SizeUnit {
-  std::string_view name;  // lower case
+  std::string_view name;  // the unit's name in lower case
   double bytes;
 };
 
@@ -97,7 +97,7 @@ std::optional<std::uint64_t> parse_time(std::string_view text) {
   if (!whole || *whole > kMostNs / unit->ns) return std::nullopt;
   std::uint64_t ns = *whole * unit->ns;
   if (dot == number.size()) return ns;
-  // Digit by digit, so that no time of a report changes on its way through a text.
+  // Parsed digit by digit without floating point, so that a report's time survives a round trip.
   std::uint64_t of_digit = unit->ns;
   for (const char digit : number.substr(dot + 1)) {
     if (digit < '0' || digit > '9' || of_digit % 10 != 0) return std::nullopt;

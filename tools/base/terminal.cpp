@@ -26,7 +26,8 @@ std::string environment_text(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// The columns in COLUMNS if it is set, else of the terminal behind the stream; 0: there is none.
+// The number of columns: of the variable COLUMNS if it is set, else of the stream's terminal; 0 if
+// neither is known.
 std::size_t columns_of(std::FILE* stream) {
   const auto width = parse_number(environment_text("COLUMNS"));
   if (width && *width != 0) return *width;
@@ -91,7 +92,7 @@ std::string styled(const StyledText& text, const TextStyle& style) {
 
 namespace {
 
-// Back to the line's start, and clear it.
+// Control sequence: return to the start of the terminal's line and clear it.
 constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes text: by the patterns of fmt, and letter by letter. Only text.cpp compiles fmt itself,
-// which takes seconds; files that format include this instead.
+// Formats text with fmt's patterns, and replaces letters. Only text.cpp compiles fmt itself, which
+// takes seconds; files that format text include this header instead.
 #pragma once
 
 #include <fmt/core.h>
@@ -22,7 +22,7 @@ template <class... Arguments>
   return format_args(pattern, fmt::make_format_args(arguments...));
 }
 
-// "a, b, c"
+// Joins parts with a separator: "a, b, c".
 template <class Parts>
 [[nodiscard]] std::string joined(const Parts& parts, std::string_view separator = ", ") {
   std::string text;
@@ -33,7 +33,7 @@ template <class Parts>
   return text;
 }
 
-// The opposite of join(). An empty text has no parts.
+// Splits a text at a separator, as the opposite of joined(). An empty text has no parts.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, std::string_view separator);
 
 struct Replacement {
@@ -44,7 +44,7 @@ struct Replacement {
 // Replaces those letters of the text that the table has.
 [[nodiscard]] std::string replaced(std::string_view text, std::initializer_list<Replacement> table);
 
-// Throws std::system_error if the stream takes no more.
+// Writes the text. Throws std::system_error if the stream fails.
 void write_text(std::FILE* stream, const std::string& text);
 
 template <class... Arguments>

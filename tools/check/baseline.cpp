@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFormat = "gpumemtrace-baseline";
 constexpr std::uint64_t kVersion = 1;
-constexpr std::size_t kMaxHoldersKept = 10;  // of a peak, and of copies
+constexpr std::size_t kMaxHoldersKept = 10;  // largest holders stored for each peak and for copies
 
 namespace rows = analyzer::rows;
 Environment environment_of(const rows::Report& report) {
@@ -49,7 +49,7 @@ struct BaselineFinding : KnownFinding {
   }
 };
 
-// An entry as the file has it.
+// A baseline entry with its findings as the list that the JSON file has.
 struct EntryOfFile : BaselineEntry {
   std::vector<BaselineFinding> finding_rows;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The known state of a job: findings by fingerprint, peaks and copied bytes. A small, sorted JSON
-// file that is meant to be committed beside the code that it judges.
+// A baseline is the accepted state of a job: findings by fingerprint, peaks and copied bytes. It is
+// a small, sorted JSON file, meant to be committed beside the program's code.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ inline constexpr std::string_view kBaselineMark = "\"gpumemtrace-baseline\"";
 
 struct KnownFinding {
   std::string rule;
-  std::string where;  // for people
+  std::string where;  // code location, for people to read
   std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> count;  // of allocations or handles; empty if they were not counted
+  // Number of allocations or handles; empty if they were not counted.
+  std::optional<std::uint64_t> count;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, rule, where, bytes);
@@ -34,7 +35,7 @@ struct KnownFinding {
 // Facts that decide how much memory the same program takes. The driver decides only what it takes
 // by itself, such as contexts.
 struct Environment {
-  std::vector<std::string> devices;  // their names, sorted
+  std::vector<std::string> devices;  // device names, sorted
   std::optional<std::uint64_t> driver_version;
   std::optional<std::string> framework;
   std::optional<std::uint64_t> world_size;
@@ -47,25 +48,26 @@ struct Environment {
   }
 };
 
-// The numbers of one environment. Under another driver only those that the program and PyTorch
-// asked for can be compared, in other environments none.
+// The numbers measured in one environment. If only the driver differs, sizes that the program and
+// PyTorch asked for can be compared; if anything else differs, nothing can.
 struct BaselineEntry {
   Environment environment;
   std::map<std::string, KnownFinding> findings;
-  // By level; physical: what the processes asked for, together; job: all that they had in use.
+  // Peaks by level. "physical": the sum that the processes asked for; "job": all their memory in
+  // use.
   std::map<std::string, std::uint64_t> peak_bytes;
-  std::map<std::string, std::vector<HeldBytes>> holders;  // the largest, by level and of copies
+  // The largest holders, by level, and the lines that copied most.
+  std::map<std::string, std::vector<HeldBytes>> holders;
   std::uint64_t transfer_bytes = 0;
 };
 
 // The allocations or handles that a leak is about.
 [[nodiscard]] std::optional<std::uint64_t> leak_count_of(const analyzer::rows::Finding& finding);
 
-// The entry that the report would make. Findings that say what the trace could not see are no part
-// of it.
+// The baseline entry for a report. Findings about what the trace could not see are left out.
 [[nodiscard]] BaselineEntry baseline_of(const analyzer::rows::Report& report);
 
-// The entry's driver is the report's.
+// True if the entry was made with the driver that the report has.
 [[nodiscard]] bool is_of_same_driver(const analyzer::rows::Report& report,
                                      const BaselineEntry& entry);
 
@@ -76,13 +78,13 @@ struct BaselineEntry {
 
 class Baseline {
  public:
-  // Throws Failure for a file that is not there or no baseline.
+  // Reads a baseline file. Throws Failure if it is missing or no baseline.
   static Baseline read(const std::filesystem::path& path);
 
-  // The entry of the report's environment, else the one of the newest driver whose environment is
-  // the same but for the driver; nullptr if there is none.
+  // The entry with the report's environment, or else the entry of the newest driver whose
+  // environment differs only in the driver; nullptr if there is none.
   [[nodiscard]] const BaselineEntry* find(const analyzer::rows::Report& report) const;
-  // Puts the entry in the place of the one of its environment.
+  // Stores the entry and replaces one that has the same environment.
   void put(BaselineEntry entry);
   [[nodiscard]] std::string text() const;
 

@@ -46,7 +46,8 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   }
 }
 
-// The report that is judged. Notes the inputs that are no part of it.
+// Loads the report to judge. Adds to `notes` which traces were left out, and that several jobs are
+// judged together.
 analyzer::rows::Report load_judged(const CheckRequest& request, std::vector<std::string>& notes) {
   LoadOptions load = request.load;
   load.tell_left_out = false;
@@ -79,8 +80,8 @@ void require_complete(const analyzer::rows::Report& report) {
   }
 }
 
-// Throws Failure for a job of which the trace has nothing or not all, so that nobody accepts what
-// nobody saw.
+// Throws Failure if the traces miss events or hold none, unless the policy allows that: nobody
+// shall accept a baseline of memory use that was not recorded.
 void require_whole(const analyzer::rows::Report& report, const Policy& policy) {
   if (!policy.allow_incomplete) require_complete(report);
   std::uint64_t events = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From inputs and a policy to a verdict that is printed and written: what `check` and `run --check`
-// share.
+// The work that the commands `check` and `run --check` share: reads inputs and a policy, judges the
+// job, and prints and writes the verdict.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,8 @@ struct VerdictFiles {
   std::filesystem::path json;
   std::filesystem::path junit;
   std::filesystem::path sarif;
-  bool github = false;   // annotations on stdout, and the step summary if GitHub asks for one
+  // True: prints annotations, and writes the step summary if GitHub asks for one.
+  bool github = false;
   std::string page_url;  // a link for the step summary
 };
 
@@ -30,16 +31,16 @@ struct CheckRequest {
   VerdictFiles files;
   VerdictPrint print = VerdictPrint::kText;
   bool write_baseline = false;
-  bool force = false;  // files of others are replaced
+  bool force = false;  // true: replaces existing files that we did not write
   std::string color = "auto";
 };
 
-// Throws Failure for options that contradict each other, would be ignored, or name files that may
-// not be written. Before the work.
+// Throws Failure for options that contradict each other, would have no effect, or name files that
+// may not be written. To be called before the work.
 void require_sense(const CheckRequest& request);
 
-// Returns the exit code. Throws Failure for inputs that cannot be read, and what require_sense()
-// throws.
+// Judges the job and writes the verdict; returns the exit code. Throws Failure if inputs cannot be
+// read, and as require_sense() does.
 [[nodiscard]] int check_job(const CheckRequest& request);
 
 // Options of `check` and `run` for the outputs of a verdict.

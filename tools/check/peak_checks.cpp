@@ -32,8 +32,9 @@ std::string range_text(const rows::CardPeak& row) {
                      : format_text("{} to {}", low, high);
 }
 
-// A peak between two samples of the driver lies between two numbers. It holds where the higher one
-// does and fails where the lower one does. `allowed` says what is allowed, in words.
+// Judges a peak that is a range, because the driver's use is known only from samples. The check
+// holds if the upper bound is allowed, and fails if the lower bound is not; between them it is
+// uncertain. `allowed` says in words what is allowed.
 PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
                         const std::string& allowed) {
   PolicyCheck check;
@@ -120,7 +121,8 @@ void name_grown(PolicyCheck& check, const rows::Report& report, const std::strin
                                          level == kTransfers ? "Copied" : "Held"));
 }
 
-// Why the job's peak cannot be compared, so that what the processes asked for is compared instead.
+// The reason why the job's peak cannot be compared with the baseline's, so that only the memory
+// that the processes asked for is compared.
 std::string without_contexts_text(const rows::Report& report, const BaselineEntry& known) {
   if (highest_card_peak(report, PeakOf::kJob) == nullptr) {
     return "this report has no peak of the job";
@@ -129,7 +131,7 @@ std::string without_contexts_text(const rows::Report& report, const BaselineEntr
   return "another driver takes another amount for contexts";
 }
 
-// "100.0 MiB in the baseline, 108.0 MiB allowed".
+// The allowed bytes in words: "100.0 MiB in the baseline, 108.0 MiB allowed".
 std::string limit_text(std::uint64_t allowed_bytes, std::uint64_t base_bytes) {
   return format_text("{} in the baseline, {}", size_text(base_bytes), allowed_text(allowed_bytes));
 }

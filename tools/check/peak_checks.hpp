@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The questions of a policy and of a baseline that are about peaks and copies, with who held or
-// copied most if the answer is no. Pure functions.
+// Checks peaks and copied bytes against a policy and a baseline; a failed check names the code that
+// held or copied most. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace gpumemtrace::tools {
 
-// The number that a limit is about. It lies between two numbers if the trace leaves a range.
+// A measured number and its limit. The measured number is a range if the trace does not tell more.
 struct LimitedBytes {
   std::uint64_t low_bytes = 0;
   std::uint64_t high_bytes = 0;
@@ -24,14 +24,14 @@ struct LimitedBytes {
 
 // One question of the policy and its answer.
 struct PolicyCheck {
-  std::string name;     // as the option is called
+  std::string name;     // the option's name
   std::string subject;  // the device, the level or the rule; may be empty
   std::string message;
   bool holds = true;
-  bool baseline_can_accept = false;          // if it does not hold
-  std::string holders_title = {};            // the same; the title of the holders
-  std::vector<HeldBytes> holders = {};       // the same; who held a peak, copied or grew
-  std::optional<LimitedBytes> limited = {};  // empty if the question is about no bytes
+  bool baseline_can_accept = false;          // if the check fails: a baseline would accept it
+  std::string holders_title = {};            // if the check fails: title of `holders`
+  std::vector<HeldBytes> holders = {};       // if the check fails: who held a peak, copied or grew
+  std::optional<LimitedBytes> limited = {};  // empty if the check is not about bytes
 };
 
 // A check for every peak that the limit is on; empty if the job has no such peak.
@@ -41,8 +41,8 @@ struct PolicyCheck {
 // The peaks that a limit can name: "job on d0, card on d0, driver on d0".
 [[nodiscard]] std::string names_of_peaks(const analyzer::rows::Report& report);
 
-// The bytes that the job's peak is compared with; empty if the baseline is of another driver or of
-// a version that did not know it.
+// The baseline's number for the job's peak; empty if the baseline was made with another driver, or
+// by a version that did not store it.
 [[nodiscard]] std::optional<std::uint64_t> base_peak_of_job(const analyzer::rows::Report& report,
                                                             const BaselineEntry& known);
 

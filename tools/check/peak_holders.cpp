@@ -48,7 +48,7 @@ class Holders {
   struct Sum {
     std::string name;
     std::uint64_t bytes = 0;
-    std::uint64_t most_bytes = 0;  // of one line
+    std::uint64_t most_bytes = 0;  // the most that one line held
     std::optional<rows::Site> site;
   };
 
@@ -62,8 +62,8 @@ bool is_of(const rows::Peak& row, const PeakOfJob& peak) {
 
 constexpr std::uint64_t kAllBytes = ~std::uint64_t{0};
 
-// The holders of a level in one process on one device, all or those of one owner, each with at most
-// `most_bytes`. False if the report has none.
+// Adds the holders of a level in one process on one device: all, or those of one owner, each with
+// at most `most_bytes`. Returns false if the report has none.
 bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
                const std::optional<rows::OptionalText>& owner, Holders& holders,
                std::uint64_t most_bytes = kAllBytes) {
@@ -81,7 +81,7 @@ bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
   return found;
 }
 
-// The level whose holders are the lines of a part.
+// The level whose peak lists the holders of this kind of memory; nullopt if no level does.
 std::optional<Level> level_of(CardPartKind what) {
   switch (what) {
     case CardPartKind::kFrameworkAllocated:
@@ -97,7 +97,8 @@ std::optional<Level> level_of(CardPartKind what) {
   }
 }
 
-// The level's peak can be at another time, when a line held more than the whole part.
+// Adds the holders of one part of a card's peak. The peak of the part's level can be at another
+// time, when a line held more than the whole part: then the part's bytes are the limit.
 void add_part(const rows::Report& report, const rows::CardPeak& row, const rows::CardPart& part,
               Holders& holders) {
   const std::optional<Level> level = level_of(part.what);
@@ -109,8 +110,8 @@ void add_part(const rows::Report& report, const rows::CardPeak& row, const rows:
   if (!has_lines) holders.add(part_name(part), part.bytes);
 }
 
-// Adds the memory that the job asked the driver for; for the framework's segments the blocks in
-// them.
+// Adds the memory that the job asked the driver for. Segments of the framework are replaced by the
+// blocks in them.
 void add_asked_for(const rows::Report& report, const PeakOfJob& peak, Holders& holders) {
   for (const rows::Peak& row : report.peak) {
     if (row.level != Level::kDriver || !is_of(row, peak)) continue;
@@ -123,7 +124,8 @@ void add_asked_for(const rows::Report& report, const PeakOfJob& peak, Holders& h
   }
 }
 
-// The remainder of a process, which has no line, is left out.
+// The lines that copied between host and devices. Copies of a process that have no line are left
+// out.
 std::vector<HeldBytes> copying_lines(const rows::Report& report) {
   Holders lines;
   for (const rows::CopySite& row : report.transfers.sites) {

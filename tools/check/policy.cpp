@@ -99,7 +99,7 @@ void set_fail_on(Policy& policy, const char* name, const std::string& value) {
   policy.fail_on.push_back(row);
 }
 
-// "5%", "8MiB" or both with a comma; the part that is not named is zero.
+// Sets the allowed growth: "5%", "8MiB" or both with a comma; the part that is missing is zero.
 void set_regression(Policy& policy, const char* name, const std::string& value) {
   RegressionLimit limit{0, 0};
   for (const std::string& part : split(value, ",")) {

@@ -16,20 +16,22 @@ namespace gpumemtrace::tools {
 
 struct PeakLimit {
   std::uint64_t bytes = 0;
-  // The memory in use on a device that is limited, if no level is named: the job's, or all.
+  // The peak that is limited if no level is named: of the job's memory, or of all on the device.
   analyzer::rows::PeakOf of = analyzer::rows::PeakOf::kJob;
-  std::string level;   // "physical": what the job's processes asked for on a device, together
-  std::string device;  // empty: every device
+  // A level, or "physical": the sum that the job's processes asked for on a device.
+  std::string level;
+  std::string device;  // empty: each device
 };
 
-// Findings of the rule, or of its family or of "any", that are at least so severe.
+// Fails a job for findings of `rule`, which is a rule, a family or "any", with at least this
+// severity.
 struct FailOn {
   std::string rule;
   std::string least_severity;
 };
 
-// The larger of `share` and `bytes` is allowed. Not for leaks: lost bytes may not become more at
-// all.
+// The allowed growth since the baseline: the larger of `share` and `bytes`. It does not apply to
+// leaks, which may not grow at all.
 struct RegressionLimit {
   double share = 0.05;
   std::uint64_t bytes = 8 << 20;
@@ -43,9 +45,9 @@ struct Policy {
   std::vector<PeakLimit> max_peaks;
   std::optional<double> max_stranded_share;
   std::optional<std::uint64_t> max_transfer_bytes;
-  std::optional<std::uint64_t> max_what_if_bytes;  // a card that the run is to fit
+  std::optional<std::uint64_t> max_what_if_bytes;  // bytes of a card into which the run must fit
   std::vector<FailOn> fail_on;
-  std::optional<RegressionLimit> regression;  // empty: that of RegressionLimit
+  std::optional<RegressionLimit> regression;  // empty: the defaults of RegressionLimit
   bool allow_empty = false;
   bool allow_incomplete = false;
   std::vector<std::filesystem::path> suppression_files;
@@ -61,10 +63,10 @@ struct Policy {
 
 // One setting of a policy: an option of the command line and a line of a policy file.
 struct PolicySetting {
-  const char* name;        // without dashes
-  const char* value_name;  // nullptr for a flag
+  const char* name;        // the option's name without dashes
+  const char* value_name;  // the value's name in the help; nullptr for a flag
   const char* help;
-  // Throws Failure for a value that makes no sense.
+  // Sets the value. Throws Failure for a value that is not valid.
   void (*set)(Policy& policy, const char* name, const std::string& value);
 };
 [[nodiscard]] const std::vector<PolicySetting>& policy_settings();
@@ -81,10 +83,12 @@ class PolicyOptions {
 
  private:
   std::filesystem::path file_;
-  std::vector<std::vector<std::string>> values_;  // by row of policy_settings()
+  // A list of values for each row of policy_settings().
+  std::vector<std::vector<std::string>> values_;
 };
 
-// `"name = value"` a line; what follows a # is a comment. `origin` names the file in errors.
+// Applies the text of a policy file: `"name = value"` on each line; a comment begins with #.
+// `origin` names the file in errors.
 void apply_policy_text(std::string_view text, const std::string& origin, Policy& policy);
 
 }  // namespace gpumemtrace::tools

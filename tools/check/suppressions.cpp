@@ -15,8 +15,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Buffers that libraries make at their first use and keep as long as the process lives. A
-// statically linked library is known by its functions alone.
+// Functions whose buffers libraries allocate at first use and keep until the process ends. They are
+// named by function, because a statically linked library has no module of its own.
 constexpr std::string_view kBuiltIn = R"(
 leak:^cublasCreate
 leak:^cublasLtCreate
@@ -35,7 +35,7 @@ bool is_type(const std::string& type) {
   });
 }
 
-// Adds the texts of a site or a frame.
+// Adds the function, file, module and file:line of a site or a frame.
 template <class Code>
 void add_code(const Code& code, std::vector<std::string>& texts) {
   for (const auto& text : {code.function, code.file, code.module}) {
@@ -56,7 +56,8 @@ std::vector<std::string> texts_of(const rows::Finding& finding, const rows::Repo
   return texts;
 }
 
-// "/project/train.py" of "/home/me/project/train.py"; the whole path if it is shorter.
+// The last two components of a path: "/project/train.py" of "/home/me/project/train.py"; the whole
+// path if it is shorter.
 std::string end_of(const std::string& path) {
   const std::size_t name = path.rfind('/');
   if (name == std::string::npos || name == 0) return path;
@@ -158,10 +159,10 @@ std::string suppression_for(const rows::Finding& finding) {
   const std::string type(describe(finding.rule).family);
   if (finding.origin.site) {
     const rows::Site& site = *finding.origin.site;
-    // Every script has these frames.
+    // Every script has these functions, so that a pattern with one would hide too much.
     const bool common = site.function == "main" || site.function == "<module>";
     if (site.function && !common) return type + ":^" + *site.function + "$";
-    // Fits a line of a script and no other line, wherever the script is checked out.
+    // This pattern fits one line of one script, wherever the script is checked out.
     if (site.file && site.line)
       return format_text("{}:{}:{}$", type, end_of(*site.file), *site.line);
   }

@@ -19,19 +19,20 @@ namespace gpumemtrace::tools {
 struct Suppression {
   std::string type;  // a rule or a family of rules: leak, transfer, growth
   std::string pattern;
-  std::string origin;  // FILE:LINE; the program and a line; "built in" for our own
+  std::string origin;  // FILE:LINE; a program and its line; "built in" for our own
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
 
   [[nodiscard]] bool is_built_in() const { return origin == "built in"; }
 };
 
-// - The first suppression that fits is counted.
+// The suppressions that apply to a job, with counts of the findings that they hide.
+// - If several suppressions fit a finding, the first one counts it.
 // - A pattern is compared with the function, file, file:line, module and owner of the finding, and
 //   with those of every frame of its stack.
 class Suppressions {
  public:
-  // Begins with the built-in list.
+  // Contains the built-in suppressions.
   Suppressions();
 
   // Throws Failure for a file that cannot be read or a line that is no suppression.
@@ -51,8 +52,8 @@ class Suppressions {
   std::vector<Suppression> rows_;
 };
 
-// The line of a suppressions file that hides the finding. Empty if neither its function nor its
-// line is known: a module or an owner would hide everything else of it as well.
+// A line for a suppressions file that hides the finding. Empty if neither the function nor the line
+// is known: a pattern with only a module or an owner would hide too much.
 [[nodiscard]] std::string suppression_for(const analyzer::rows::Finding& finding);
 
 }  // namespace gpumemtrace::tools

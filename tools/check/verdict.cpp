@@ -23,7 +23,7 @@ using analyzer::Severity;
 
 constexpr bool kBaselineCanAccept = true;
 
-// In the order of Outcome.
+// Indexed by Outcome.
 constexpr std::array kOutcomes = {
     OutcomeInfo{"passed", "PASSED", Style::kGood, ExitCode::kSuccess},
     OutcomeInfo{"incomplete", "INCOMPLETE", Style::kDoubtful, ExitCode::kIncomplete},
@@ -38,7 +38,7 @@ int rank_of(std::string_view severity) {
   return severity == "error" ? 2 : severity == "warning" ? 1 : 0;
 }
 
-// Bytes in a step; if the job has no steps, in the run.
+// The growth of a finding in bytes for each step; for the whole run if the job has no steps.
 double growth_of(const rows::Finding& row) {
   return rows::evidence_of<rows::GrowthEvidence>(row).bytes_per_step.value_or(
       static_cast<double>(row.bytes.value_or(0)));
@@ -113,9 +113,9 @@ class JobJudge {
     std::uint64_t count = 0;
   };
 
-  // A limit on something that the job has not: nothing was checked.
+  // Adds the answer for a limit on something that the job does not have: it checked nothing.
   void add_unmatched(const std::string& name, const std::string& message) {
-    if (events_ == 0) return;  // check_traced() says it
+    if (events_ == 0) return;  // check_traced() reports that
     add({name, "", message + "; this limit checked nothing", false}, Outcome::kNothingMatched);
   }
 
@@ -144,7 +144,8 @@ class JobJudge {
     }
   }
 
-  // Lost bytes may not become more; the slack is for numbers that vary from run to run.
+  // True if the baseline accepts the finding. Leaked bytes may not grow at all; other numbers vary
+  // from run to run, so that the allowed growth applies.
   [[nodiscard]] bool is_known(const rows::Finding& row, const Sum& now) const {
     if (known_ == nullptr) return false;
     const auto found = known_->findings.find(row.fingerprint);
@@ -159,7 +160,8 @@ class JobJudge {
     return policy_.regression.value_or(RegressionLimit()).allowed_bytes(base_bytes);
   }
 
-  // Marks the findings that `fails` says; returns how many there are and their bytes.
+  // Marks the open findings for which `fails` is true as failed by `check`; returns their number
+  // and their bytes.
   template <class Fails>
   std::pair<std::size_t, std::uint64_t> mark(const std::string& check, Fails&& fails) {
     std::pair<std::size_t, std::uint64_t> sum{0, 0};
@@ -336,8 +338,8 @@ class JobJudge {
                               reserved, size_text(capacity)),
                   false});
     }
-    // The recorded run fits, or a replay with less memory does. In the replay, streams that were
-    // told apart by places alone could be others.
+    // The recorded run fits, or a replay with less memory does. A replay is not certain if it told
+    // streams apart by the place of allocations only: the real streams may differ.
     const bool is_replayed = recorded.basis == rows::WhatIfBasis::kReplayed &&
                              (fit->margin_bytes.value_or(-1) >= 0 || row.recorded.classes <= 1);
     const bool is_known = fit->fits && is_replayed;
@@ -397,7 +399,7 @@ class JobJudge {
   const Policy& policy_;
   const BaselineEntry* known_;
   const std::string_view framework_ = analyzer::framework_with_blocks().name;
-  std::uint64_t events_ = 0;  // of all traces
+  std::uint64_t events_ = 0;  // number of events in all traces
   Verdict verdict_;
 };
 

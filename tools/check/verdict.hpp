@@ -19,55 +19,56 @@
 
 namespace gpumemtrace::tools {
 
-// From the best to the worst; the worst that applies is the verdict.
+// Ordered from the best to the worst; a verdict is the worst outcome that applies.
 enum class Outcome {
   kPassed,
   kIncomplete,
   kViolated,
-  kNothingMatched,  // a limit names what the job has not
+  kNothingMatched,  // a limit names something that the job does not have
   kNotComparable,
   kNothingTraced,
 };
 
 struct OutcomeInfo {
-  std::string_view name;      // for scripts
-  std::string_view headline;  // of the text
-  Style style;                // of the headline
+  std::string_view name;      // a word for scripts
+  std::string_view headline;  // headline of the verdict's text
+  Style style;                // colour of the headline
   ExitCode exit_code;
 };
 
 [[nodiscard]] const OutcomeInfo& describe(Outcome outcome);
 
 enum class FindingStatus {
-  kFails,       // a check counts it
-  kKnown,       // the baseline has it, and it is no larger
-  kSuppressed,  // a suppression hides it
-  kReported,    // no check asks for it
+  kFails,       // a check counts the finding as a failure
+  kKnown,       // the baseline accepts the finding
+  kSuppressed,  // a suppression hides the finding
+  kReported,    // no check applies to the finding
 };
 [[nodiscard]] std::string_view name_of(FindingStatus status);
 
 struct JudgedFinding {
-  const analyzer::rows::Finding* row = nullptr;  // of the report
+  const analyzer::rows::Finding* row = nullptr;  // the finding in the report
   FindingStatus status = FindingStatus::kReported;
-  std::string reason;  // the suppression, or the check that it fails
+  // The suppression that hides the finding, or the check that fails because of it.
+  std::string reason;
 
-  // No baseline and no suppression hides it.
+  // True if neither the baseline nor a suppression hides the finding.
   [[nodiscard]] bool is_open() const {
     return status == FindingStatus::kFails || status == FindingStatus::kReported;
   }
 };
 
 struct Verdict {
-  const analyzer::rows::Report* report = nullptr;  // that was judged; nullptr: there is none
+  const analyzer::rows::Report* report = nullptr;  // the judged report; nullptr: there is none
   Outcome outcome = Outcome::kPassed;
   std::vector<PolicyCheck> checks;
   std::vector<JudgedFinding> findings;
-  std::vector<Suppression> suppressions;  // all, with what they hid
-  std::vector<std::string> notes;         // on what was judged
-  std::filesystem::path baseline;         // that was given; empty: none
-  // The job's peak in a baseline that can be compared.
+  std::vector<Suppression> suppressions;  // all suppressions, with counts of what they hid
+  std::vector<std::string> notes;         // remarks about the inputs
+  std::filesystem::path baseline;         // the given baseline's file; empty: none
+  // The job's peak in the baseline, if it can be compared.
   std::optional<std::uint64_t> base_peak_bytes;
-  std::string page_url;  // of the job's page, for a link to it; empty: none
+  std::string page_url;  // URL of the job's report page, for a link; empty: none
 };
 
 // The report must outlive the verdict. `baseline` is nullptr if none was given.
@@ -77,15 +78,15 @@ struct Verdict {
 // The verdict on a job that left no trace.
 [[nodiscard]] Verdict judge_nothing(const Policy& policy);
 
-// Findings that have one cause, such as a leak and the growth of it. Each is judged by itself, so
-// that a limit on growth holds whatever is shown of the leak; users see them once.
+// Several findings can have one cause, such as a leak and its growth. Each is judged by itself, so
+// that a limit on growth also holds if the leak is suppressed; users see only one.
 //
-// The other findings with the same cause that no baseline and no suppression hides.
+// These are the other findings with the same cause that no baseline and no suppression hides.
 [[nodiscard]] std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
                                                                 const JudgedFinding& finding);
 
-// True if the finding is shown by itself. If several have one cause, it is the one that fails the
-// policy; if that does not decide, the one that the others point to.
+// True if the finding represents its cause in the output. Of findings with one cause it is the one
+// that fails the policy, or else the one that the others point to.
 [[nodiscard]] bool stands_for_cause(const Verdict& verdict, const JudgedFinding& finding);
 
 }  // namespace gpumemtrace::tools

@@ -137,13 +137,13 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
   return text;
 }
 
-// From the first start of a process to the last end that was seen, in seconds; a limit by itself
-// takes no time.
+// The duration of the recorded job in seconds, from the first start of a process to the last end.
+// JUnit wants a time, but evaluating a limit takes none.
 double recorded_seconds(const Verdict& verdict) {
   if (verdict.report == nullptr) return 0;
   std::uint64_t first_ns = ~std::uint64_t{0};
   std::uint64_t last_ns = 0;
-  std::map<std::string_view, std::uint64_t> starts;  // by process
+  std::map<std::string_view, std::uint64_t> starts;  // start of each process, by its id
   for (const analyzer::rows::Process& process : verdict.report->processes) {
     if (process.start_unix_ns) starts[process.id] = *process.start_unix_ns;
   }
@@ -184,7 +184,7 @@ std::string verdict_junit(const Verdict& verdict) {
 
 namespace {
 
-// The number of results of a run that code scanning keeps.
+// The most results of a run that GitHub's code scanning keeps.
 constexpr std::size_t kMaxResults = 5000;
 constexpr const char* kSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -193,7 +193,7 @@ std::string level_of(analyzer::Severity severity) {
   return severity == analyzer::Severity::kInfo ? "note" : std::string(name_of(severity));
 }
 
-// The objects of SARIF, as far as they are used.
+// The objects of SARIF that we write.
 struct SarifMessage {
   std::string text;
 
@@ -388,15 +388,15 @@ namespace {
 
 using analyzer::rows::PeakOf;
 
-// GitHub shows about so many annotations of a kind and step.
+// GitHub shows at most about this many annotations of a kind for each step.
 constexpr std::size_t kMaxAnnotations = 10;
 
-// The message of a workflow command.
+// Escapes the message of a workflow command.
 std::string message_text(const std::string& text) {
   return replaced(text, {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}});
 }
 
-// A property of a workflow command; : and , separate properties.
+// Escapes a property of a workflow command, where : and , are separators.
 std::string property_text(const std::string& text) {
   return replaced(message_text(text), {{':', "%3A"}, {',', "%2C"}});
 }
@@ -426,13 +426,13 @@ std::string place_of(const PolicyCheck& check, const std::filesystem::path& root
 // A cell of a table in Markdown.
 std::string cell(const std::string& text) { return replaced(text, {{'|', "\\|"}, {'\n', " "}}); }
 
-// "**810.0 MiB** of 79.2 GiB".
+// A size and the device's total: "**810.0 MiB** of 79.2 GiB".
 std::string amount(const std::string& size, const analyzer::rows::Device& device) {
   return format_text("**{}**{}", size,
                      device.total_bytes ? " of " + size_text(*device.total_bytes) : "");
 }
 
-// ", 10.0 MiB more than the baseline's 800.0 MiB".
+// The change since the baseline: ", 10.0 MiB more than the baseline's 800.0 MiB".
 std::string change_text(std::uint64_t bytes, std::uint64_t base_bytes) {
   if (bytes == base_bytes) return ", as in the baseline";
   const bool is_more = bytes > base_bytes;
@@ -450,7 +450,7 @@ std::string holders_markdown(const std::vector<HeldBytes>& holders) {
   return text;
 }
 
-// The memory in use at the two peaks of each card, and the five largest holders of the job's.
+// Both peaks of each card in Markdown, and the five largest holders of the job's highest peak.
 std::string peaks_markdown(const Verdict& verdict) {
   const analyzer::rows::Report& report = *verdict.report;
   const auto* const highest = highest_card_peak(report, PeakOf::kJob);

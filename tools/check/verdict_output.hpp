@@ -11,17 +11,17 @@
 
 namespace gpumemtrace::tools {
 
-// The most frames of a finding's stack.
+// The most frames of its stack that are shown with a finding.
 inline constexpr std::size_t kMaxFramesOfFinding = 4;
 
-// For a terminal: the verdict first, then the reason, then how to accept or suppress it. `inputs`
-// are those that the user named, for the commands it suggests.
+// The verdict for a terminal: first the result, then the reason, then how to accept or suppress it.
+// `inputs` are those that the user named, for the suggested commands.
 [[nodiscard]] StyledText verdict_text(const Verdict& verdict,
                                       const std::vector<std::filesystem::path>& inputs);
 [[nodiscard]] std::string verdict_json(const Verdict& verdict);
-// One test case for each check.
+// JUnit XML with one test case for each check.
 [[nodiscard]] std::string verdict_junit(const Verdict& verdict);
-// SARIF 2.1.0. Files below `root` are named relative to it, as code scanning wants them.
+// SARIF 2.1.0. Paths below `root` are relative to it, as GitHub's code scanning expects.
 [[nodiscard]] std::string verdict_sarif(const Verdict& verdict, const std::filesystem::path& root);
 // Workflow commands for GitHub Actions: annotations of the worst findings.
 [[nodiscard]] std::string verdict_github(const Verdict& verdict, const std::filesystem::path& root);

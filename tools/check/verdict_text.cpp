@@ -42,17 +42,17 @@ struct SameFault {
   const JudgedFinding* first = nullptr;
   std::size_t times = 0;
   std::uint64_t bytes = 0;
-  std::vector<std::string> processes;  // names, each once
+  std::vector<std::string> processes;  // names of processes, each one once
 };
 
 std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
   std::vector<SameFault> faults;
   std::map<std::string, std::size_t> index;
-  if (verdict.findings.empty()) return faults;  // there may be no report
+  if (verdict.findings.empty()) return faults;  // without findings there may be no report
   const bool many = verdict.report->processes.size() > 1;
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != status || !stands_for_cause(verdict, finding)) continue;
-    // One process can have the same fault in several forms; those stay apart.
+    // One process can have a fault in several forms, which are shown separately.
     const std::string& fingerprint = finding.row->fingerprint;
     const std::string key = many ? fingerprint : fingerprint + finding.row->title;
     const auto [found, added] = index.try_emplace(key, faults.size());
@@ -68,7 +68,7 @@ std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
   return faults;
 }
 
-// "rank 2 on node-a, rank 5 on node-b and 3 more", "all 16 processes".
+// The processes of a fault: "rank 2 on node-a, rank 5 on node-b and 3 more", "all 16 processes".
 std::string processes_text(const SameFault& fault, std::size_t all) {
   constexpr std::size_t kMostNamed = 4;
   const std::size_t count = fault.processes.size();
@@ -145,7 +145,8 @@ StyledText suppressions_text(const Verdict& verdict) {
   return text;
 }
 
-// A baseline accepts findings and what grew since it was written; a limit holds whatever it says.
+// True if a new baseline would make the check pass: a baseline accepts findings and growth, but no
+// violated limit.
 bool baseline_would_do(const Verdict& verdict) {
   return std::ranges::all_of(verdict.checks, [](const PolicyCheck& check) {
     return check.holds || check.baseline_can_accept;
@@ -165,7 +166,7 @@ std::string baseline_command(const Verdict& verdict,
   return text;
 }
 
-// True if a line was proposed that leaves a failed finding out.
+// True if the text suggests a suppression line for some failed finding.
 bool proposes_suppression(const Verdict& verdict) {
   return std::ranges::any_of(verdict.findings, [](const JudgedFinding& finding) {
     return finding.status == FindingStatus::kFails && !suppression_for(*finding.row).empty();

@@ -15,7 +15,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// The number of letters to add, remove or replace to make one of the other (Levenshtein).
+// The Levenshtein distance: how many letters to add, remove or replace to turn one text into the
+// other.
 std::size_t distance_of(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -95,13 +96,13 @@ std::string wrap_paragraphs(const std::string& text) {
 // CLI11's layout with descriptions that are wrapped beside their options.
 class HelpFormatter : public CLI::Formatter {
  public:
-  // Without the mark `{false}` that CLI11 puts behind a flag which means "no".
+  // The option's name without "{false}", which CLI11 appends to a flag that means "no".
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     return CLI::detail::find_and_replace(CLI::Formatter::make_option_name(option, is_positional),
                                          "{false}", "");
   }
 
-  // A line end in a description stays.
+  // The option's description, wrapped; its own line ends stay.
   std::string make_option_desc(const CLI::Option* option) const override {
     std::istringstream lines(CLI::Formatter::make_option_desc(option));
     std::string wrapped;
@@ -113,7 +114,8 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// CLI11 does not know that a command follows the options.
+// Formats the help of a command that takes another command after its options, which CLI11's usage
+// line would not show.
 class CommandFormatter : public HelpFormatter {
  public:
   explicit CommandFormatter(std::string usage) : usage_(std::move(usage)) {}
@@ -123,8 +125,8 @@ class CommandFormatter : public HelpFormatter {
   std::string usage_;
 };
 
-// "; did you mean --max-leak?" if the message ends with an option that is nearly one of the
-// command's.
+// A suggestion if the message ends with an option that the command nearly has: "; did you mean
+// --max-leak?"
 std::string spelling_hint(const CLI::App* command, const std::string& message) {
   const std::size_t dashes = message.rfind(" --");
   if (command == nullptr || dashes == std::string::npos) return {};
@@ -224,7 +226,7 @@ Program::Program(const Text& text) : parts_(std::make_unique<Parts>(text)) {
   CLI::App& app = parts_->app;
   app.set_version_flag("--version", text.version);
   app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>());  // commands inherit it
+  app.formatter(std::make_shared<HelpFormatter>());  // subcommands inherit the formatter
   app.footer(wrap_paragraphs(text.footer));
 }
 
@@ -239,7 +241,7 @@ CommandLine& Program::add_command(const std::string& name, const std::string& su
 std::optional<std::size_t> Program::parse(std::vector<std::string> words) {
   const std::string first = words.empty() ? std::string() : words.front();
   try {
-    std::reverse(words.begin(), words.end());  // CLI11 takes the last first
+    std::reverse(words.begin(), words.end());  // CLI11 takes words from the end of the list
     parts_->app.parse(std::move(words));
   } catch (const CLI::Success& help_or_version) {
     parts_->app.exit(help_or_version);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of commands. CLI11 parses them behind this: its templates take seconds in every file
-// that includes them, so command_line.cpp is the only one.
+// Defines and parses the options of commands with CLI11. Only command_line.cpp includes CLI11,
+// whose templates take seconds to compile in every file that does.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,8 @@
 
 namespace gpumemtrace::tools {
 
-// The known name nearest to `written`; empty if none is within two letters, or a third of it.
+// The known name that is nearest to `written`; empty if none differs by at most two letters, or a
+// third of the word.
 [[nodiscard]] std::string nearest_name(std::string_view written,
                                        const std::vector<std::string>& known);
 
@@ -32,7 +33,7 @@ class Option;
 
 namespace gpumemtrace::tools {
 
-// One option or operand, borrowed from its CommandLine. Its setters return it again.
+// One option or operand, owned by its CommandLine. Setters return *this.
 class Option {
  public:
   Option() = default;
@@ -41,39 +42,40 @@ class Option {
   Option& required();
   // The name of the value in the help; empty: none.
   Option& value_name(const std::string& name);
-  // Takes one value each time that the option is given, so that an operand may follow.
+  // Makes the option take one value each time it is given, so that an operand may follow.
   Option& one_value_each();
   Option& one_of(const std::vector<std::string>& names);
   Option& whole_number(std::uint64_t least, std::uint64_t most);
-  // `complaint` returns the error in a value, or an empty text.
+  // Sets a check of values: `complaint` returns the error in a value, or an empty text.
   Option& check(const std::function<std::string(const std::string&)>& complaint);
 
-  // The number of times that it was given, once the command is parsed.
+  // The number of times that the option was given; valid after parsing.
   [[nodiscard]] std::size_t count() const;
 
  private:
   CLI::Option* option_ = nullptr;
 };
 
-// The options of one command, borrowed from its Program. They write into the values given here,
-// which must stay where they are until the command is parsed.
+// The options of one command, owned by its Program. Parsing writes into the variables passed here,
+// which must not move until then.
 class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(app) {}
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // The end of the help. Its paragraphs are wrapped, lines that begin with a space are not.
+  // Sets the text at the end of the help. Paragraphs are wrapped; lines that begin with a space are
+  // not.
   void footer(const std::string& text);
-  // Words that are no options of ours belong to a command; `usage` is the help's first line.
+  // Lets words that are no options form a command to run; `usage` is the first line of the help.
   void takes_command(const std::string& usage);
   [[nodiscard]] std::vector<std::string> command() const;
 
-  // `names` are "-o,--output", or the name of an operand. Values are texts, paths, ids of
-  // processes, and lists of texts and of paths.
+  // Adds an option or operand. `names` is "-o,--output" or the name of an operand. Values are
+  // texts, paths, PIDs, and lists of texts and of paths.
   template <class Value>
   Option option(const std::string& names, Value& value, const std::string& help);
-  // Options without a value; "--name,!--no-name" has a form that means no.
+  // Adds an option without a value; "--name,!--no-name" also has a form that means no.
   Option flag(const std::string& names, bool& value, const std::string& help);
   Option flag(const std::string& names, const std::function<void()>& when_given,
               const std::string& help);
@@ -89,7 +91,7 @@ class Program {
   struct Text {
     std::string name;
     std::string summary;
-    std::string version;  // for --version
+    std::string version;  // printed by --version
     std::string footer;
   };
 
@@ -98,7 +100,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // The program owns it.
+  // Adds a subcommand, which the program owns.
   CommandLine& add_command(const std::string& name, const std::string& summary);
 
   // The index of the command that was chosen, in the order of add_command(); empty if the words

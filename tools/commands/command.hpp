@@ -35,8 +35,8 @@ Action define_dump(CommandLine& line, const std::vector<std::string>& words_afte
 Action define_ctl(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_doctor(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 
-// The commit of `--version`. Defined in a file that cmake/write_commit.cmake writes at every build:
-// "unknown" without git.
+// The source commit that `--version` prints; "unknown" without git. cmake/write_commit.cmake writes
+// the file that defines it, at every build.
 extern const char* const kSourceCommit;
 
 }  // namespace gpumemtrace::tools

@@ -45,7 +45,8 @@ struct AnalyzeOptions {
   ReplayOptions replay;
 };
 
-// They are for a whole job, so they belong to its merged report.
+// Throws Failure for options that a partial report cannot have: they concern a whole job, and are
+// to be given when its report is merged.
 void refuse_options_of_whole_job(const AnalyzeOptions& options, const LoadOptions& load) {
   const NamingOptions& naming = options.input.naming;
   const bool has_times = naming.from_ns || naming.to_ns || naming.at_ns || naming.blocks_at_peak;

@@ -43,7 +43,7 @@ struct DiffOptions {
   bool allow_incomplete = false;
 };
 
-// "run.gmt@step:3": an input and, behind the mark, one of its steps.
+// An input of `diff`, such as "run.gmt@step:3": a path and, after the mark, an optional step of it.
 struct DiffInput {
   std::string path;
   std::optional<std::uint64_t> step;
@@ -60,7 +60,8 @@ DiffInput split_input(const std::string& text) {
   return {text.substr(0, mark), step};
 }
 
-// A gate must see everything: also leaks, which are only known at an exit.
+// The reasons why a report is not complete. If `diff` is used as a gate, a process that did not end
+// by exit is one of them: its leaks are not known.
 std::vector<std::string> missing_in(const analyzer::rows::Report& report, bool is_gate) {
   std::vector<std::string> missing = missing_events(report);
   if (is_gate && report.leaks.state != analyzer::rows::LeakState::kChecked) {
@@ -76,7 +77,8 @@ void require_events(const analyzer::rows::Report& report, const std::string& pat
   throw Failure(path + " holds no CUDA call, so --max-regression would check nothing");
 }
 
-// Throws Failure, with the input's name in front, if the report has not the step that it names.
+// Throws Failure, beginning with the input's path, if the report lacks the step that the input
+// names.
 void require_step(const analyzer::rows::Report& report, const DiffInput& input) {
   if (!input.step) return;
   try {

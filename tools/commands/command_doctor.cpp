@@ -46,7 +46,7 @@ struct CheckResult {
   CheckState state = CheckState::kOk;
   std::string subject;
   std::string finding;
-  std::string remedy;  // empty if there is nothing to do
+  std::string remedy;  // the way to fix it; empty if there is nothing to do
 
   static void fields(auto& self, auto& v) {
     v("state", self.state);
@@ -92,14 +92,14 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-// "" if the recording library loads, else the loader's words.
+// Loads the recording library; returns "" or the loader's error.
 std::string probe_library() {
   return dlopen(find_library().c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr ? "" : dlerror();
 }
 
-// The driver's functions that are called here, once it is initialised.
+// The functions of the CUDA driver that `doctor` calls after cuInit().
 struct Driver {
-  std::string trouble;  // empty if it works
+  std::string trouble;  // why the driver does not work; empty if it does
   int (*get_version)(int*) = nullptr;
   int (*get_count)(int*) = nullptr;
   int (*get_name)(char*, int, int) = nullptr;
@@ -136,14 +136,14 @@ int count_devices(const Driver& driver) {
   return driver.get_count(&count) == 0 ? count : 0;
 }
 
-// "" if there is none.
+// The name of the first CUDA device; "" if there is none.
 std::string first_device(const Driver& driver) {
   std::array<char, 256> name = {};
   if (count_devices(driver) == 0) return "";
   return driver.get_name(name.data(), static_cast<int>(name.size()) - 1, 0) == 0 ? name.data() : "";
 }
 
-// "ok TEXT" or "no TEXT".
+// Tries the CUDA driver. Returns "ok TEXT" or "no TEXT".
 std::string probe_driver() {
   const Driver driver = open_driver();
   if (!driver.trouble.empty()) return "no " + driver.trouble;
@@ -153,7 +153,7 @@ std::string probe_driver() {
                      count == 1 ? "" : "s", name.empty() ? "" : ", the first is ", name);
 }
 
-// "ok NAME" or "".
+// The first CUDA device as "ok NAME", or "" if the driver does not work.
 std::string probe_first_device() {
   const Driver driver = open_driver();
   return driver.trouble.empty() ? "ok " + first_device(driver) : "";
@@ -168,7 +168,7 @@ std::string probe_nvml() {
   return result == 0 ? "ok" : format_text("no nvmlInit_v2 failed with {}", result);
 }
 
-// The libcupti that programs find without a path, else the toolkit's.
+// Finds libcupti as programs do, by its name, or else in the toolkit's folders.
 std::string probe_cupti() {
   constexpr auto kNames = std::to_array<const char*>(
       {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",

@@ -29,7 +29,7 @@ Exit codes: 0 done, 1 the trace cannot be read, 2 usage.)TEXT";
 
 struct DumpOptions {
   std::filesystem::path trace;
-  std::vector<std::string> kinds;  // empty: all
+  std::vector<std::string> kinds;  // kinds of records to print; empty: all
 };
 
 // Names and clock records may lie in another thread's stream than the records that need them.

@@ -39,15 +39,15 @@ std::string assignment(const EnvironmentVariable& variable) {
   return format_text("{}={}", variable.name, shell_word(variable.value));
 }
 
-// LD_PRELOAD for a shell that may have one already, and the library as NVTX's tool before the one
-// that the shell may have.
+// Sets LD_PRELOAD in a shell, in front of the value that may exist there, and the library as NVTX's
+// injection library, which then loads the one that was set before.
 std::string shell_preload(const LaunchSettings& settings) {
   const std::string library = shell_word(settings.library.string());
   return format_text("LD_PRELOAD={0}${{LD_PRELOAD:+:$LD_PRELOAD}} {1}=\"${{{2}:-}}\" {2}={0}",
                      library, kNvtxChainVariable, kNvtxVariable);
 }
 
-// "VAR=value VAR=value " in front of a command.
+// Assignments in front of a shell command: "VAR=value VAR=value ".
 std::string prefix_assignments(const LaunchSettings& settings) {
   std::string text;
   for (const EnvironmentVariable& variable : settings.variables) text += assignment(variable) + " ";
@@ -58,7 +58,7 @@ std::string library_in_container(const LaunchSettings& settings) {
   return format_text("{}/{}", kFolderInContainer, settings.library.filename().string());
 }
 
-// For launchers that start their programs with an environment of its own.
+// All variables, for launchers that do not pass on the shell's environment.
 std::vector<EnvironmentVariable> new_variables(const LaunchSettings& settings,
                                                const std::string& library) {
   std::vector<EnvironmentVariable> variables = {{"LD_PRELOAD", library},
@@ -67,7 +67,7 @@ std::vector<EnvironmentVariable> new_variables(const LaunchSettings& settings,
   return variables;
 }
 
-// Traces go to `folder` unless an output is set.
+// Adds the output's path in `folder`, unless the user set an output.
 void add_output(std::vector<EnvironmentVariable>& variables, std::string_view folder) {
   const bool has_output = std::ranges::any_of(variables, [](const EnvironmentVariable& variable) {
     return variable.name == kOutputVariable;
@@ -76,7 +76,8 @@ void add_output(std::vector<EnvironmentVariable>& variables, std::string_view fo
   variables.push_back({std::string(kOutputVariable), format_text("{}/%e.%h.%p.gmt", folder)});
 }
 
-// The mounted folders stand for this machine's: no other path of this machine is in the container.
+// The variables inside a container, where paths are those of the mounted folders: it sees no other
+// folders of this machine.
 std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
   std::vector<EnvironmentVariable> variables =
       new_variables(settings, library_in_container(settings));
@@ -90,7 +91,7 @@ std::vector<EnvironmentVariable> container_variables(const LaunchSettings& setti
   return variables;
 }
 
-// As in YAML and JSON, and between the double quotes of a unit of systemd.
+// Quotes a text for YAML, for JSON, and for a systemd unit's double quotes.
 std::string quoted(const std::string& text) { return analyzer::json_text(text); }
 
 std::string json_object(const std::vector<EnvironmentVariable>& variables) {
@@ -110,7 +111,7 @@ std::string shell_recipe(const LaunchSettings& settings) {
          "# Off again: unset LD_PRELOAD NVTX_INJECTION64_PATH GPUMEMTRACE_NVTX_CHAIN\n";
 }
 
-// For a launcher whose workers have its environment.
+// The recipe for a launcher that passes its environment on to its workers.
 std::string handed_on(const LaunchSettings& settings, std::string_view launcher,
                       std::string_view command) {
   return format_text("# {} hands its environment to every worker; each rank writes a trace.\n",
@@ -299,7 +300,7 @@ constexpr auto kRecipes = std::to_array<LaunchRecipe>({
     {"jupyter", jupyter_recipe},
 });
 
-// `--for` takes the names of these rows; the first is for a plain shell.
+// The recipes that `--for` can name; the first is for a plain shell.
 std::span<const LaunchRecipe> launch_recipes() { return kRecipes; }
 
 constexpr const char* kEnvFooter =

@@ -35,7 +35,7 @@ struct ExplainOptions {
 };
 
 void read_log(const std::filesystem::path& path, FailureLog& log) {
-  if (is_stdout(path)) {  // no path or "-"
+  if (is_stdout(path)) {  // the user gave no path, or "-"
     log.read(std::cin);
     return;
   }

@@ -60,7 +60,7 @@ Examples:
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
-// So many of the allocations that ended are written if --last says nothing.
+// The number of most recently ended allocations that are exported if --last is not given.
 constexpr const char* kDefaultLast = "200000";
 
 struct ExportOptions {
@@ -80,7 +80,7 @@ struct ExportOptions {
 using analyzer::Level;
 using analyzer::rows::Report;
 
-// The values of --by.
+// The values of --by, each with the kind of frames that it selects.
 struct NamedFrames {
   const char* name;
   FrameKind frames;
@@ -91,12 +91,12 @@ constexpr std::array kFrameKinds = {
     NamedFrames{"module", FrameKind::kLayers},
 };
 
-// The options of a format, besides the rows.
+// Options that a format's writer needs in addition to the report.
 struct ExportRequest {
   StackExport stacks;
-  std::uint64_t job_start_unix_ns = 0;      // the rows count from it; 0: not known
-  std::string selection;                    // as it was asked for
-  std::uint64_t end_ns = TimeSpan().to_ns;  // of the part that was asked for
+  std::uint64_t job_start_unix_ns = 0;      // time 0 of the report; 0: not known
+  std::string selection;                    // the options that select the part
+  std::uint64_t end_ns = TimeSpan().to_ns;  // end of the selected part
 };
 
 std::optional<Level> level_named(std::string_view name) {
@@ -106,7 +106,7 @@ std::optional<Level> level_named(std::string_view name) {
   return std::nullopt;
 }
 
-// The level that was named; else the framework's if it has blocks, and the driver's elsewhere.
+// The level that the user named; else the framework's if it has blocks, or else the driver's.
 Level level_of_allocations(const Report& report, const StackExport& what) {
   if (const std::optional<Level> named = level_named(what.level)) return *named;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
@@ -118,8 +118,8 @@ Level level_of_allocations(const Report& report, const StackExport& what) {
   return Level::kDriver;
 }
 
-// The snapshot of the only process of the job that has allocations, up to the end of the part that
-// was asked for.
+// PyTorch's snapshot format, for the only process of the job that has allocations, up to the end of
+// the selected part.
 std::string memory_viz_of(const Report& whole, const ExportRequest& what) {
   Report part;
   const bool ends_early = what.end_ns != TimeSpan().to_ns;
@@ -149,7 +149,7 @@ std::string of_stacks(const Report& report, const ExportRequest& what) {
   return kWrite(report, what.stacks);
 }
 
-// Why an option has no meaning for a format; nothing if it has one.
+// For each time option, why a format cannot follow it; nullptr if it can.
 struct Selectable {
   const char* why_no_moment;
   const char* why_no_part;
@@ -168,9 +168,10 @@ constexpr Selectable kAllCosts = {kWholeRun, kWholeRun, kNoAllocations};
 struct Format {
   const char* name;
   Selectable selectable;
-  bool keeps_level;  // rows of other levels go before it is written; elsewhere it knows the level
+  // True: rows of other levels are removed before writing; false: the writer selects the level.
+  bool keeps_level;
   bool is_binary;
-  // The content of the file; nothing for a format that is a folder of files.
+  // Returns the content of the file; nullptr for a format that is a folder of files.
   std::string (*write)(const Report& report, const ExportRequest& what);
 };
 constexpr std::array kFormats = {
@@ -201,13 +202,13 @@ std::vector<std::string> names_of(const Rows& rows) {
   return names;
 }
 
-// One of `names`, which the help lists.
+// Adds an option whose value must be one of `names`; the help lists them.
 Option add_choice(CommandLine& line, const std::string& flag, std::string& value,
                   const std::vector<std::string>& names, const std::string& help) {
   return line.option(flag, value, help).value_name(joined(names, "|")).one_of(names);
 }
 
-// Says on stderr what is not in the file.
+// Says on stderr which allocations the file lacks.
 void warn_left_out(const Report& report) {
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
     if (!history.complete_from_ns) continue;
@@ -246,7 +247,7 @@ void require_meaning(const ExportOptions& options, const Format& format) {
   }
 }
 
-// The time that was asked for; no value: the whole recording.
+// The span of time that the user selected; nullopt: the whole recording.
 std::optional<TimeSpan> span_of(const ExportOptions& options) {
   const NamedTimes& times = options.times;
   if (times.at.empty() && !times.has_part()) return std::nullopt;
@@ -256,7 +257,7 @@ std::optional<TimeSpan> span_of(const ExportOptions& options) {
   return span;
 }
 
-// "--level framework --from 1s --until 2s"
+// The options that select a part of the job: "--level framework --from 1s --until 2s".
 std::string text_of_selection(const ExportOptions& options) {
   std::string text;
   const auto add = [&](const char* option, const std::string& value) {
@@ -288,7 +289,7 @@ LoadOptions load_options(const ExportOptions& options, const Format& format,
   return load;
 }
 
-// Leaves out what was not asked for.
+// Removes from the report everything that the user did not select.
 void select(Report& report, const ExportOptions& options, const Format& format,
             const std::optional<TimeSpan>& span) {
   if (report.blocks) take_costs_of_moment(report);
@@ -319,7 +320,8 @@ int export_job(ExportOptions& options) {
   const auto* const measure = std::ranges::find(kCostMeasures, options.cost, &CostMeasure::name);
   const std::optional<TimeSpan> span = span_of(options);
   LoadOptions load = load_options(options, *format, span);
-  const ReportScope scope = std::exchange(load.scope, {});  // times begin with the whole job
+  // Narrowed later: times count from the start of the whole job.
+  const ReportScope scope = std::exchange(load.scope, {});
   Report report = load_printable_report(options.input.inputs, load);
   const auto* const by = std::ranges::find(kFrameKinds, options.by, &NamedFrames::name);
   ExportRequest what = {{*measure, options.level, by->frames},

@@ -67,10 +67,10 @@ Examples:
 Exit codes: 0 the recording ended or the user left, 1 nothing is recorded there
 or it cannot be read, 2 usage.)TEXT";
 
-// In a pause, from one time to see whether the recording has ended to the next.
+// During the pause between two looks, how often to check whether the recording has ended.
 constexpr milliseconds kEndCheckInterval{200};
 
-// The begin of a file that --openmetrics wrote.
+// The first bytes of files that --openmetrics writes, by which they may be replaced.
 constexpr std::string_view kMetricsMark = "# HELP gpumemtrace_";
 
 struct LiveOptions {
@@ -115,11 +115,12 @@ class Looks {
         follower_(traces_,
                   {symbol_options(options.naming), options.naming.owners, options.naming.redact}) {}
 
-  // Throws InputError if there is nothing to look at.
+  // Reads the job's present state. Throws InputError if there is no recording to look at.
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
     LiveState state = live_state_of(look_now(), {parse_number(options_.rank), options_.device});
-    // The first look reads all that was recorded until then: later ones tell what a look costs.
+    // The first look reads everything that was recorded before; only later looks show a look's
+    // cost.
     took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
     is_first_ = false;
     return state;
@@ -133,8 +134,8 @@ class Looks {
     const std::chrono::nanoseconds interval(parse_time(options_.interval).value_or(0));
     return std::chrono::duration_cast<milliseconds>(pause_after_look(took_, interval));
   }
-  // Waits by wait(time), which returns true to leave, for the next look: after the pause, or once
-  // the recording has ended. Returns true to leave.
+  // Waits until the next look is due or the recording has ended. wait(time) waits for at most
+  // `time` and returns true if the user wants to leave; then this function returns true, too.
   template <class Wait>
   [[nodiscard]] bool wait_for_next(const Wait& wait) const {
     const auto due = std::chrono::steady_clock::now() + pause();
@@ -152,7 +153,7 @@ class Looks {
       const std::vector<std::filesystem::path> traces = trace::find_traces(traces_);
       return std::ranges::any_of(traces, is_recorded);
     } catch (const trace::TraceError&) {
-      return false;  // the next look says what is wrong
+      return false;  // the next look reports the error
     }
   }
 
@@ -173,7 +174,7 @@ void print(const LiveState& state, const LiveOptions& options) {
       text += line + "\n";
     }
     TextStyle style = style_of(stdout, options.color);
-    style.columns = 0;  // the lines have their width
+    style.columns = 0;  // 0: the lines are already cut to width
     write_text(stdout, styled(text, style));
   }
   std::fflush(stdout);
@@ -185,10 +186,10 @@ bool can_draw() {
          std::string_view(terminal) != "dumb";
 }
 
-// Returns the last state.
+// Shows the job on the terminal until the user leaves or it ends; returns the last state.
 LiveState show_on_screen(Looks& looks) {
   LiveView view;
-  view.show(looks.look());  // an error here is printed on the terminal as it is
+  view.show(looks.look());  // before the screen is taken over, so that an error stays readable
   LiveScreen screen;
   const auto draw = [&] {
     screen.draw(view.lines(screen.width(), screen.height(), looks.pause()));
@@ -210,7 +211,7 @@ LiveState show_on_screen(Looks& looks) {
   }
 }
 
-// SIGTERM, SIGINT and SIGHUP wait to be asked for.
+// Blocks SIGTERM, SIGINT and SIGHUP, so that wait() can receive them.
 class HeldSignals {
  public:
   HeldSignals() {
@@ -218,7 +219,7 @@ class HeldSignals {
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   }
-  // True once one of the signals has come, false if `time` passes first.
+  // Waits at most `time`; true if one of the signals came.
   [[nodiscard]] bool wait(milliseconds time) const {
     constexpr milliseconds::rep kSecond = 1000;
     constexpr long kNsPerMs = 1'000'000;
@@ -230,8 +231,8 @@ class HeldSignals {
   sigset_t signals_ = {};
 };
 
-// A file of gauges for a collector, which would read it on and on: it goes with the object, also
-// one that was left by a view that was killed.
+// The file of --openmetrics. A collector would read a stale file for ever, so that the destructor
+// removes it, also one that an earlier, killed `live` left.
 class MetricsFile {
  public:
   explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
@@ -279,7 +280,7 @@ int keep_metrics(const LiveOptions& options) {
 int show(const LiveOptions& options) {
   Looks looks(options);
   if (!options.once && !options.json && can_draw()) {
-    print(show_on_screen(looks), options);  // stays on the terminal
+    print(show_on_screen(looks), options);  // the final state remains on the terminal
     return to_int(ExitCode::kSuccess);
   }
   while (true) {

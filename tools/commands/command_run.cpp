@@ -51,7 +51,8 @@ constexpr const char* kSimulated =
 
 constexpr std::size_t kMostTracesListed = 4;
 
-// Limits for a failed command: lines printed, and bytes of traces read, which take a few seconds.
+// Limits of the summary after a failed command: lines to print, and bytes of traces to read, which
+// takes a few seconds.
 constexpr std::size_t kLinesOfFailure = 10;
 constexpr std::uint64_t kMostBytesToLookInto = std::uint64_t{256} << 20;
 
@@ -82,13 +83,14 @@ bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view
   return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
-// Empty if it was removed.
+// The current folder; empty if it was removed.
 std::string current_folder() {
   std::error_code error;
   return std::filesystem::current_path(error).string();
 }
 
-// The program may change its folder before it writes. The folder's own percent signs are no fields.
+// Makes an output pattern absolute, because the program may change its current folder before it
+// writes. Percent signs of the folder's name are escaped: they are no fields of the pattern.
 std::string absolute_pattern(const std::string& pattern) {
   const std::string folder = current_folder();
   if (pattern.starts_with("/") || folder.empty()) return pattern;
@@ -119,7 +121,7 @@ std::uint64_t realtime_ns() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
 }
 
-// As short as it can be typed from here.
+// A path as short as a user can type it in the current folder.
 std::string display_path(const std::filesystem::path& path) {
   const std::string relative = path.lexically_proximate(current_folder()).string();
   return relative.starts_with("..") ? path.string() : relative;
@@ -136,8 +138,8 @@ std::string next_input(const std::vector<std::filesystem::path>& files) {
   return shell_words(names);
 }
 
-// The command failed, perhaps for lack of memory: prints the beginning of the summary. If the
-// traces cannot be read, the commands that read them say so.
+// Prints the beginning of the summary after the command failed, as memory may have run out. Errors
+// in reading the traces are ignored here: commands that the user runs on them later say so.
 void print_failure_facts(const std::vector<std::filesystem::path>& inputs) {
   std::uint64_t bytes = 0;
   for (const std::filesystem::path& input : inputs) bytes += bytes_of(input);
@@ -176,7 +178,7 @@ CheckRequest check_request(const RunOptions& options, bool force) {
   return request;
 }
 
-// The exit code of the verdict on what the command left.
+// Checks the traces that the command left; returns the exit code of the verdict.
 int check_inputs(CheckRequest request, const std::vector<std::filesystem::path>& inputs) {
   for (const std::filesystem::path& input : inputs) {
     request.inputs.emplace_back(display_path(input));
@@ -195,7 +197,8 @@ std::filesystem::path output_folder(const std::vector<EnvironmentVariable>& envi
   return std::filesystem::path(pattern.substr(0, pattern.find('%'))).parent_path();
 }
 
-// Before the run: a program that stands still is not understood afterwards.
+// Warns if traces go to a network file system. Said before the run, because nobody would know later
+// why the program hung.
 void warn_of_network(const std::vector<EnvironmentVariable>& environment) {
   const std::filesystem::path folder = existing_folder(output_folder(environment));
   const std::string_view network = network_file_system_of(folder);
@@ -218,13 +221,15 @@ std::string explain_empty_recording(const RunOptions& options,
   return options.simulate ? why + "; --simulate " + kSimulated : why;
 }
 
-// The command has ended, and its exit code is ours, whatever becomes of what we say about it.
+// Ignores SIGPIPE and SIGXFSZ: the command has ended and its exit code must be returned, even if
+// our own messages cannot be written.
 void keep_own_output_from_ending_us() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-// False for a trace that cannot be read: its run may still write it.
+// True if the trace is of the run. False if it cannot be read, as then its process may still write
+// it.
 bool is_of_run(const std::filesystem::path& trace, const std::string& run) {
   try {
     return recorded_text(trace, trace::TextKey::kRun) == run;
@@ -233,8 +238,8 @@ bool is_of_run(const std::filesystem::path& trace, const std::string& run) {
   }
 }
 
-// Reduces the traces of this run; others may still be written by theirs. Returns what there is to
-// read then.
+// Reduces the traces of this run only: other runs may still write theirs. Returns the files that
+// are left to read: partial reports and traces.
 std::vector<std::filesystem::path> reduce_own(const std::vector<std::filesystem::path>& traces,
                                               const std::string& run, bool deletes, bool quiet) {
   std::vector<std::filesystem::path> own = traces;
@@ -252,7 +257,8 @@ std::vector<std::filesystem::path> reduce_own(const std::vector<std::filesystem:
   return left;
 }
 
-// Says what the command left; the exit code of the verdict on it.
+// Prints which traces the command left, and checks them if asked to. Returns the verdict's exit
+// code.
 int report_run(const RunOptions& options, const CheckRequest& request,
                const std::vector<EnvironmentVariable>& environment,
                const std::vector<std::string>& command, std::uint64_t started_ns,
@@ -275,7 +281,7 @@ int report_run(const RunOptions& options, const CheckRequest& request,
     warn("nothing was recorded: " + explain_empty_recording(options, environment, command));
   } else if (!quiet) {
     if (end.exit_code != 0 && !options.checks()) print_failure_facts(inputs);
-    // Build servers set CI; nobody types there, and the line would only fill the log.
+    // CI is set on build servers, where nobody would type the suggested command.
     if (!is_on(environment, "CI")) {
       say(format_text("next: gpumemtrace summary {}", next_input(inputs)));
     }
@@ -286,7 +292,8 @@ int report_run(const RunOptions& options, const CheckRequest& request,
 int run(const RunOptions& options, const std::vector<std::string>& command) {
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
-  if (options.checks()) require_sense(request);  // before the run, not hours later
+  // Before the run, so that a bad option fails at once and not hours later.
+  if (options.checks()) require_sense(request);
   warn_of_network(environment);
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);

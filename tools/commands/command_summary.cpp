@@ -65,7 +65,7 @@ int summarize(const SummaryOptions& options) {
   }
   const analyzer::rows::Report report = load_printable_report(options.input.inputs, load);
   TextStyle style = style_of(stdout, options.color);
-  style.columns = 0;  // the text has its width
+  style.columns = 0;  // 0: the text is already wrapped
   const std::optional<std::uint64_t> step = parse_number(options.step);
   const StyledText text = step ? StyledText(text_of_step(options, report, *step))
                                : summary_text(report, {.width = output_width(stdout),

@@ -87,7 +87,7 @@ void require_fit_usage(const WhatIfOptions& options) {
   }
 }
 
-// A run of another program or machine says nothing of the first one's batch size.
+// Throws Failure if the runs differ in program or machine: then nothing follows for the batch size.
 void require_same_environment(const analyzer::rows::Report& first,
                               const analyzer::rows::Report& other, const BatchInput& first_input,
                               const BatchInput& input) {
@@ -154,7 +154,7 @@ int replay_settings(const WhatIfOptions& options) {
         analyzer::json_text(WhatIfAnswer{*report.what_if}, analyzer::JsonLayout::kIndented) + "\n");
   } else {
     TextStyle style = style_of(stdout, options.color);
-    style.columns = 0;  // the table has its width
+    style.columns = 0;  // 0: the table is already cut to width
     write_text(stdout, styled(what_if_text(report), style));
   }
   return options.input.exit_code(report);

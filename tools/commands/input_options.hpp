@@ -32,21 +32,22 @@ struct AnalysisOptions {
   NamingOptions naming;
   ThresholdOptions thresholds;
 
-  // Without those of the thresholds, which a command that tells no findings does not have. The
-  // options write into this object, which must stay where it is while the command is parsed.
+  // Adds the options, except --threshold, which commands that show no findings lack. The parser
+  // writes into this object, which must not move until the command line is parsed.
   void add_options(CommandLine& line);
 
   // Throws Failure for a threshold that makes no sense.
   [[nodiscard]] LoadOptions load_options() const;
 };
 
-// The same with the operands, of commands that read one job.
+// Options and operands of commands that read the inputs of one job.
 struct InputOptions : AnalysisOptions {
   std::vector<std::filesystem::path> inputs;
 
   void add_options(CommandLine& line);
 
-  // The exit code once the report is written.
+  // The exit code after the report was written: kIncomplete if events are missing and the user
+  // required them.
   [[nodiscard]] int exit_code(const analyzer::rows::Report& report) const {
     return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                            : ExitCode::kSuccess);
@@ -63,18 +64,18 @@ struct MomentOptions {
   void apply(const std::vector<std::filesystem::path>& inputs, LoadOptions& load);
 };
 
-// Options of a replay.
+// Options of a replay of the allocations.
 struct ReplayOptions {
   bool what_if = false;
   std::vector<std::string> settings;
   std::vector<std::string> capacities;
 
   void add_options(CommandLine& line);
-  // The same for a command that replays only if it is asked to.
+  // Adds the options for a command that replays only if asked to, with --what-if.
   void add_optional(CommandLine& line);
-  // The usual cards, and those that were named.
+  // The question with the usual sizes of cards and those that the user named.
   [[nodiscard]] analyzer::replay::Question question() const;
-  // Nothing if none of add_optional() was given.
+  // The question; nullopt if the user gave none of the options of add_optional().
   [[nodiscard]] std::optional<analyzer::replay::Question> question_if_asked() const;
 };
 
@@ -86,16 +87,16 @@ struct OutputOptions {
   std::filesystem::path output;
   bool force = false;
 
-  // `help` says what is written. The option for it is returned.
+  // Adds the options; returns the one for the output. `help` is its help text.
   Option add_options(CommandLine& line, const std::string& help);
 
-  // Throws Failure if the output may not be written (OutputRules); before the work.
+  // Throws Failure if the output may not be written (OutputRules). To be called before the work.
   void require_writable(const std::vector<std::filesystem::path>& inputs,
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };
 
-// --from, --until, --step and --at. The texts say what is shown of the part and of the moment;
-// `until` has the names of the option for its end.
+// Help texts of --from, --until, --step and --at: what the command shows of the part and of the
+// moment. `until` has the names of the option for the part's end.
 struct TimeHelp {
   std::string part;
   std::string until;
@@ -103,22 +104,22 @@ struct TimeHelp {
 };
 void add_time_options(CommandLine& line, NamedTimes& times, const TimeHelp& help);
 
-// --rank and --device of a command that can tell of a part of the job.
+// Adds --rank and --device, for a command that can show a part of the job.
 void add_scope_options(CommandLine& line, std::string& rank, std::string& device);
 
-// --color of a command that prints text.
+// Adds --color, for a command that prints text.
 void add_color_option(CommandLine& line, std::string& mode);
 
-// --groups of a command that analyzes traces.
+// Adds --groups, for a command that analyzes traces.
 void add_groups_option(CommandLine& line, NamingOptions& naming);
 
-// --all-runs of a command that takes folders.
+// Adds --all-runs, for a command that accepts folders.
 void add_all_runs_option(CommandLine& line, bool& all_runs);
 
-// --drop-traces of a command that reduces traces.
+// Adds --drop-traces, for a command that reduces traces.
 void add_drop_option(CommandLine& line, bool& deletes);
 
-// --force of a command that writes files.
+// Adds --force, for a command that writes files.
 void add_force_option(CommandLine& line, bool& force);
 
 }  // namespace gpumemtrace::tools

@@ -35,7 +35,7 @@ bool limit_is_small() {
   return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kEnoughBytes;
 }
 
-// The stack of threads whose attributes name no other.
+// Sets the default stack size of new threads in this process.
 bool set_usual_stack(std::size_t bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
@@ -56,11 +56,11 @@ void* run_call(void* argument) {
   return nullptr;
 }
 
-// Runs `work`, which throws nothing, and gives its result. If the limit of stacks (`ulimit -s`) is
-// small, `work` and the threads that it starts get larger ones: libdw alone needs 150 KiB to read
-// the lines of a file.
+// Runs `work`, which must not throw, and returns its result. If the stack limit (`ulimit -s`) is
+// small, `work` and the threads that it starts get larger stacks: libdw alone needs 150 KiB to read
+// the line table of a file.
 //
-// `work` then runs on a thread of its own, which takes all signals.
+// Then `work` runs on a new thread, which receives all signals.
 int with_enough_stack(const std::function<int()>& work) {
   Call call{work};
   pthread_t thread = {};
@@ -140,7 +140,8 @@ void ask_for_help(std::vector<std::string>& arguments) {
   arguments.emplace_back("--help");
 }
 
-// The parser says only that a subcommand is missing.
+// Throws Failure for an unknown command and suggests the nearest; the parser's own error would say
+// only that a subcommand is missing.
 void require_known_command(const std::vector<std::string>& arguments) {
   const std::string& first = arguments.front();
   std::vector<std::string> known;
@@ -176,7 +177,7 @@ int dispatch(int count, char** words) {
   const std::optional<std::size_t> chosen = program.parse(std::move(arguments.parsed));
   if (!chosen) return to_int(ExitCode::kSuccess);
   const int exit_code = actions[*chosen]();
-  // A verdict, or the exit code of the command of `run`, is returned in any case.
+  // An error here must not replace the exit code of a verdict, or of the command that `run` ran.
   if (std::fflush(stdout) != 0 && exit_code == to_int(ExitCode::kSuccess)) {
     throw Failure(std::string("cannot write to stdout: ") + std::strerror(errno) +
                   "; see whether its disk is full");
@@ -184,7 +185,7 @@ int dispatch(int count, char** words) {
   return exit_code;
 }
 
-// Failures are sentences and exit codes.
+// Runs the command line. Turns every exception into a message and an exit code.
 int run(int count, char** words) noexcept {
   try {
     return dispatch(count, words);

@@ -12,7 +12,7 @@ namespace rows = analyzer::rows;
 
 using KeyById = std::map<std::string, std::string>;
 
-// "libops.so+4660;train.py:12;": a key that does not depend on the source of symbols.
+// A stack as a key that does not depend on the source of symbols: "libops.so+4660;train.py:12;".
 std::string key_of(const rows::Report& report, const rows::Stack& stack) {
   std::string key;
   for (const rows::Frame* frame : frames_of(report, stack)) {
@@ -29,7 +29,7 @@ KeyById keys_of(const rows::Report& report) {
   return keys;
 }
 
-// The detail of an origin: a name without a line or a file has less.
+// The amount of detail in an origin: without a line or a file it has less.
 int rank_of(const rows::Origin& origin) {
   if (!origin.site) return origin.owner ? 1 : 0;
   return 2 + (origin.site->function ? 1 : 0) + (origin.site->file ? 2 : 0) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same code under names from different sources, such as when one report was made beside the
-// program's files and the other is not: it gets one name in both.
+// Gives the same code the same name in two reports whose names have different sources, such as when
+// only one was made on the machine with the program's files.
 #pragma once
 
 #include <map>
@@ -10,18 +10,18 @@
 
 namespace gpumemtrace::tools {
 
-// Code is the same if its stacks are: the same offsets in the same files, the same Python lines.
-// The more detailed of two names stands for both.
+// Code is the same if its stacks are: the same offsets in the same files, and the same Python
+// lines. Of two names for it, the more detailed one is used in both reports.
 class CommonNames {
  public:
-  // Takes the names of a report's stacks.
+  // Collects the names of a report's stacks.
   void add(const analyzer::rows::Report& report);
 
-  // The report with the common names of origins.
+  // A copy of the report in which origins have their common names.
   [[nodiscard]] analyzer::rows::Report apply_to(const analyzer::rows::Report& report) const;
 
  private:
-  // The key of a stack that is the same in both: without names, if there are any.
+  // The most detailed origin by the key of its stack, which is the same in both reports.
   std::map<std::string, analyzer::rows::Origin> origins_;
 };
 

@@ -20,14 +20,14 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-// One number of a job.
+// A number of a job that can be compared with that of another job.
 struct Number {
   std::uint64_t bytes = 0;
-  std::string title{};           // for people; empty: the name
-  std::string group{};           // the listing of its section in which it stands
-  std::uint64_t most_bytes = 0;  // of one line, whose title it has
+  std::string title{};           // for people; empty: the name is shown
+  std::string group{};           // the listing within its section
+  std::uint64_t most_bytes = 0;  // the most bytes of one line, which gives the title
 };
-using Numbers = std::map<std::string, Number>;  // by name
+using Numbers = std::map<std::string, Number>;  // numbers by name
 using Collect = Numbers (*)(const rows::Report& report);
 
 std::int64_t change_of(const DifferenceRow& row) {
@@ -36,7 +36,7 @@ std::int64_t change_of(const DifferenceRow& row) {
 
 DifferenceSection compare(std::string name, std::string title, const Numbers& base,
                           const Numbers& next) {
-  Numbers names = next;  // its titles are of the code as it is now
+  Numbers names = next;  // titles of the new job come first: they show the code as it is now
   names.insert(base.begin(), base.end());
   const auto in = [](const Numbers& numbers, const std::string& key) {
     const auto found = numbers.find(key);
@@ -50,7 +50,7 @@ DifferenceSection compare(std::string name, std::string title, const Numbers& ba
   return section;
 }
 
-// The title of a level.
+// The title for an allocator layer ("level"), or for "physical".
 std::string title_of_level(const std::string& level) {
   if (level == "framework") {
     return format_text("{} allocated", analyzer::framework_with_blocks().name);
@@ -69,7 +69,8 @@ std::string title_of_level(const std::string& level) {
   return level;
 }
 
-// Sums what one call site has. A line moves when code above it changes, so the title alone has it.
+// Adds the bytes of a call site. Only the title has the line number, because lines move when code
+// above them changes.
 void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Origin& origin,
                    std::uint64_t bytes, const std::string& group = {}) {
   rows::Origin without_line = origin;
@@ -149,7 +150,7 @@ Numbers transferred(const rows::Report& report) {
   return numbers;
 }
 
-// The remainder of a process, which has no line, is left out.
+// Bytes copied by each line. Copies of a process that have no line are left out.
 Numbers copied_by_line(const rows::Report& report) {
   Numbers numbers;
   for (const rows::CopySite& row : report.transfers.sites) {
@@ -160,7 +161,7 @@ Numbers copied_by_line(const rows::Report& report) {
   return numbers;
 }
 
-// "job peak on d0".
+// Bytes in use at the peaks of cards, with names such as "job peak on d0".
 Numbers in_use(const rows::Report& report) {
   Numbers numbers;
   for (const rows::CardPeak& row : report.card_peaks) {
@@ -184,9 +185,9 @@ constexpr const char* kCardSection = "card_peaks";
 struct SectionInfo {
   const char* name;
   const char* title;
-  const char* title_of_many;  // of several processes
+  const char* title_of_many;  // title if a job has several processes
   Collect collect;
-  bool is_limited;  // its rows count as regressions
+  bool is_limited;  // true: growth in its rows is a regression
 };
 constexpr SectionInfo kSections[] = {
     {kCardSection, "In use at the peak", "In use at the peak", in_use, true},
@@ -202,7 +203,7 @@ constexpr SectionInfo kSections[] = {
 };
 constexpr const char* kStepSection = "step";
 
-// Sums over several ranks.
+// Numbers of a step, summed over all ranks.
 Numbers step_numbers(const rows::Report& report, std::uint64_t step) {
   Numbers numbers = {{"peak_bytes", {0, "live at its peak", {}, 0}},
                      {"live_bytes_at_end", {0, "live at its end", {}, 0}},
@@ -227,7 +228,7 @@ std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows
   const bool is_of_many = base.processes.size() > 1 || next.processes.size() > 1;
   const bool has_card_peaks = !base.card_peaks.empty() && !next.card_peaks.empty();
   for (const SectionInfo& info : kSections) {
-    if (info.collect == in_use && !has_card_peaks) continue;  // an older report
+    if (info.collect == in_use && !has_card_peaks) continue;  // an older report lacks these peaks
     sections.push_back(compare(info.name, is_of_many ? info.title_of_many : info.title,
                                info.collect(named_base), info.collect(named_next)));
   }

@@ -14,13 +14,13 @@
 
 namespace gpumemtrace::tools {
 
-// One number in both jobs.
+// A number in the base job and in the new one.
 struct DifferenceRow {
   std::string name;
   std::uint64_t base_bytes = 0;
   std::uint64_t new_bytes = 0;
-  std::string title{};  // for people, with the line; empty: the name
-  std::string group{};  // rows of one section that are listed together, in words; may be empty
+  std::string title{};  // for people, with the line number; empty: `name` is shown
+  std::string group{};  // the listing within a section, as words; may be empty
 
   [[nodiscard]] bool changed() const { return base_bytes != new_bytes; }
 
@@ -53,7 +53,7 @@ struct DifferenceSection {
                                                            const analyzer::rows::Report& next,
                                                            std::uint64_t next_step);
 
-// Reasons why the two are hard to compare, a sentence each: another program, GPU or version.
+// Reasons why two reports are hard to compare, one sentence each: another program, GPU or version.
 [[nodiscard]] std::vector<std::string> changes_of_environment(const analyzer::rows::Report& base,
                                                               const analyzer::rows::Report& next);
 
@@ -65,7 +65,7 @@ struct DifferenceSection {
 // The difference in one sentence: "The job peaks at 2.0 GiB, 1.0 GiB more than BASE; ..."
 [[nodiscard]] std::string difference_in_short(const analyzer::rows::Report& base,
                                               const analyzer::rows::Report& next);
-// The same of two steps.
+// The difference of two steps in a sentence.
 [[nodiscard]] std::string difference_in_short(const analyzer::rows::Report& base,
                                               std::uint64_t base_step,
                                               const analyzer::rows::Report& next,
@@ -98,13 +98,13 @@ struct MissingEvents {
 // All that `diff` says.
 struct Difference {
   std::string in_short;
-  std::vector<NamedFinding> new_findings;     // of NEW alone
-  std::vector<NamedFinding> mended_findings;  // of BASE alone
+  std::vector<NamedFinding> new_findings;     // findings that only NEW has
+  std::vector<NamedFinding> mended_findings;  // findings that only BASE has
   std::vector<DifferenceSection> sections;
   std::vector<DifferenceRow> regressions;
   bool has_limit = false;
   MissingEvents missing;
-  std::vector<std::string> changes;  // of the environment
+  std::vector<std::string> changes;  // reasons why the environments differ
   bool allows_incomplete = false;
 
   [[nodiscard]] bool is_incomplete() const {

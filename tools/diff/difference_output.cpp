@@ -114,7 +114,7 @@ namespace {
 namespace rows = analyzer::rows;
 using rows::PeakOf;
 
-// "2.0 GiB, 1.0 GiB more than BASE".
+// A number and its change: "2.0 GiB, 1.0 GiB more than BASE".
 std::string change_text(std::uint64_t base_bytes, std::uint64_t next_bytes,
                         const std::string& base) {
   const std::string now = size_text(next_bytes);
@@ -124,7 +124,7 @@ std::string change_text(std::uint64_t base_bytes, std::uint64_t next_bytes,
   return format_text("{}, {} {} than {}", now, size_text(change), is_more ? "more" : "less", base);
 }
 
-// The same of two peaks; between two samples of the driver a peak is a range.
+// A peak and its change. A peak is a range if it lies between two samples of the driver.
 std::string change_text(const rows::CardPeak& base, const rows::CardPeak& next) {
   const std::string before = peak_text(base);
   const std::string now = peak_text(next);
@@ -151,14 +151,14 @@ std::uint64_t lost_bytes(const rows::Report& report) {
   return bytes;
 }
 
-// The sum over several ranks.
+// The peak of a step, summed over all ranks.
 std::uint64_t peak_of_step(const rows::Report& report, std::uint64_t step) {
   std::uint64_t bytes = 0;
   for (const rows::Step& row : find_step(report, step)) bytes += row.peak_bytes;
   return bytes;
 }
 
-// The line that grew most, where what was compared grew.
+// A clause about the line that grew most at the compared peak; empty if none grew.
 std::string cause_text(const rows::Report& base, const rows::Report& next, const char* level) {
   const std::vector<HeldBytes> lines =
       grown(holders_of_level(next, level), holders_of_level(base, level));
@@ -200,7 +200,7 @@ namespace rows = analyzer::rows;
 
 using Answers = std::set<std::string>;
 
-// Arguments change from run to run, so they are left out.
+// Compares programs by name only, because arguments change from run to run.
 void program_of(const rows::Process& process, Answers& values) {
   values.insert(program_name(process));
 }

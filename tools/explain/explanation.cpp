@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentences of an explanation.
+// Writes the sentences of an explanation of out-of-memory messages.
 #include "tools/explain/explanation.hpp"
 
 #include "analyzer/base/row_text.hpp"
@@ -11,17 +11,19 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Less than this part of the GPU left: the program needs less memory, not only other settings.
+// If less than one part in this many of the GPU is left, the program needs less memory, and other
+// allocator settings alone do not help.
 constexpr std::uint64_t kLittleLeft = 50;
 
-// "1.3 GiB", or "1.2 GiB to 1.4 GiB" if the text rounds that much.
+// A range of bytes as text: "1.3 GiB", or "1.2 GiB to 1.4 GiB" if the bounds print differently.
 std::string bytes_text(const ByteRange& bytes) {
   const std::string low = size_text(bytes.low_bytes);
   const std::string high = size_text(bytes.high_bytes);
   return low == high ? low : low + " to " + high;
 }
 
-// "6.87 GiB free on the GPU and 134.28 MiB in PyTorch's cache"
+// The memory that a request could have used: "6.87 GiB free on the GPU and 134.28 MiB unused in
+// PyTorch's cache".
 std::string room_text(const FailureMessage& message) {
   std::vector<std::string> parts;
   if (message.free) parts.push_back(message.free->text + " free on the GPU");
@@ -193,7 +195,8 @@ std::vector<std::string> helps_of(const FailureGroup& group) {
 
 constexpr const char* kPlaceholder = "train.py";
 
-// The folder is for any number of processes.
+// Commands that would record the failing program. Traces go to a folder, which holds those of any
+// number of processes.
 std::vector<std::string> commands_for(const std::vector<ExplainedFailure>& messages) {
   std::string script = kPlaceholder;
   bool is_fragmented = false;

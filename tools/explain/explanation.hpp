@@ -11,11 +11,11 @@
 
 namespace gpumemtrace::tools {
 
-// Messages with the same sizes, in sentences.
+// The explanation of messages that have the same sizes.
 struct ExplainedFailure {
   FailureGroup failure;
-  std::string says;                // the verdict, with its numbers
-  std::vector<std::string> helps;  // what follows from it
+  std::string says;                // the verdict, with the numbers behind it
+  std::vector<std::string> helps;  // what the user can do
 
   static void fields(auto& self, auto& v) {
     FailureGroup::fields(self.failure, v);
@@ -24,9 +24,9 @@ struct ExplainedFailure {
 };
 
 struct Explanation {
-  std::vector<ExplainedFailure> messages;  // in the order of the log
+  std::vector<ExplainedFailure> messages;  // messages in the order of the log
   std::uint64_t left_out = 0;              // messages beyond the bounds of FailureLog
-  std::vector<std::string> next;           // commands
+  std::vector<std::string> next;           // suggested commands
 
   static void fields(auto& self, auto& v) {
     v("format", std::string("gpumemtrace-explain"));
@@ -35,7 +35,7 @@ struct Explanation {
   }
 };
 
-// The log has a message.
+// Explains the messages of a log, which must have at least one.
 [[nodiscard]] Explanation explain_failures(const FailureLog& log);
 
 [[nodiscard]] StyledText explanation_text(const Explanation& explanation);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An explanation as lines: the first message in full, all as a table.
+// Formats an explanation as text: the first message in full, and all messages as a table.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostTableRows = 32;
 
-// In the order of FailureVerdict.
+// The words for a verdict; indexed by FailureVerdict.
 struct VerdictWords {
   std::string_view words;
   Style style;
@@ -35,7 +35,7 @@ const VerdictWords& verdict_words(FailureVerdict verdict) {
   return kVerdictWords[static_cast<std::size_t>(verdict)];
 }
 
-// "0-2, 5"
+// Sorted numbers as text, with ranges: "0-2, 5".
 std::string numbers_text(const std::vector<std::uint64_t>& numbers) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < numbers.size();) {
@@ -48,7 +48,7 @@ std::string numbers_text(const std::vector<std::uint64_t>& numbers) {
   return joined(parts);
 }
 
-// "rank 3", "local ranks 0-2", "GPU 1", "no rank".
+// The ranks that a group's messages come from: "rank 3", "local ranks 0-2", "GPU 1", "no rank".
 std::string who_text(const FailureGroup& group) {
   const auto named = [](const char* name, const std::vector<std::uint64_t>& numbers) {
     return format_text("{}{} {}", name, numbers.size() == 1 ? "" : "s", numbers_text(numbers));
@@ -80,7 +80,8 @@ std::string table_text(const std::vector<ExplainedFailure>& messages) {
   return text;
 }
 
-// "rank 3 had the least free, 1.00 GiB; rank 0 the most, 2.00 GiB"; empty if no sizes differ.
+// The ranks that had the least and the most of a size: "  free: least 1.00 GiB (rank 3), most 2.00
+// GiB (rank 0)"; empty if no sizes differ.
 std::string extremes_text(const std::vector<ExplainedFailure>& messages,
                           std::optional<TextSize> FailureMessage::*member, const char* had) {
   const FailureGroup* least = nullptr;
@@ -167,7 +168,7 @@ StyledText explanation_text(const Explanation& explanation) {
             extremes_text(messages, &FailureMessage::free, "Free") +
             extremes_text(messages, &FailureMessage::allocated, "Allocated");
   }
-  // The first of each verdict.
+  // Only the first message of each verdict is explained in full.
   std::set<FailureVerdict> shown;
   for (const ExplainedFailure& message : messages) {
     if (shown.insert(message.failure.cause.verdict).second) text += failure_text(message);

@@ -16,11 +16,12 @@ constexpr std::size_t kMostPrefixBytes = 120;
 constexpr std::size_t kMostNameBytes = 1024;
 constexpr std::size_t kMostMessageBytes = 4096;
 constexpr std::size_t kMostMessageLines = 16;
-constexpr std::size_t kBytesBefore = 80;  // of a message, kept for the words before it
-constexpr std::size_t kBytesAfter = 200;  // of a message, which name the variable of settings
+constexpr std::size_t kBytesBefore = 80;  // bytes kept before a message, to judge the words there
+// Bytes kept after a message, which may name the settings' variable.
+constexpr std::size_t kBytesAfter = 200;
 constexpr std::string_view kDigitLetters = "0123456789";
 
-// The words by which a message is found. Each ends with the word that is looked for first.
+// Words by which a message is found. All end with kLastWord, which is searched for first.
 struct MessageBegin {
   std::string_view words;
   MessageKind kind;
@@ -34,11 +35,12 @@ constexpr auto kMessageBegins = std::to_array<MessageBegin>({
     {"would exceed allowed memory", MessageKind::kCudaMallocAsync},
     {"RESOURCE_EXHAUSTED: Out of memory", MessageKind::kJax},
     {"CUDA error: out of memory", MessageKind::kCudaError},
-    {"cuda runtime error (2) : out of memory", MessageKind::kCudaError},  // PyTorch before 1.0
+    // The words of PyTorch before 1.0.
+    {"cuda runtime error (2) : out of memory", MessageKind::kCudaError},
 });
 
-// Colours and other control sequences are left out; control characters become spaces, and several
-// spaces one.
+// The line without colours and other control sequences; control characters become spaces, and
+// several spaces become one.
 std::string clean_line(std::string_view line) {
   std::string text;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -59,7 +61,7 @@ std::string clean_line(std::string_view line) {
   return text;
 }
 
-// "2026-11-28T16:24:01.123Z " at the begin, also in brackets: the text behind it.
+// The text after a leading time such as "2026-11-28T16:24:01.123Z ", which may be in brackets.
 std::string_view without_time(std::string_view text) {
   constexpr std::string_view kTime = "dddd-dd-ddTdd:dd:dd";
   const std::string_view time = text.substr(text.starts_with('[') ? 1 : 0);
@@ -75,7 +77,7 @@ std::string_view without_time(std::string_view text) {
   return end == std::string_view::npos ? std::string_view() : time.substr(end);
 }
 
-// `File "train.py", line 12, in step`
+// Parses a frame of a Python traceback: `File "train.py", line 12, in step`.
 std::optional<TracebackLine> traceback_line(std::string_view text) {
   constexpr std::string_view kFile = "File \"";
   constexpr std::string_view kLine = "\", line ";
@@ -96,7 +98,7 @@ std::optional<TracebackLine> traceback_line(std::string_view text) {
   return found;
 }
 
-// Behind the first size at `from` or later, else npos.
+// The end of the first size in the text that begins at `from` or later; npos if there is none.
 std::size_t end_of_size(std::string_view text, std::size_t from) {
   std::size_t end = std::string_view::npos;
   if (from == std::string_view::npos) return end;
@@ -107,7 +109,8 @@ std::size_t end_of_size(std::string_view text, std::size_t from) {
   return end;
 }
 
-// The end of a message that is whole, else npos. `begin` is behind the words that begin it.
+// The end of a message if it is complete, else npos. `begin` is the position after the words by
+// which the message was found.
 std::size_t end_of_message(std::string_view text, std::size_t begin, MessageKind kind) {
   if (kind == MessageKind::kCudaError) return begin;
   if (kind == MessageKind::kJax) return end_of_size(text, text.find("to allocate ", begin));
@@ -129,7 +132,7 @@ struct FoundBegin {
   MessageKind kind = MessageKind::kPyTorch;
 };
 
-// The first begin of a message that ends behind `from`.
+// The first begin of a message whose words end after `from`.
 FoundBegin begin_of_message(std::string_view text, std::size_t from) {
   FoundBegin first;
   for (const MessageBegin& row : kMessageBegins) {
@@ -175,7 +178,8 @@ void FailureLog::read(std::istream& input) {
   std::ranges::stable_sort(groups_, {}, &FailureGroup::line);
 }
 
-// "[rank3]: text" and "[default3]: text", at the begin or behind a scheduler's own prefix.
+// Removes the prefix "[rank3]: " or "[default3]: ", which may follow a scheduler's own prefix, and
+// returns its number.
 FailureLog::Prefix FailureLog::take_prefix(std::string_view& text) {
   Prefix prefix;
   std::size_t behind = 0;
@@ -266,11 +270,11 @@ void FailureLog::close_messages(const Prefix& prefix, Stream& stream, bool is_at
   }
 }
 
-// `text` is the message with some letters before and behind it.
+// Adds a message to the log. `text` has some letters before and after the message.
 void FailureLog::add_message(const Prefix& prefix, Stream& stream, std::string_view text) {
   const FailureMessage message =
       parse_failure_message(text.substr(stream.words_begin), stream.kind);
-  // A text that only speaks of such errors has neither.
+  // Text that only mentions such errors has no size and no "Error: " before it.
   const bool is_error = text.substr(0, stream.words_begin).ends_with("Error: ");
   if (!message.requested && !is_error && stream.kind != MessageKind::kCudaError) return;
   const std::string sizes = analyzer::json_text(message);

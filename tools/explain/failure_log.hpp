@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The out-of-memory messages of a log: one message, or what many ranks wrote into one another.
+// Finds the out-of-memory messages in a log, where several ranks may have written their lines in
+// between each other's.
 #pragma once
 
 #include <compare>
@@ -25,17 +26,19 @@ struct TracebackLine {
   GPUMEMTRACE_FIELDS(file, line, function)
 };
 
-// Messages with the same sizes.
+// Messages with the same sizes, which count as one failure of several ranks.
 struct FailureGroup {
   FailureMessage message;
   FailureCause cause;
   std::uint64_t count = 0;
-  std::uint64_t line = 0;                  // of the log, of the first message
-  std::vector<std::uint64_t> ranks;        // of prefixes "[rank3]:", sorted
-  std::vector<std::uint64_t> local_ranks;  // of torchrun's "[default3]:" where no rank stands
+  std::uint64_t line = 0;            // line number of the first message in the log
+  std::vector<std::uint64_t> ranks;  // from prefixes such as "[rank3]:", sorted
+  // From torchrun's prefix "[default3]:", if there is no rank.
+  std::vector<std::uint64_t> local_ranks;
   std::vector<std::uint64_t> gpus;
-  std::optional<TracebackLine> failed_at;  // the user's innermost, else the innermost
-  std::string script;                      // empty: the log has no traceback of one
+  // The innermost frame in the user's code, or else the innermost.
+  std::optional<TracebackLine> failed_at;
+  std::string script;  // the user's script; empty: no traceback shows one
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, line, count, ranks, local_ranks, gpus, failed_at)
@@ -45,22 +48,22 @@ struct FailureGroup {
   }
 };
 
-// Finds the messages in lines.
+// Finds out-of-memory messages in the lines of a log.
 //
 // - A message may be wrapped; lines of other ranks may stand between its lines if all of them have
 //   prefixes.
-// - Memory is bounded: by kMostGroups, kMostRanks, and a few KiB of each rank.
+// - Memory is bounded: by kMostGroups, kMostRanks, and a few KiB for each rank.
 class FailureLog {
  public:
   static constexpr std::size_t kMostGroups = 1000;
   static constexpr std::size_t kMostRanks = 4096;
 
-  // Reads to the end, once.
+  // Reads the log to its end. Must be called once only.
   void read(std::istream& input);
 
-  // In the order of the log.
+  // The groups, in the order in which the log has their first messages.
   [[nodiscard]] const std::vector<FailureGroup>& groups() const { return groups_; }
-  // Messages beyond the bounds, which are in no group.
+  // The number of messages beyond the limits, which are in no group.
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
 
@@ -78,12 +81,12 @@ class FailureLog {
 
     void add(const TracebackLine& frame);
   };
-  // The lines of one prefix.
+  // The lines that have the same prefix, such as those of one rank.
   struct Stream {
-    std::string last_line;  // its end
-    std::string open;       // a message that is not whole yet, with some letters before it
+    std::string last_line;  // the last letters of the previous line
+    std::string open;       // an incomplete message, with some letters before it
     MessageKind kind = MessageKind::kPyTorch;
-    std::size_t words_begin = 0;  // in `open`: the words by which the message was found
+    std::size_t words_begin = 0;  // position in `open` of the words by which the message was found
     std::size_t words_end = 0;
     std::uint64_t line = 0;
     std::size_t lines = 0;

@@ -11,7 +11,8 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::string_view kSizeDigits = "0123456789";
-// NVML's "not known" is printed as 17179869184.00 GiB; no card has a pebibyte.
+// The largest size that is accepted: if NVML does not know a size, PyTorch prints 17179869184.00
+// GiB, and no card has a pebibyte.
 constexpr double kMostTextBytes = 0x1p50;
 constexpr std::size_t kMostDigits = 15;
 // PyTorch asks the driver for 2 MiB at least, for 20 MiB if a request has 1 to 10 MiB, and else
@@ -63,7 +64,7 @@ std::optional<TextSize> size_of_number(std::string_view number, const TextUnit& 
   return size;
 }
 
-// The first size at `from` or behind it.
+// The first size in the text that begins at `from` or later.
 FoundSize next_size(std::string_view text, std::size_t from) {
   while ((from = text.find_first_of(kSizeDigits, from)) != std::string_view::npos) {
     std::size_t end = std::min(text.find_first_not_of(kSizeDigits, from), text.size());
@@ -93,30 +94,30 @@ struct SizeField {
 constexpr auto kSizeFields = std::to_array<SizeField>({
     {"Tried to allocate ", "", &FailureMessage::requested},
     {"total capacity of ", "", &FailureMessage::capacity},
-    {"total capacty of ", "", &FailureMessage::capacity},  // as 2.1 spells it
+    {"total capacty of ", "", &FailureMessage::capacity},  // PyTorch 2.1 has this spelling
     {"of which ", " is free", &FailureMessage::free},
     {"this process has ", " memory in use", &FailureMessage::this_process},
     {"", " allowed;", &FailureMessage::allowed},
     {"Of the allocated memory ", "", &FailureMessage::allocated},
     {"with ", " allocated in private pools", &FailureMessage::private_pools},
     {"and ", " is reserved by PyTorch but unallocated", &FailureMessage::unallocated},
-    // Up to 2.0.
+    // Wordings of PyTorch up to 2.0.
     {"", " total capacity", &FailureMessage::capacity},
     {"", " already allocated", &FailureMessage::allocated},
     {"", " free;", &FailureMessage::free},
     {"", " reserved in total", &FailureMessage::reserved},
     {"", " cached)", &FailureMessage::unallocated},
-    // PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.
+    // With PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.
     {"Currently allocated : ", "", &FailureMessage::allocated},
     {"Requested : ", "", &FailureMessage::requested},
     {"Device limit : ", "", &FailureMessage::capacity},
     {"Free (according to CUDA): ", "", &FailureMessage::free},
     {"memory fraction) : ", "", &FailureMessage::allowed},
-    // JAX.
+    // Wording of JAX.
     {"trying to allocate ", "", &FailureMessage::requested},
 });
 
-// "Process 4711 has "
+// True if the text ends with "Process 4711 has ".
 bool ends_with_process(std::string_view before) {
   constexpr std::string_view kHas = " has ";
   if (!before.ends_with(kHas)) return false;
@@ -149,8 +150,9 @@ std::optional<std::uint64_t> gpu_of(std::string_view text) {
   return std::nullopt;
 }
 
-// expandable_segments came with 2.1, and its wording; max_split_size_mb is named by the texts of
-// versions that have it.
+// The setting against fragmentation that the message's version of PyTorch supports:
+// expandable_segments came with 2.1, as did its wording; messages of older versions name
+// max_split_size_mb if they have it.
 std::string setting_of(std::string_view text) {
   if (has_words(text, "XPU out of memory")) return {};
   if (has_words(text, "Of the allocated memory ")) return "expandable_segments:True";
@@ -191,7 +193,8 @@ std::optional<ByteRange> if_not_zero(const ByteRange& bytes) {
   return bytes.low_bytes == 0 ? std::nullopt : std::optional(bytes);
 }
 
-// The bytes that the request needs: at most what the text says, at least what was rounded up to it.
+// The bytes that PyTorch needed for the request: at most what the message says, which is rounded
+// up, and at least the smallest request that rounds up to that.
 ByteRange needed_bytes(const FailureMessage& message) {
   ByteRange needed = *message.requested;
   if (message.kind != MessageKind::kPyTorch) return needed;
@@ -205,8 +208,8 @@ ByteRange needed_bytes(const FailureMessage& message) {
   return needed;
 }
 
-// Processes that are certainly others. In a container PyTorch does not find its own number, so the
-// largest may be this one.
+// The memory of processes that certainly are other ones. PyTorch in a container does not find its
+// own PID in the driver's list, so that the largest process may be this one.
 ByteRange other_processes_of(const FailureMessage& message, const ByteRange& pytorch) {
   ByteRange sum;
   ByteRange largest;
@@ -219,10 +222,10 @@ ByteRange other_processes_of(const FailureMessage& message, const ByteRange& pyt
   return may_be_this ? sum - largest : sum;
 }
 
-// Bytes that a request could get, by where from.
+// Bytes that the request could have got, by their source.
 struct FailureRoom {
   ByteRange cache;
-  ByteRange driver;  // within the program's limit
+  ByteRange driver;  // bytes free within the program's limit
   bool is_known = false;
 };
 

@@ -41,36 +41,38 @@ constexpr std::string_view name_of(MessageKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// Sizes that the text does not have, or has as "unknown", are empty.
+// The content of a message. Sizes that its text lacks, or has as "unknown", are empty.
 struct FailureMessage {
   MessageKind kind = MessageKind::kPyTorch;
   std::optional<std::uint64_t> gpu;
-  std::optional<TextSize> requested;  // from the driver: PyTorch rounds small requests up
+  std::optional<TextSize> requested;  // from the driver, for which PyTorch rounds small requests up
   std::optional<TextSize> capacity;
-  std::optional<TextSize> free;           // on the GPU
-  std::optional<TextSize> allocated;      // with private_pools
-  std::optional<TextSize> reserved;       // allocated and unallocated; of wordings up to 2.0
-  std::optional<TextSize> unallocated;    // in PyTorch's cache
-  std::optional<TextSize> private_pools;  // unallocated, for requests of these pools alone
-  std::optional<TextSize> allowed;        // by a limit that the program set
-  std::optional<TextSize> this_process;   // with what is not PyTorch's
-  std::vector<TextSize> processes;        // those that the text does not call this process
-  std::string settings_variable;          // as the text names it; empty: it does not
-  std::string setting;                    // against fragmentation, of this version; may be empty
+  std::optional<TextSize> free;         // free on the GPU
+  std::optional<TextSize> allocated;    // allocated by PyTorch, with private_pools
+  std::optional<TextSize> reserved;     // allocated and unallocated; in wordings up to 2.0
+  std::optional<TextSize> unallocated;  // unused in PyTorch's cache
+  // Unallocated, but usable only for requests of these pools.
+  std::optional<TextSize> private_pools;
+  std::optional<TextSize> allowed;       // by a limit that the program set
+  std::optional<TextSize> this_process;  // in use by this process, including memory not of PyTorch
+  std::vector<TextSize> processes;       // processes that the text does not call this one
+  std::string settings_variable;         // as the text names it; empty: not named
+  // A setting against fragmentation that this version has; may be empty.
+  std::string setting;
 
-  // Without `gpu`: the ranks of a job fail alike on different GPUs.
+  // `gpu` is left out, so that equal failures of ranks on different GPUs form one group.
   GPUMEMTRACE_FIELDS(kind, requested, capacity, free, allocated, reserved, unallocated,
                      private_pools, allowed, this_process, processes)
 };
 
-// `text` is the message in one line, with single spaces.
+// Parses a message. `text` is its words in one line, separated by single spaces.
 [[nodiscard]] FailureMessage parse_failure_message(std::string_view text, MessageKind kind);
 
 enum class FailureVerdict : std::uint8_t {
   kExhausted,     // all free and unallocated bytes are too few
-  kFragmented,    // they are enough, in pieces
-  kLimited,       // they are enough without the program's own limit
-  kOtherProcess,  // they are enough without the other processes
+  kFragmented,    // these bytes are enough, but in pieces
+  kLimited,       // bytes are enough without the program's own limit
+  kOtherProcess,  // bytes are enough without the other processes
   kUnexplained,   // the GPU alone has enough free
   kTooClose,      // the rounding of the text hides the answer
   kNotSaid,       // the text lacks a number that is needed
@@ -82,14 +84,15 @@ constexpr std::string_view name_of(FailureVerdict verdict) {
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
-// Follows from the numbers. A range is empty if it is not known, or could be 0.
+// The cause that follows from a message's numbers. A range is empty if it is unknown or could be 0.
 struct FailureCause {
   FailureVerdict verdict = FailureVerdict::kNotSaid;
-  std::optional<ByteRange> missing;          // for the request
-  std::optional<ByteRange> left;             // after it, if all pieces were usable
-  std::optional<ByteRange> non_pytorch;      // of this process: context, NCCL, cuBLAS
-  std::optional<ByteRange> other_processes;  // at least
-  std::optional<ByteRange> elsewhere;  // not PyTorch's; the text does not say which process has it
+  std::optional<ByteRange> missing;  // bytes missing for the request
+  // Bytes left after the request, if all pieces were usable.
+  std::optional<ByteRange> left;
+  std::optional<ByteRange> non_pytorch;      // used by this process: context, NCCL, cuBLAS
+  std::optional<ByteRange> other_processes;  // memory of other processes, at least
+  std::optional<ByteRange> elsewhere;        // not of PyTorch; the text does not name the process
 
   GPUMEMTRACE_FIELDS(verdict, missing, left, non_pytorch, other_processes, elsewhere)
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job in the formats of other viewers.
+// Writes a job's report in the formats of other viewers.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace gpumemtrace::tools {
 
-// One line a stack: frames from the outermost in, joined by semicolons, a space and the bytes
-// (Brendan Gregg's collapsed stacks). Sorted; empty if nothing has that cost.
+// Collapsed stacks as Brendan Gregg defined them. One line a stack: the frames from the outermost
+// in, joined by semicolons, then a space and the bytes. Sorted; empty if nothing has that cost.
 [[nodiscard]] std::string collapsed_stacks(const analyzer::rows::Report& report,
                                            const StackExport& what);
 
@@ -21,20 +21,22 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::string speedscope_profile(const analyzer::rows::Report& report,
                                              const StackExport& what);
 
-// A picture: outermost frames at the top, widths in bytes; each box says its name and bytes where
-// the mouse rests. Boxes under a tenth of a pixel are left out. Without script.
+// A flame graph as an SVG picture without scripts: outermost frames at the top, widths in bytes.
+// Each box shows its name and bytes as a tooltip. Boxes narrower than a tenth of a pixel are left
+// out.
 [[nodiscard]] std::string flame_graph_svg(const analyzer::rows::Report& report,
                                           const StackExport& what);
 
-// The pickle that torch.cuda.memory._dump_snapshot() would have written, as far as it is known:
-// - Level::kFramework: the framework's blocks, in the segments that they lie in; kDriver: each
-//   allocation of device memory as a segment of its own, whichever code made it.
-// - Sizes are those of the blocks, which can be larger than the requested ones. Streams are not
-//   known: all are 0.
-// - A free has no frames; if the allocation is older than the history, they are the
-//   allocation's.
-// `report` has its allocations; `process` is the id of one of its processes. Its times begin at
-// `job_start_unix_ns`.
+// The pickle that torch.cuda.memory._dump_snapshot() would have written, as far as the report has
+// its data:
+// - With Level::kFramework: the framework's blocks, in the segments that contain them. With
+//   kDriver: each allocation of device memory as a segment of its own, whichever code made it.
+// - Sizes are those of the blocks, which can be larger than the requested ones. A stream is
+//   PyTorch's own number of it, 0 if the trace does not tell.
+// - A free has no frames; if the allocation is older than the history, the free has the
+//   allocation's frames.
+// `report` must have its allocations[]; `process` is the id of one of its processes. Its times
+// count from `job_start_unix_ns`.
 [[nodiscard]] std::string memory_viz_snapshot(const analyzer::rows::Report& report,
                                               const std::string& process, analyzer::Level level,
                                               std::uint64_t job_start_unix_ns);
@@ -42,43 +44,44 @@ namespace gpumemtrace::tools {
 // The folder for the tables of an export.
 struct ParquetTarget {
   std::filesystem::path folder;
-  std::string job;     // its name, if the folder can hold other jobs; else empty
-  bool force = false;  // replaces all that earlier exports left there
+  std::string job;     // the job's name, if the folder can hold other jobs; else empty
+  bool force = false;  // replaces all files that earlier exports left in the folder
 };
 
 // Throws Failure if the folder may not be written: it is a file, it holds an export that would be
 // neither replaced nor joined, or it holds a file that no export made. Called before the work.
 void require_parquet_folder(const ParquetTarget& target);
 
-// The files of parquet_tables.hpp. A folder that is replaced gets its name when it is whole; a job
-// that is added to one comes in file by file. Files that an export did not make are never removed.
-// Throws Failure, and leaves no half export.
-// `selection` is the part of the job that `report` has.
+// Writes the files that parquet_tables.hpp describes. A new folder gets its final name when it is
+// complete; a job that is added to a folder comes in file by file. Files that no export made are
+// never removed. Throws Failure, and leaves no partial export. `selection` is the part of the job
+// that `report` has.
 void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
                           const ParquetTarget& target);
 
-// For each process: a counter for each level and device, the reserved bytes, and one for each
-// category or owner (timeline[]); steps and ranges as slices; marks and failed requests as
-// instants; the holders at each peak as a heap dump by stack. The report's times begin at
-// `job_start_unix_ns`. With `only` that process alone.
+// A trace for Perfetto. For each process: counters of each level and device, of the reserved bytes,
+// and of each category or owner (timeline[]); steps and ranges as slices; marks and failed requests
+// as instants; the holders at each peak as a heap dump by stack. The report's times count from
+// `job_start_unix_ns`. `only`: that process alone.
 [[nodiscard]] std::string perfetto_trace(const analyzer::rows::Report& report,
                                          std::uint64_t job_start_unix_ns,
                                          const analyzer::rows::Process* only = nullptr);
 
-// A tar archive that Perfetto opens as one trace: the same, a file for each process, with a
-// manifest that says which host is whose.
+// A tar archive that Perfetto opens as one trace: a file as of perfetto_trace() for each process,
+// and a manifest that names the host of each file.
 [[nodiscard]] std::string perfetto_archive(const analyzer::rows::Report& report,
                                            std::uint64_t job_start_unix_ns);
 
-// Every measure of kCostMeasures by stack, in bytes; `what.measure` is shown first. A label has the
-// process of a sample. Compressed by gzip, as the format requires.
+// A profile for pprof, compressed by gzip as the format requires. It has every measure of
+// kCostMeasures by stack, in bytes; pprof shows `what.measure` first. A label names the process of
+// a sample.
 [[nodiscard]] std::string pprof_profile(const analyzer::rows::Report& report,
                                         const StackExport& what);
 
-// The content of the file. Tables and columns: docs/exports.md. Times are nanoseconds since the
-// start of the job, sizes bytes; unknown values are NULL. Views have the names and columns of an
-// export of Nsight Systems, so that its queries work here. `report` has its allocations;
-// `selection` is the part of the job that it is.
+// The content of an SQLite file. docs/exports.md lists tables and columns. Times are nanoseconds
+// since the start of the job, sizes bytes; unknown values are NULL. Views have the names and
+// columns of Nsight Systems' exports, so that queries for these work here. `report` must have its
+// allocations[]; `selection` is the part of the job that `report` has.
 [[nodiscard]] std::string sqlite_database(const analyzer::rows::Report& report,
                                           std::string_view selection);
 

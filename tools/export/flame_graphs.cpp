@@ -39,7 +39,7 @@ struct SpeedscopeFrame {
 struct SpeedscopeProfile {
   std::string name;
   std::uint64_t bytes = 0;
-  std::vector<std::vector<std::uint64_t>> samples;  // numbers of frames
+  std::vector<std::vector<std::uint64_t>> samples;  // indices of frames
   std::vector<std::uint64_t> weights;
 
   static void fields(auto& self, auto& v) {
@@ -58,7 +58,7 @@ struct SpeedscopeFrames {
   GPUMEMTRACE_FIELDS(frames)
 };
 
-// A file of speedscope.
+// The root of a speedscope file's JSON.
 struct SpeedscopeFile {
   SpeedscopeFrames shared;
   std::vector<SpeedscopeProfile> profiles;
@@ -95,7 +95,7 @@ std::string xml(const std::string& text) {
   return replaced(analyzer::printable(text), {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
-// Frames that share their callers.
+// A box of the flame graph: the frames of all stacks that have the same callers.
 struct Box {
   std::uint64_t bytes = 0;
   std::map<NamedFrame, Box> inside;
@@ -122,16 +122,17 @@ class Picture {
   static constexpr std::size_t kWidth = 1200;
   static constexpr std::size_t kRow = 17;
   static constexpr std::size_t kTop = 26;
-  static constexpr double kThinnest = 0.1;  // pixels
-  static constexpr double kLetter = 6.5;    // pixels, about
+  static constexpr double kThinnest = 0.1;  // narrowest box drawn, in pixels
+  static constexpr double kLetter = 6.5;    // approximate width of a letter, in pixels
 
-  // `left_bytes` stand to the left of it.
+  // Draws a box and those inside it. `left_bytes` is the width of the boxes to its left, in bytes.
   void draw(const NamedFrame& frame, const Box& box, std::uint64_t left_bytes, std::size_t depth) {
     const double scale = static_cast<double>(kWidth) / static_cast<double>(total_);
     const double width = static_cast<double>(box.bytes) * scale;
     if (width < kThinnest) return;
     rows_ = std::max(rows_, depth);
-    // Neighbours differ; the same function has the same colour in every picture.
+    // A colour by the function's name: neighbours differ, and a function has the same colour in
+    // every picture.
     const std::size_t hue = std::hash<std::string>()(frame.name) % 50;
     const double x = static_cast<double>(left_bytes) * scale;
     const std::size_t y = kTop + depth * kRow;
@@ -158,7 +159,7 @@ class Picture {
   std::string boxes_;
 };
 
-// The program and its time, what the graph shows, and the losses that it has.
+// The title of a flame graph: the program, its duration, the measure shown, and missing events.
 std::string title_of(const Report& report, const StackExport& what) {
   const std::string missing = missing_in_short(report);
   return format_text("{}, {}: GPU memory by stack, {} bytes{}", job_command(report),

@@ -73,7 +73,7 @@ constexpr std::array kFinding = {Column{"rule", kText},    Column{"severity", kT
 
 Value value_of(std::uint64_t value) { return value; }
 Value value_of(const std::string& value) { return valid_utf8(value); }
-// Words of the report; an empty one is not known.
+// A text of the report as a value of a table; an empty text is an unknown value.
 Value value_of(std::string_view value) {
   return value.empty() ? Value() : Value(std::string(value));
 }
@@ -121,7 +121,7 @@ class Writer {
     }
   }
 
-  // The innermost frame has the depth 0.
+  // Writes the frames of each stack, the innermost with the depth 0.
   void frames() {
     for (const analyzer::rows::Stack& stack : report_.stacks) {
       std::uint64_t depth = 0;
@@ -240,7 +240,7 @@ constexpr std::array kTables = {
     Table{"range", kRange, ""},
     Table{"finding", kFinding, ""},
 };
-// The rows of the same tables, in the same order.
+// The functions that write the rows of the tables, in the order of the list of tables.
 constexpr std::array kRowsOfTables = {
     &Writer::meta,
     &Writer::processes,

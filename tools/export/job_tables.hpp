@@ -23,17 +23,17 @@ struct Column {
 struct Table {
   std::string_view name;
   std::span<const Column> columns;
-  std::string_view key;  // names of the columns that tell rows apart; empty: none do
+  std::string_view key;  // the columns that identify a row; empty: none do
 };
 
 // All tables, in the order in which they are written.
 [[nodiscard]] std::span<const Table> job_tables();
 
-// nullopt if it is not known. Text is valid UTF-8.
+// A value of a column; std::monostate stands for an unknown one. Text is valid UTF-8.
 using Value = std::variant<std::monostate, std::uint64_t, std::string>;
 
-// Takes the tables one after the other, each with its rows; rows of one process follow each other
-// in the table of allocations.
+// A writer of tables in one format. It gets the tables one after the other, each with its rows; in
+// the table of allocations, the rows of one process are consecutive.
 class TableSink {
  public:
   TableSink() = default;
@@ -49,8 +49,9 @@ class TableSink {
   virtual void end() = 0;
 };
 
-// Times are nanoseconds since the start of the job, sizes bytes. `report` has its allocations.
-// `selection` is the part of the job that this is; empty: all of it.
+// Passes all tables to `sink`. Times are nanoseconds since the start of the job, sizes bytes.
+// `report` must have its allocations[]. `selection` is the part of the job that `report` has;
+// empty: all.
 void write_tables(const analyzer::rows::Report& report, std::string_view selection,
                   TableSink& sink);
 

@@ -26,11 +26,11 @@ using analyzer::rows::OptionalStack;
 using analyzer::rows::OptionalText;
 using analyzer::rows::Report;
 
-// A segment or a block, with its time.
+// A segment of device memory or a block in one, with the end of its life.
 struct Span {
   const Allocation* row = nullptr;
-  OptionalNumber end_ns;     // none: it is there at the end
-  std::uint64_t stream = 0;  // of a segment that of its first block; 0 is the default stream
+  OptionalNumber end_ns;     // none: still allocated at the end
+  std::uint64_t stream = 0;  // PyTorch's number; of a segment that of its first block; 0: default
 
   [[nodiscard]] bool is_live() const { return !end_ns; }
 };
@@ -76,18 +76,17 @@ std::uint64_t end_of(const Allocation& row) {
   return row.bytes > kLast - row.address ? kLast : row.address + row.bytes;
 }
 
-// The live segments around an address.
+// The segments that are allocated at a time, by address.
 class LiveSegments {
  public:
-  // Called in the order of start_ns.
+  // Adds a segment. Calls must come in the order of start_ns.
   void add(const Allocation& segment) {
-    // Segments recorded as live there have ended.
+    // Recorded segments that overlap the new one must have been freed without a record.
     live_.erase(live_.lower_bound(segment.address), live_.lower_bound(end_of(segment)));
     live_[segment.address] = &segment;
   }
 
-  // The pieces of memory, without a gap between them, that the block lies in; empty if there are
-  // none.
+  // The adjacent pieces of memory that contain the block; empty if they do not cover all of it.
   [[nodiscard]] std::vector<const Allocation*> around(const Allocation& block) {
     std::vector<const Allocation*> pieces;
     std::uint64_t covered = block.address;
@@ -128,7 +127,8 @@ class MappedRanges {
     }
   }
 
-  // Pieces without a block are the framework's as well where others of the same range have some.
+  // Notes that the framework has a block in this range. Then pieces of mapped memory in the range
+  // count as the framework's even without blocks of their own.
   void add_block(std::uint64_t address) {
     if (Range* range = find(address)) range->has_blocks = true;
   }
@@ -150,10 +150,11 @@ class MappedRanges {
     if (after == ranges_.begin() || std::prev(after)->end <= address) return nullptr;
     return &*std::prev(after);
   }
-  std::vector<Range> ranges_;  // by address
+  std::vector<Range> ranges_;  // sorted by address
 };
 
-// `rows` in the order of start_ns. A block that lies in no recorded memory is its own segment.
+// The framework's blocks and their segments. `rows` are in the order of start_ns. A block outside
+// of all recorded memory becomes its own segment.
 DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
   DeviceMemory memory;
   LiveSegments live;
@@ -166,7 +167,7 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
     const std::vector<const Allocation*> pieces = live.around(*row);
     for (const Allocation* piece : pieces) {
       stream_of_segment.try_emplace(piece, block.stream);
-      // A block whose memory is freed first has ended with it.
+      // A block ends with its memory, if that is freed before the block.
       if (piece->end_ns && (block.is_live() || *block.end_ns > *piece->end_ns)) {
         block.end_ns = piece->end_ns;
       }
@@ -193,7 +194,7 @@ enum class Action : std::uint8_t { kFree, kSegmentFree, kSegmentAlloc, kAlloc };
 
 struct Event {
   std::uint64_t time_ns = 0;
-  bool is_at_once = false;  // the end of something without duration
+  bool is_at_once = false;  // the end of an allocation that ends when it begins
   Action action = Action::kAlloc;
   const Span* span = nullptr;
 
@@ -219,7 +220,7 @@ std::vector<Event> events_of(const DeviceMemory& memory, std::uint64_t from_ns) 
   return events;
 }
 
-// Memory without a gap, and the blocks in it by their addresses.
+// Adjacent memory that is live at the end, and the blocks in it by address.
 struct FinalSegment {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -239,7 +240,7 @@ std::vector<FinalSegment> final_segments(const DeviceMemory& memory) {
   std::vector<FinalSegment> segments;
   for (const Span& span : live_by_address(memory.segments)) {
     const Allocation* const piece = span.row;
-    // The page puts pieces of mapped memory together, and so must we.
+    // PyTorch's memory page joins adjacent pieces of mapped memory; its input must match that.
     const bool goes_on = !segments.empty() && piece->kind == Kind::kMapping &&
                          segments.back().first->kind == Kind::kMapping &&
                          segments.back().address + segments.back().bytes == piece->address;
@@ -303,7 +304,8 @@ class SnapshotWriter {
         if (!settings_.empty()) write_text("PYTORCH_CUDA_ALLOC_CONF", valid_utf8(settings_));
         out_.text("expandable_segments");
         out_.boolean(has_mappings_);
-        // The page shows the settings as they are.
+        // PyTorch's memory page shows all settings, also this one of ours: users see that events
+        // miss.
         if (!missing_.empty()) write_text("gpumemtrace_incomplete", missing_);
       });
     });
@@ -316,7 +318,8 @@ class SnapshotWriter {
     DeviceMemory memory;
   };
 
-  // The snapshot has a list as long as the highest number. PyTorch's own numbers end here, too.
+  // The snapshot has a list with an entry for each device number up to the highest, which must stay
+  // short. PyTorch supports no higher numbers either.
   static constexpr std::int64_t kMostDevices = 128;
 
   void add_device(const analyzer::rows::Device& device, std::int64_t number) {
@@ -342,7 +345,8 @@ class SnapshotWriter {
     missing_ += "what " + device + " had: memory_viz has no device " + std::to_string(number);
   }
 
-  // The first texts are referred to with two bytes instead of five. Nobody reads this list.
+  // Writes frequent texts into a list that no reader uses: a pickle refers to the texts that it saw
+  // first with two bytes, to later ones with five.
   void write_frequent_texts() {
     constexpr auto kFrequent = std::to_array<std::string_view>(
         {"action", "addr", "size", "stream", "time_us", "frames", "category", "user_metadata",
@@ -372,7 +376,8 @@ class SnapshotWriter {
   }
 
   void write(const FinalSegment& segment, std::size_t device) {
-    constexpr std::uint64_t kSmallSegment = 2 << 20;  // of PyTorch's small pool
+    // Largest segment of PyTorch's small pool, in bytes.
+    constexpr std::uint64_t kSmallSegment = 2 << 20;
     std::uint64_t used = 0;
     std::uint64_t asked = 0;
     for (const Allocation* block : segment.blocks) {
@@ -399,7 +404,8 @@ class SnapshotWriter {
     });
   }
 
-  // The gaps between blocks are blocks as well, so that they fill the segment.
+  // Writes a segment's blocks. Gaps between them are written as free blocks, so that they fill the
+  // segment.
   void write_blocks(const FinalSegment& segment) {
     struct Piece {
       std::uint64_t address = 0;
@@ -436,7 +442,8 @@ class SnapshotWriter {
       const bool is_told = failure->device == device.id && failure->device_free_bytes;
       if (is_told && failure->time_ns >= from_ns) failures.push_back(failure);
     }
-    // A free is requested and completed; the end is written as well.
+    // The number of entries: a free has two, requested and completed; one more is the snapshot's
+    // end.
     std::size_t count = events.size() + failures.size() + 1;
     for (const Event& event : events) count += event.action == Action::kFree ? 1 : 0;
     auto event = events.begin();
@@ -499,7 +506,8 @@ class SnapshotWriter {
     });
   }
 
-  // If any event has a category, the page wants one event of the category "unknown".
+  // Writes the last entry. PyTorch's memory page needs one event of the category "unknown" if any
+  // event has a category.
   void write_end(const std::vector<Event>& events) {
     const std::uint64_t end_ns = events.empty() ? 0 : events.back().time_ns;
     out_.dict([&] {
@@ -536,12 +544,13 @@ class SnapshotWriter {
 
   const Report& report_;
   Level level_;
-  std::uint64_t start_unix_ns_;  // of the job
-  std::string missing_;          // of the process's events; empty: none
+  std::uint64_t start_unix_ns_;  // when the job started
+  std::string missing_;          // why events of the process are missing; empty: none are
   const analyzer::rows::AllocationHistory* history_ = nullptr;
-  std::map<std::string, std::vector<const Allocation*>> rows_;  // by device
-  std::vector<Device> devices_;                                 // by ordinal
-  std::string settings_;                                        // of PyTorch's allocator
+  std::map<std::string, std::vector<const Allocation*>> rows_;  // allocations by device id
+  std::vector<Device> devices_;                                 // devices by their number
+  // The settings of PyTorch's allocator.
+  std::string settings_;
   bool has_mappings_ = false;
   std::vector<const analyzer::rows::Oom*> failures_;
   std::map<std::string, const analyzer::rows::Stack*> stacks_;

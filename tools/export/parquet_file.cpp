@@ -71,7 +71,8 @@ class ThriftWriter {
     varint(value.size());
     content_ += value;
   }
-  // All our fields lie less than 16 behind the one before.
+  // Writes a field's short header, which requires a number less than 16 above the last field's; all
+  // our fields fulfil this.
   void header(int field, Type type) {
     byte(static_cast<unsigned>(field - last_fields_.back()) << 4 | type);
     last_fields_.back() = field;
@@ -88,16 +89,18 @@ class ThriftWriter {
   }
 
   std::string content_;
-  std::vector<int> last_fields_{0};  // of each structure that is open, outermost first
+  // The last field written in each open structure, outermost first.
+  std::vector<int> last_fields_{0};
 };
 
 namespace {
 
 constexpr std::string_view kMagic = "PAR1";
-constexpr std::uint64_t kMostRows = 131'072;              // of a row group
-constexpr std::size_t kMostBytes = std::size_t{1} << 26;  // of a row group, in plain encoding
+constexpr std::uint64_t kMostRows = 131'072;  // most rows of a row group
+// Most bytes of a row group, in plain encoding.
+constexpr std::size_t kMostBytes = std::size_t{1} << 26;
 
-// Numbers of parquet.thrift.
+// Constants of Parquet's parquet.thrift.
 constexpr int kTypeInt64 = 2;
 constexpr int kTypeByteArray = 6;
 constexpr int kOptional = 1;
@@ -117,7 +120,7 @@ std::string levels_of(const std::vector<bool>& is_present) {
   for (std::size_t begin = 0; begin < is_present.size();) {
     std::size_t end = begin;
     while (end < is_present.size() && is_present[end] == is_present[begin]) ++end;
-    std::uint64_t header = (end - begin) << 1;  // the lowest bit would say that bits follow
+    std::uint64_t header = (end - begin) << 1;  // lowest bit 0: a run; 1 would be packed bits
     for (; header >= 0x80; header >>= 7) runs += static_cast<char>((header & 0x7f) | 0x80);
     runs += static_cast<char>(header);
     runs += is_present[begin] ? '\1' : '\0';

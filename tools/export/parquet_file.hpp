@@ -15,12 +15,13 @@ namespace gpumemtrace::tools {
 
 class ThriftWriter;
 
-// - Holds the rows of one row group at a time; a full one is written and forgotten.
-// - Between two row groups the file is closed, so that any number can be written side by side.
-// - Throws Failure if the file cannot be written. Without finish() it is no Parquet file.
-// Columns are optional INT64 and UTF-8 BYTE_ARRAY in plain encoding, a page each, compressed by
-// zstd, which every reader supports. An INT64 has no sign bit to spare: addresses are two's
-// complement.
+// - Holds the rows of one row group in memory; a full group is written and freed.
+// - The file is closed between two row groups, so that any number of files can be written at a
+//   time.
+// - Throws Failure if the file cannot be written. Without finish() the file is not valid.
+// Columns are optional INT64 and UTF-8 BYTE_ARRAY in plain encoding, one page for each, compressed
+// by zstd, which every reader supports. Unsigned values such as addresses are stored in INT64 as
+// two's complement.
 class ParquetFile {
  public:
   // `path` does not exist yet; its folder does. `columns` outlive this object.
@@ -31,17 +32,17 @@ class ParquetFile {
 
  private:
   struct ColumnBuffer {
-    std::string values;            // in plain encoding
-    std::vector<bool> is_present;  // a row each
+    std::string values;            // values of a column in plain encoding
+    std::vector<bool> is_present;  // true for each row that has a value
   };
   struct Chunk {
     std::uint64_t offset = 0;
-    std::uint64_t stored_bytes = 0;  // with the page's header
+    std::uint64_t stored_bytes = 0;  // compressed page with its header
     std::uint64_t plain_bytes = 0;
   };
   struct RowGroup {
     std::uint64_t rows = 0;
-    std::vector<Chunk> chunks;  // a column each
+    std::vector<Chunk> chunks;  // one for each column
   };
 
   void write_row_group();

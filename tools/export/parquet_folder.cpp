@@ -20,11 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file with the names of an export's files, a line each, itself last. That of a further export
-// in the folder ends with its number. Engines skip names that begin so.
+// The file that lists the files of an export, one a line, and itself last. The list of a further
+// export in the same folder has the export's number as its suffix. Query engines skip names with a
+// leading underscore.
 constexpr const char* kFileList = "_gpumemtrace_files";
 
-// The list of the export with that number.
+// The name of the list file of the export with that number.
 std::string list_of(std::uint64_t number) {
   return number == 0 ? kFileList : format_text("{}.{}", kFileList, number);
 }
@@ -61,13 +62,13 @@ void remove_files(const fs::path& folder, const std::set<fs::path>& files) {
       folders.insert(parent);
     }
   }
-  // Inner folders come after those that they are in.
+  // In reverse order, because a folder sorts before the folders in it.
   std::for_each(folders.rbegin(), folders.rend(),
                 [&](const fs::path& inner) { fs::remove(folder / inner, ignored); });
   fs::remove(folder, ignored);
 }
 
-// A new folder beside `folder`.
+// Creates a folder beside `folder`, with the suffix and a number that make its name new.
 fs::path create_beside(const fs::path& folder, const char* suffix) {
   constexpr int kMostNames = 100;
   for (int number = 1; number <= kMostNames; ++number) {
@@ -79,7 +80,7 @@ fs::path create_beside(const fs::path& folder, const char* suffix) {
                             suffix, kMostNames - 1));
 }
 
-// The target of a link; a trailing slash is no part of a name.
+// The path of the folder itself: links are resolved, a trailing slash is removed.
 fs::path real_name(const fs::path& folder) {
   const fs::path whole = fs::weakly_canonical(fs::absolute(folder));
   return whole.has_filename() ? whole : whole.parent_path();
@@ -93,10 +94,10 @@ void write_export(const analyzer::rows::Report& report, std::string_view selecti
   append_output(root / list, write_parquet_tables(report, selection, which, root) + list + "\n");
 }
 
-// `whole` becomes `folder`, and replaces an earlier export.
+// Renames `whole` to `folder`, and removes the earlier export that was there.
 void replace_folder(const fs::path& whole, const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(folder)) || fs::is_empty(folder)) {
-    fs::rename(whole, folder);  // also over an empty folder
+    fs::rename(whole, folder);  // succeeds also if `folder` is empty
     return;
   }
   const fs::path old = create_beside(folder, ".replaced");
@@ -125,8 +126,8 @@ std::uint64_t take_number(const fs::path& folder) {
   }
 }
 
-// The files of the export in `whole` go into `folder`, beside those of other exports. The list goes
-// first: if this ends midway, the files are still known as an export's.
+// Moves the files of the export in `whole` into `folder`, beside those of other exports. The list
+// file moves first: if the process ends midway, the files still count as an export's.
 void add_to_folder(const fs::path& whole, const std::string& list, const fs::path& folder) {
   std::set<fs::path> files;
   add_listed(whole / list, files);

@@ -25,7 +25,7 @@ namespace rows = analyzer::rows;
 constexpr const char* kNoRank = "__HIVE_DEFAULT_PARTITION__";
 // Columns of these names hold ids.
 constexpr std::array<std::string_view, 4> kIds = {"id", "process", "device", "stack"};
-// A numeric id has the number of its export above so many bits.
+// The number of an export is added to its numeric ids, shifted left by this many bits.
 constexpr int kIdBits = 40;
 constexpr std::array kOriginColumns = {Column{"job", ColumnType::kText},
                                        Column{"host", ColumnType::kText}, Column{"rank"}};
@@ -70,7 +70,7 @@ class FolderSink : public TableSink {
     for (const Column& column : kOriginColumns) {
       if (column_of(column.name) == table.columns.size()) columns_.push_back(column);
     }
-    // A table without rows can be queried, too.
+    // Creates the file also for a table without rows, so that queries on it work.
     if (!is_partitioned()) file_of("");
   }
 
@@ -94,7 +94,7 @@ class FolderSink : public TableSink {
   [[nodiscard]] const std::string& written() const { return written_; }
 
  private:
-  // Behind the last: there is none of the name.
+  // The index of the column with that name; the number of columns if there is none.
   [[nodiscard]] std::size_t column_of(std::string_view name) const {
     const auto found = std::ranges::find(table_.columns, name, &Column::name);
     return static_cast<std::size_t>(found - table_.columns.begin());
@@ -148,15 +148,17 @@ class FolderSink : public TableSink {
   fs::path root_;
   const ParquetExport& which_;
   std::map<std::string, HostAndRank> processes_;
-  std::map<std::string, HostAndRank> devices_;  // without a rank: several can use one
-  HostAndRank whole_job_;                       // what all its processes have in common
+  // Without a rank, because several ranks can use a device.
+  std::map<std::string, HostAndRank> devices_;
+  HostAndRank whole_job_;  // the values that all processes of the job share
 
   Table table_;
-  std::vector<Column> columns_;  // the table's own, then those of the origin that it lacks
-  std::size_t process_ = 0;      // columns with the ids of a process and a device
+  std::vector<Column> columns_;  // those of the table, then the origin's columns that it lacks
+  // Index of the column with the process id; below, with the device id.
+  std::size_t process_ = 0;
   std::size_t device_ = 0;
   std::vector<Value> row_;
-  std::map<std::string, ParquetFile> files_;  // of the table, by partition
+  std::map<std::string, ParquetFile> files_;  // the table's files, by partition
   std::string written_;
 };
 

@@ -13,15 +13,15 @@ namespace gpumemtrace::tools {
 
 // One export among those of a folder.
 struct ParquetExport {
-  std::string job;           // the column `job`; empty: not known
-  std::uint64_t number = 0;  // no two exports of a folder have the same
+  std::string job;           // value of the column `job`; empty: not known
+  std::uint64_t number = 0;  // different for each export of a folder
 };
 
-// Writes the tables of job_tables.hpp below `root`, which exists: TABLE/part-NUMBER.parquet, and
-// TABLE/rank=N/part-NUMBER.parquet for those that have a process; rows without a rank lie in the
-// partition that Hive has for NULL. Each table has columns job, host and rank besides its own. Ids
-// of an export with another number than 0 contain it. Returns the files below `root`, a line each.
-// Throws Failure.
+// Writes the tables of job_tables.hpp below `root`, which must exist: TABLE/part-NUMBER.parquet, or
+// TABLE/rank=N/part-NUMBER.parquet for tables with a process; rows without a rank lie in the
+// partition that Hive has for NULL. Each table gets columns job, host and rank. If the export's
+// number is not 0, its ids contain the number. Returns the files below `root`, one a line. Throws
+// Failure.
 [[nodiscard]] std::string write_parquet_tables(const analyzer::rows::Report& report,
                                                std::string_view selection,
                                                const ParquetExport& which,

@@ -45,15 +45,15 @@ struct Manifest {
   GPUMEMTRACE_FIELDS(perfetto_manifest)
 };
 
-// "rank3.p4.pftrace"
+// The name of a process's file in the archive: "rank3.p4.pftrace".
 std::string file_of(const Process& process) {
   const std::string rank = process.rank ? format_text("rank{}.", *process.rank) : "";
   return format_text("{}{}.pftrace", rank, process.id);
 }
 
-// Hosts are machines, because processes of two hosts can have one number. The times of all files
-// are of one clock, the time of day; the attributes say when each process began and how wrong its
-// host's clock may have been.
+// The manifest of the archive. Each host is a machine, because processes of two hosts can have the
+// same PID. All files use one clock, the time of day; attributes say when each process began, and
+// the greatest error of its host's clock.
 std::string manifest_of(const Report& report, std::uint64_t job_start_unix_ns) {
   ManifestBody body;
   body.attributes.emplace_back("gpumemtrace.job_start_unix_ns", job_start_unix_ns);
@@ -81,7 +81,7 @@ struct TarHeader {
   std::array<char, 12> bytes = {};
   std::array<char, 12> modified = {};
   std::array<char, 8> checksum = {};
-  char type = '0';  // a file
+  char type = '0';  // the type of a regular file
   std::array<char, 100> link = {};
   std::array<char, 6> magic = {'u', 's', 't', 'a', 'r', '\0'};
   std::array<char, 2> version = {'0', '0'};
@@ -104,7 +104,7 @@ void add_member(std::string& archive, const std::string& name, const std::string
   put_octal(header.group, 0);
   put_octal(header.bytes, content.size());
   put_octal(header.modified, 0);
-  header.checksum.fill(' ');  // as it counts for itself
+  header.checksum.fill(' ');  // the sum counts its own field as spaces
   const auto* const bytes = reinterpret_cast<const unsigned char*>(&header);
   put_octal(header.checksum, std::accumulate(bytes, bytes + kTarBlock, std::uint64_t{0}));
   archive.append(reinterpret_cast<const char*>(&header), kTarBlock);

@@ -19,7 +19,7 @@ using analyzer::Level;
 using analyzer::rows::Report;
 using protozero::pbf_writer;
 
-constexpr int kPacket = 1;  // of the trace
+constexpr int kPacket = 1;  // field number in the message Trace
 namespace packet {
 constexpr int kClockSnapshot = 6;
 constexpr int kTimestamp = 8;
@@ -54,7 +54,7 @@ class TraceWriter {
     add_clocks();
     for (const analyzer::rows::Process& process : report_.processes) {
       if (only == nullptr || only == &process) add_process(process);
-      tracks_ += kMostTracks;  // so that they differ in all files of a job
+      tracks_ += kMostTracks;  // track ids differ between all files of a job
     }
     return std::move(data_);
   }
@@ -62,7 +62,8 @@ class TraceWriter {
  private:
   [[nodiscard]] std::uint64_t time(std::uint64_t job_ns) const { return origin_ns_ + job_ns; }
 
-  // One reading of all clocks: heap dumps use another one than events.
+  // Writes one reading of all clocks, so that Perfetto can relate them: heap dumps use another
+  // clock than events.
   void add_clocks() {
     constexpr auto kClocks = std::to_array<std::uint32_t>({1, 3, 4, 6});
     pbf_writer row(out_, kPacket);
@@ -134,7 +135,8 @@ class TraceWriter {
               [&](pbf_writer& body) { body.add_string(event::kName, valid_utf8(name)); });
   }
 
-  // The highest point of each bucket, so that the peak is among them, and its last value.
+  // Writes two points for each bucket: its highest value, so that the peak is among them, and its
+  // last.
   void add_timeline(const analyzer::rows::Timeline& timeline, std::uint64_t group) {
     const std::string of =
         format_text("{} {}", timeline.device.value_or("host"), name_of(timeline.level));
@@ -192,7 +194,7 @@ class TraceWriter {
       if (range.process == process && range.start_ns) ranges.push_back(&range);
     }
     std::stable_sort(ranges.begin(), ranges.end(), [](const auto* a, const auto* b) {
-      // The outer range first.
+      // Sorts by start, the longer range first: it is the outer one.
       constexpr std::uint64_t kOpen = ~std::uint64_t{0};
       return std::tuple(*a->start_ns, kOpen - a->end_ns.value_or(kOpen)) <
              std::tuple(*b->start_ns, kOpen - b->end_ns.value_or(kOpen));
@@ -210,12 +212,12 @@ class TraceWriter {
     std::uint64_t on = 0;
     std::string name;
   };
-  // Begins and ends of a track stand in the order of time, so that they nest.
+  // Writes begins and ends of slices in the order of time, as Perfetto needs them for nesting.
   void write_slices() {
     struct Edge {
       std::uint64_t time_ns = 0;
-      // Ends before begins, but for one without duration; of two ends the inner one first, of two
-      // begins the outer one.
+      // Order at one time: ends come before begins, except the end of a slice without duration. Of
+      // two ends the inner slice's is first, of two begins the outer one's.
       std::uint64_t rank = 0;
       const Slice* slice = nullptr;
       bool begins = false;
@@ -257,11 +259,11 @@ class TraceWriter {
     }
   }
 
-  // One dump for each level and device, of the holders at its peak.
+  // Writes a heap dump for each level that has one device, of the holders at its peak.
   void add_heap_dumps(const analyzer::rows::Process& process) {
     for (const analyzer::rows::Peak& peak : report_.peak) {
       if (peak.process != process.id || !peak.time_ns) continue;
-      // The costs of a level are of all devices together.
+      // The costs of a level sum all devices, so that they fit only a level with one device.
       const bool is_one_device = std::ranges::count_if(report_.peak, [&](auto& p) {
                                    return p.process == peak.process && p.level == peak.level;
                                  }) == 1;
@@ -322,7 +324,8 @@ class TraceWriter {
   }
 
   static constexpr std::uint32_t kSequenceId = 1;
-  static constexpr std::uint64_t kMostTracks = std::uint64_t{1} << 32;  // of a process
+  // Track ids reserved for a process.
+  static constexpr std::uint64_t kMostTracks = std::uint64_t{1} << 32;
 
   const Report& report_;
   std::uint64_t origin_ns_;

@@ -21,7 +21,8 @@ void PickleWriter::number(std::uint64_t value) {
     out_ += 'J';
     little_endian(value, 4);
   } else {
-    // Takes as many bytes as needed with a sign; a number of 64 bits takes nine.
+    // LONG1: as many bytes as the number needs with a sign bit; one with 64 significant bits takes
+    // nine.
     const std::size_t bytes = static_cast<std::size_t>(std::bit_width(value)) / 8 + 1;
     out_ += '\x8a';
     out_ += static_cast<char>(bytes);

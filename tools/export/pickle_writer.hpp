@@ -32,17 +32,17 @@ class PickleWriter {
     out_ += '\x86';
   }
 
-  // write_items() calls text() for a key and then writes its value, again and again.
+  // Writes a dict. write_items() calls text() for a key and then writes its value, for each item.
   template <class WriteItems>
   void dict(WriteItems&& write_items) {
     out_ += "}(";
     write_items();
     out_ += 'u';
   }
-  // write_element(i) writes one value.
+  // Writes a list; write_element(i) writes its i-th value.
   template <class WriteElement>
   void list(std::size_t count, WriteElement&& write_element) {
-    constexpr std::size_t kBatch = 1000;  // readers put a batch on their own stack
+    constexpr std::size_t kBatch = 1000;  // bounds the stack of readers, which hold one batch on it
     out_ += ']';
     for (std::size_t i = 0; i < count;) {
       out_ += '(';
@@ -50,7 +50,7 @@ class PickleWriter {
       out_ += 'e';
     }
   }
-  // Refers to the value that was just written.
+  // Makes the value that was just written referable; again() then writes a reference to it.
   [[nodiscard]] Shared share();
   void again(Shared value);
 
@@ -64,7 +64,7 @@ class PickleWriter {
   void little_endian(std::uint64_t value, std::size_t bytes);
 
   std::string out_;
-  std::uint32_t shared_ = 0;  // values that can be referred to
+  std::uint32_t shared_ = 0;  // number of values that can be referred to
   std::unordered_map<std::string, Shared> texts_;
 };
 

@@ -12,7 +12,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Numbers of the format's fields.
+// Field numbers of pprof's profile.proto.
 namespace profile {
 constexpr int kSampleType = 1;
 constexpr int kSample = 2;
@@ -67,7 +67,7 @@ class ProfileWriter {
   }
 
   void add_sample(const NamedStack& stack, const Values& values, const std::string& process) {
-    std::vector<std::uint64_t> locations;  // the leaf first
+    std::vector<std::uint64_t> locations;  // ids of frames, innermost first
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
       locations.push_back(location_of(*frame));
     }
@@ -97,7 +97,7 @@ class ProfileWriter {
     return known->second;
   }
 
-  // A function of a file and a line in it are written once each.
+  // The id of a frame's location. Each location and each function is written once.
   std::uint64_t location_of(const NamedFrame& frame) {
     const auto [known, is_new] = locations_.try_emplace(frame, locations_.size() + 1);
     if (!is_new) return known->second;

@@ -9,24 +9,24 @@
 
 namespace gpumemtrace::tools {
 
-// Both ends belong to it; a single time is both.
+// A span of time. Both ends are inclusive; a single moment has two equal ends.
 struct TimeSpan {
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = ~std::uint64_t{0};
 };
 
-// Leaves out everything outside of the time: allocations, steps and ranges that were not there in
-// it, and peaks, marks, failed requests and findings of another time. The rest is unchanged.
+// Removes everything outside of the span: allocations, steps and ranges that do not overlap it, and
+// peaks, marks, failed requests and findings of other times. The rest is unchanged.
 void keep_time(analyzer::rows::Report& report, const TimeSpan& span);
 
-// Allocations that lived on behind the end of the time are taken for live at the end, as in a trace
-// that ends there.
+// Marks allocations that outlived `end_ns` as live at the end, as if the trace ended then.
 void end_lives_at(analyzer::rows::Report& report, std::uint64_t end_ns);
 
 // Leaves out allocations, peaks and timelines of other levels.
 void keep_level(analyzer::rows::Report& report, analyzer::Level level);
 
-// Costs become the bytes that were live at the time of blocks[], as peak_bytes.
+// Replaces the report's costs by the bytes in blocks[] that were live at the chosen time, stored as
+// peak_bytes.
 void take_costs_of_moment(analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -51,7 +51,7 @@ class Database {
     if (!is_fine) throw Failure(format_text("SQLite: {}", sqlite3_errmsg(database_.get())));
   }
 
-  // The bytes of its file.
+  // The bytes of the database's file.
   [[nodiscard]] std::string content() const {
     sqlite3_int64 bytes = 0;
     unsigned char* const data = sqlite3_serialize(database_.get(), "main", &bytes, 0);
@@ -68,7 +68,7 @@ class Database {
   std::unique_ptr<sqlite3, Close> database_;
 };
 
-// "CREATE TABLE peak(process TEXT, bytes INTEGER)"
+// The SQL that creates a table: "CREATE TABLE peak(process TEXT, bytes INTEGER)".
 std::string creation_of(const Table& table) {
   std::string columns;
   for (const Column& column : table.columns) {
@@ -76,7 +76,7 @@ std::string creation_of(const Table& table) {
                            column.type == ColumnType::kText ? "TEXT" : "INTEGER");
   }
   if (table.key.empty()) return format_text("CREATE TABLE {}({})", table.name, columns);
-  // Tables with a key of several columns are kept in its order.
+  // A table whose key has several columns is stored in the order of that key.
   const bool has_several = table.key.find(',') != std::string_view::npos;
   return format_text("CREATE TABLE {}({}, PRIMARY KEY({})){}", table.name, columns, table.key,
                      has_several ? " WITHOUT ROWID" : "");
@@ -108,7 +108,8 @@ class DatabaseSink : public TableSink {
   void end() override { insert_.reset(); }
 
  private:
-  // An address of 64 bits becomes a negative number, which is its two's complement.
+  // Binds a value to a column. SQLite's integers are signed: an address above 2^63 becomes
+  // negative, as two's complement.
   void bind(int column, const Value& value) {
     if (const auto* const number = std::get_if<std::uint64_t>(&value)) {
       database_.check(

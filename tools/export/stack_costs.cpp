@@ -21,7 +21,8 @@ bool has_framework_cost(const Report& report, const CostMeasure& measure) {
   });
 }
 
-// True if the row counts; no byte is counted at two levels.
+// True if the export counts the cost. It counts either the framework's blocks or the memory below
+// them, so that no byte counts twice.
 bool is_wanted(const Cost& row, const StackExport& what, bool prefers_framework) {
   if (row.*what.measure.bytes == 0) return false;
   if (!what.level.empty()) return row.level && name_of(*row.level) == what.level;
@@ -30,7 +31,7 @@ bool is_wanted(const Cost& row, const StackExport& what, bool prefers_framework)
 
 using Stacks = std::map<std::string, const analyzer::rows::Stack*>;
 
-// The classes of a path, or what stands for none.
+// The layers of a model as frames; a cost without layers gets the frame "(no layer)".
 NamedStack layers_of(const Cost& row) {
   NamedStack named;
   for (const std::string& layer : split(row.layers.value_or("(no layer)"), " > ")) {

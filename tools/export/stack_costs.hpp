@@ -16,7 +16,7 @@ namespace gpumemtrace::tools {
 
 // The meaning of a frame's width.
 struct CostMeasure {
-  std::string_view name;  // on the command line
+  std::string_view name;  // the measure's name on the command line
   std::uint64_t analyzer::rows::Cost::*bytes;
 };
 inline constexpr std::array kCostMeasures = {
@@ -28,37 +28,38 @@ inline constexpr std::array kCostMeasures = {
 
 // The kind of frames that a stack is made of.
 enum class FrameKind : std::uint8_t {
-  kAll,    // functions
-  kUsers,  // those in files of the user alone
+  kAll,    // all functions
+  kUsers,  // functions in the user's files only
   kLayers  // the layers of a model
 };
 
 struct StackExport {
   CostMeasure measure = kCostMeasures[0];
-  // One of the report's levels. Empty: for leaked bytes all but the framework's; for others the
-  // framework's blocks if there are any, else the memory of all other levels. Copies have none.
+  // The report's level to count. If empty: leaked bytes count on all levels except the framework's;
+  // other measures count the framework's blocks if there are any, else all other levels. Copied
+  // bytes have no level.
   std::string level;
   FrameKind frames = FrameKind::kAll;
 };
 
 struct NamedFrame {
   std::string name;
-  std::string file;  // empty = not known
+  std::string file;  // source file; empty: not known
   std::uint64_t line = 0;
 
   friend auto operator<=>(const NamedFrame&, const NamedFrame&) = default;
 };
-using NamedStack = std::vector<NamedFrame>;  // outermost first
+using NamedStack = std::vector<NamedFrame>;  // frames, outermost first
 using BytesByStack = std::map<NamedStack, std::uint64_t>;
 
-// For one process. Empty if nothing has that cost.
+// The bytes of one process by stack. Empty if nothing has that cost.
 [[nodiscard]] BytesByStack bytes_by_stack(const analyzer::rows::Report& report,
                                           const StackExport& what, const std::string& process);
-// For all processes; if there are several, each is a frame around its stacks.
+// The bytes of all processes by stack; if there are several, the outermost frame names the process.
 [[nodiscard]] BytesByStack bytes_by_stack(const analyzer::rows::Report& report,
                                           const StackExport& what);
 
-// "process 4711 (rank 2)"
+// The process as a frame's name: "process 4711 (rank 2)".
 [[nodiscard]] std::string process_title(const analyzer::rows::Process& process);
 
 }  // namespace gpumemtrace::tools

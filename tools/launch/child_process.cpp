@@ -20,8 +20,8 @@ namespace {
 constexpr auto kForwardedSignals =
     std::to_array<int>({SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
 
-// Read by the signal handler. A lock-free atomic would do as well; the handler runs on the only
-// thread.
+// The PID of the child, for the signal handler. A lock-free atomic is not needed: the handler runs
+// on the only thread.
 volatile sig_atomic_t child_to_signal = 0;
 
 void forward_signal(int number, siginfo_t* info, void*) {
@@ -32,8 +32,8 @@ void forward_signal(int number, siginfo_t* info, void*) {
   errno = saved_errno;
 }
 
-// Blocks the forwarded signals from before the fork until the handlers know the child. Restores
-// mask and dispositions when it goes.
+// Blocks the forwarded signals from before the fork until the handlers know the child's PID. The
+// destructor restores the signal mask and the handlers.
 class SignalForwarding {
  public:
   SignalForwarding() {
@@ -77,7 +77,8 @@ class SignalForwarding {
   bool installed_ = false;
 };
 
-// Tells the parent why exec failed; a successful exec closes it unwritten.
+// A pipe by which the child tells its parent why exec failed; a successful exec closes the pipe
+// (O_CLOEXEC) without data.
 class StartPipe {
  public:
   StartPipe() {
@@ -98,7 +99,7 @@ class StartPipe {
     [[maybe_unused]] const ssize_t written = write(ends_[1], &error, sizeof(error));
   }
 
-  // 0 once the program runs, else the errno of exec.
+  // Waits until exec has succeeded or failed; returns 0 or the errno of exec.
   int wait_for_start() {
     close(ends_[1]);
     ends_[1] = -1;

@@ -12,14 +12,14 @@
 namespace gpumemtrace::tools {
 
 struct ChildEnd {
-  int exit_code = 0;  // as a shell would give it: 128 + signal if one ended the child
-  int signal = 0;     // 0 if the child exited by itself
+  int exit_code = 0;  // as in a shell: 128 + signal if a signal ended the child
+  int signal = 0;     // the signal that ended the child; 0 if it exited by itself
   pid_t process_id = 0;
 };
 
-// Runs `command` with `environment` on top of the own one. The child stays in this process group,
-// so Ctrl-C reaches it directly and this process only waits; signals that another process sends to
-// this one alone are passed on. Throws Failure if the program cannot be started.
+// Runs `command` with `environment` added to this process's own. The child stays in this process
+// group: Ctrl-C reaches it directly, and this process only waits. Signals that another process
+// sends only to this one are passed on. Throws Failure if the program cannot be started.
 [[nodiscard]] ChildEnd run_child(const std::vector<std::string>& command,
                                  const std::vector<EnvironmentVariable>& environment);
 

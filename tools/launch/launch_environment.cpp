@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Relative to the folder of the executable: the build folder first, then the installed places.
+// Places relative to the folder of this executable: first of a build folder, then of an
+// installation.
 constexpr auto kLibraryPlaces = std::to_array<const char*>({
     "../preload/libgpumemtrace.so",
     "../lib/gpumemtrace/libgpumemtrace.so",
@@ -91,7 +92,8 @@ std::string environment_text(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// An entry of LD_PRELOAD, which the loader splits at colons and spaces.
+// True if the list, which is a value of LD_PRELOAD, has the entry. The loader splits it at colons
+// and spaces.
 bool list_holds(std::string_view list, std::string_view entry) {
   while (!list.empty()) {
     const std::size_t length = std::min(list.find_first_of(": "), list.size());
@@ -101,7 +103,8 @@ bool list_holds(std::string_view list, std::string_view entry) {
   return false;
 }
 
-// The first entry decides, so one that stands further behind does not count.
+// A variable of paths with `folder` in front, even if the list already has it further behind: the
+// first entry decides.
 EnvironmentVariable first_in(const char* name, const std::filesystem::path& folder) {
   const std::string list = environment_text(name);
   return {name, list.empty() ? folder.string() : folder.string() + ":" + list};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment in which a program is recorded, and this program's other parts: beside it in a
-// build folder, or as installed.
+// Makes the environment in which a program is recorded, and finds gpumemtrace's other files: next
+// to this executable in a build folder or an installation.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,9 @@
 
 namespace gpumemtrace::tools {
 
-// The recording library: what GPUMEMTRACE_LIBRARY names, else relative to this executable. Throws
-// Failure that says where it looked, and also if LD_PRELOAD could not take the path.
+// Finds the recording library: the file that GPUMEMTRACE_LIBRARY names, else a place relative to
+// this executable. Throws Failure if it is not found, naming the searched places, or if LD_PRELOAD
+// cannot hold its path.
 [[nodiscard]] std::filesystem::path find_library();
 
 // The folder beside the library with the sitecustomize that --torch-names needs. Throws Failure.
@@ -22,16 +23,16 @@ namespace gpumemtrace::tools {
 // The folder that holds the simulated libcuda.so.1. Throws Failure.
 [[nodiscard]] std::filesystem::path find_simulated_driver();
 
-// LD_PRELOAD with `library` in front of what is there already, never twice; behind it where that
-// begins with AddressSanitizer's runtime.
+// LD_PRELOAD with `library` added once: in front of the present value, or behind it if that begins
+// with AddressSanitizer's runtime.
 [[nodiscard]] EnvironmentVariable preload_variable(const std::filesystem::path& library);
 
-// Names the library that NVTX loads at its first use, and where ours keeps the one that was named
-// before.
+// The first variable names the library that NVTX loads at its first use. In the second, our library
+// keeps the name that was set before, to load that tool, too.
 inline constexpr std::string_view kNvtxVariable = "NVTX_INJECTION64_PATH";
 inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 
-// Makes `library` NVTX's tool, which starts the one that is there already.
+// Variables that make `library` NVTX's tool, which then loads a tool that was set before.
 [[nodiscard]] std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library);
 
 inline constexpr std::string_view kRunVariable = "GPUMEMTRACE_RUN_ID";
@@ -41,9 +42,10 @@ inline constexpr std::string_view kRunVariable = "GPUMEMTRACE_RUN_ID";
 // LD_LIBRARY_PATH with `folder` in front of what is there already.
 [[nodiscard]] EnvironmentVariable library_path_variable(const std::filesystem::path& folder);
 
-// Python imports the sitecustomize of the first folder in it that has one, when it starts.
+// Python's search path. At its start, Python imports the sitecustomize module of the first folder
+// that has one.
 inline constexpr std::string_view kPythonPathVariable = "PYTHONPATH";
-// The variable with `folder` first.
+// PYTHONPATH with `folder` in front of the present value.
 [[nodiscard]] EnvironmentVariable python_path_variable(const std::filesystem::path& folder);
 
 }  // namespace gpumemtrace::tools

@@ -18,28 +18,29 @@ struct EnvironmentVariable {
 };
 
 enum class ValueKind {
-  kFlag,    // present: "1"
-  kText,    // as typed
-  kSize,    // 2GiB, 2GB or bytes; handed on in bytes
-  kChoice,  // one of those in `value_name`
+  kFlag,    // set to "1" if given
+  kText,    // passed on as typed
+  kSize,    // 2GiB, 2GB or bytes; passed on in bytes
+  kChoice,  // one of the words in `value_name`
   kSwitch,  // --name or --no-name: "1" or "0"
-  kNumber,  // 0 to `most`
+  kNumber,  // a number from 0 to `most`
 };
 
 inline constexpr std::string_view kOutputVariable = "GPUMEMTRACE_OUTPUT";
 inline constexpr std::string_view kTorchNamesVariable = "GPUMEMTRACE_TORCH_NAMES";
 
-// One setting. The library reads the variable, so a plain LD_PRELOAD has every setting too.
+// One setting of a recording. The library reads it from the variable, so that users of plain
+// LD_PRELOAD can set it, too.
 struct RecordingOption {
-  const char* flags;  // as CommandLine takes them
+  const char* flags;  // in CommandLine's syntax
   const char* variable;
   ValueKind kind;
   const char* value_name;  // the value's name in the help; for kChoice all, separated by '|'
   const char* help;
-  std::uint64_t most = 0;  // for kNumber
+  std::uint64_t most = 0;  // the largest value of kNumber
 };
 
-// The one list of settings: a new setting of the library is a row here.
+// The list of all settings: a new setting of the recording library needs only a row here.
 inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
     {"--output,-o", kOutputVariable.data(), ValueKind::kText, "PATTERN",
      "The trace's file, or a folder for it. %e executable, %h host, %n host without domain, "
@@ -79,8 +80,8 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
      "Record nothing until `gpumemtrace ctl PID start`."},
 });
 
-// The values typed for kRecordingOptions. It must stay where it is while the command is parsed, and
-// the CommandLine must outlive it.
+// The values that the user gave for kRecordingOptions. The object must not move while the command
+// line is parsed, and the CommandLine must outlive it.
 class RecordingSettings {
  public:
   // Adds every row of kRecordingOptions to `line`, with checks of the values.

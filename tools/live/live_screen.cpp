@@ -55,7 +55,7 @@ void request_end(int) { g_is_ended = 1; }
 
 void end_on(int signal) {
   struct sigaction action = {};
-  action.sa_handler = request_end;  // without SA_RESTART: getch() returns
+  action.sa_handler = request_end;  // without SA_RESTART, so that a signal ends getch()
   sigaction(signal, &action, nullptr);
 }
 

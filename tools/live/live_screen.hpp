@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The screen of a running job: the part that it shows, as the user chose by keys, the terminal that
-// is drawn again and again, and the pause between.
+// The screen of `live`: the part of a running job that the user selected by keys, the terminal on
+// which it is drawn again and again, and the pauses between looks at the job.
 #pragma once
 
 #include <chrono>
@@ -20,14 +20,14 @@ enum class LiveKey { kNone, kEnd, kUp, kDown, kPause };
 // The part of a running job that its screen shows.
 class LiveView {
  public:
-  // The row that was chosen stays chosen if it is still there.
+  // Takes a new state. The selected row stays selected if the state still has it.
   void show(LiveState state);
-  // Returns true if the screen is to be drawn again.
+  // Handles a key; returns true if the screen must be drawn again.
   [[nodiscard]] bool press(LiveKey key);
 
   [[nodiscard]] const LiveState& state() const { return state_; }
   [[nodiscard]] bool is_paused() const { return is_paused_; }
-  // At most `height` lines, the last of which says what the keys do.
+  // The text of the screen: at most `height` lines, the last of which explains the keys.
   [[nodiscard]] Lines lines(std::size_t width, std::size_t height,
                             std::chrono::nanoseconds next_look) const;
 
@@ -37,13 +37,13 @@ class LiveView {
   [[nodiscard]] std::size_t chosen_row() const;
 
   LiveState state_;
-  std::optional<Place> chosen_;  // none: the first row, whichever that is
+  std::optional<Place> chosen_;  // the selected row; none: the first one
   bool is_paused_ = false;
 };
 
 // The terminal as a screen that is drawn again and again.
 //
-// - One at a time, on one thread. The terminal is what it was when the object is gone, also after
+// - One object at a time, used by one thread. The destructor restores the terminal, also after
 //   SIGTERM, SIGINT and SIGHUP, which end wait_for_key().
 // - Standard output must be a terminal.
 class LiveScreen {
@@ -56,14 +56,14 @@ class LiveScreen {
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::size_t height() const;
   void draw(const Lines& lines);
-  // kEnd for q and for one of the signals; kNone after `time`, for a key without a meaning, and
-  // when the terminal has another size.
+  // Waits at most `time` for a key. Returns kEnd for q and for one of these signals; kNone if the
+  // time has passed, for a key without a meaning, and if the terminal's size has changed.
   [[nodiscard]] LiveKey wait_for_key(std::chrono::milliseconds time);
 };
 
-// The pause after a look that took so much processor time: at least the interval. A job that calls
-// more often than this leaves time for would make each look longer than the one before, without
-// end: so at most ten seconds, if the interval is not longer.
+// The pause after a look that took `took` of processor time: a multiple of that, but at least
+// `interval`. The longer a pause is, the more calls a busy job makes in it and the longer the next
+// look takes, without end: hence the pause is at most ten seconds, or `interval` if that is longer.
 [[nodiscard]] std::chrono::nanoseconds pause_after_look(std::chrono::nanoseconds took,
                                                         std::chrono::nanoseconds interval);
 

@@ -23,7 +23,8 @@ bool is_of(const LiveRow& row, const rows::Usage& usage) {
   return usage.process == row.process && usage.device == row.device;
 }
 
-// The framework's segments are the driver's, too, and not counted twice.
+// True if the level's bytes count for the row. Segments of the framework are also memory of the
+// driver, and must not count twice.
 bool counts(const LiveRow& row, Level level) {
   if (row.has_framework) return level == Level::kFramework;
   return level == Level::kDriver || level == Level::kPool;
@@ -92,14 +93,14 @@ void add_history(const rows::Report& report, LiveRow& row) {
   for (const rows::TimelineBucket& bucket : highest->buckets) {
     row.history.push_back({bucket.start_ns, bucket.end_ns, bucket.max_bytes});
   }
-  // The last changes can be in a stretch that is not over yet.
+  // The latest changes can lie in a bucket of the timeline that is not complete yet.
   const std::uint64_t known_until_ns = row.history.back().end_ns;
   if (row.time_ns > known_until_ns) {
     row.history.push_back({known_until_ns, row.time_ns, row.live_bytes});
   }
 }
 
-// False if the process has used no memory of the device.
+// Adds the bytes of a process on a device; returns false if it has used no memory there.
 bool add_bytes(const rows::Report& report, LiveRow& row) {
   for (const rows::Usage& usage : report.usage) {
     if (is_of(row, usage) && usage.level == Level::kFramework) row.has_framework = true;
@@ -150,7 +151,7 @@ std::string category_name(Category category) {
   return category == Category::kUnknown ? "unknown" : std::string(analyzer::name_of(category));
 }
 
-// Who holds what is live.
+// Adds to each row which lines and layers hold the memory that is live.
 void add_holders(const std::vector<rows::BlockAt>& blocks, std::vector<LiveRow>& rows) {
   std::vector<BytesByName> lines(rows.size());
   std::vector<BytesByName> layers(rows.size());
@@ -169,7 +170,8 @@ void add_holders(const std::vector<rows::BlockAt>& blocks, std::vector<LiveRow>&
   }
 }
 
-// "Peak of this job on d0: 810.0 MiB", "Peak of card d0: 3.8 GiB (other processes 3.0 GiB)".
+// Sentences about the peaks of each device: "Peak of this job on d0: 810.0 MiB", "Peak of card d0:
+// 3.8 GiB (other processes 3.0 GiB)".
 std::vector<std::string> peak_sentences(const rows::Report& report,
                                         const std::vector<LiveRow>& shown) {
   std::vector<std::string> sentences;

@@ -15,44 +15,46 @@
 
 namespace gpumemtrace::tools {
 
-// The most that was in use in a stretch of the run.
+// The largest number of bytes in use within a stretch of time.
 struct LiveStretch {
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
   std::uint64_t bytes = 0;
 };
 
-// One process on one device; a process that has used none has one row. Bytes are those of the
-// framework if it has blocks, else all that calls of the driver and its pools gave out there.
+// The state of one process on one device; a process without GPU memory has one row without a
+// device. Bytes are those of the framework's blocks if it has any, else all that calls of the
+// driver and of its memory pools allocated there.
 struct LiveRow {
-  std::string process;               // its id in the report
-  std::string trace;                 // its file
-  std::optional<std::uint64_t> pid;  // not known of a snapshot
+  std::string process;               // the process's id in the report
+  std::string trace;                 // the trace's file
+  std::optional<std::uint64_t> pid;  // unknown in a PyTorch snapshot
   std::optional<std::string> host;
   std::optional<std::uint64_t> rank;
-  bool is_running = false;              // it still records
-  std::optional<std::string> device;    // its id in the report
-  std::optional<std::string> uuid;      // of the device
-  std::optional<std::int64_t> ordinal;  // of the device, as the process numbers it
+  bool is_running = false;              // the process still records
+  std::optional<std::string> device;    // the device's id in the report
+  std::optional<std::string> uuid;      // the device's UUID
+  std::optional<std::int64_t> ordinal;  // the device's number in this process
   bool has_framework = false;
   bool is_exact = true;
-  std::uint64_t time_ns = 0;          // of the job, up to which the trace goes
-  std::optional<std::uint64_t> step;  // in which it was then
+  std::uint64_t time_ns = 0;          // end of the trace, as time of the job
+  std::optional<std::uint64_t> step;  // the step at time_ns
   std::uint64_t live_bytes = 0;
-  std::optional<std::uint64_t> reserved_bytes;  // unknown without a framework
-  std::optional<std::uint64_t> capacity_bytes;  // of the device
+  std::optional<std::uint64_t> reserved_bytes;  // not known without a framework
+  std::optional<std::uint64_t> capacity_bytes;  // total bytes of the device
   // The highest sums on the device so far: of the whole job, and of everything on the card.
   std::optional<std::uint64_t> job_peak_bytes;
   std::optional<std::uint64_t> card_peak_bytes;
-  BytesByName categories;  // of framework blocks; sum to live_bytes
+  BytesByName categories;  // of the framework's blocks; they sum to live_bytes
   std::optional<double> growth_bytes_per_step;
-  std::optional<std::uint64_t> full_in_ns;  // from time_ns on, at that rate
-  std::vector<NamedBytes> lines;            // largest first
+  // Time from time_ns until the device is full, at that rate.
+  std::optional<std::uint64_t> full_in_ns;
+  std::vector<NamedBytes> lines;  // bytes by line, largest first
   std::vector<NamedBytes> layers;
-  // From the start of the recording; without a framework of the driver's calls or of its pools,
-  // which had more.
+  // Bytes in use since the start of the recording. Without a framework these are the driver's or
+  // its pools' bytes, whichever had more.
   std::vector<LiveStretch> history;
-  // Rows of losses[]: how often each was counted, and those of them by which events are missing.
+  // Counts by the name of a row of losses[], and the names of those that mean missing events.
   std::map<std::string, std::uint64_t> losses;
   std::vector<std::string> missing;
 
@@ -66,14 +68,14 @@ struct LiveRow {
 };
 
 struct LiveState {
-  std::string name;                // of the job's first program
-  bool is_running = false;         // a process still records
-  bool is_snapshot = false;        // of a program that went on: nothing records
-  std::vector<LiveRow> rows;       // fullest device first
-  std::vector<std::string> peaks;  // of the devices of the rows, in sentences
+  std::string name;                // name of the job's first program
+  bool is_running = false;         // some process still records
+  bool is_snapshot = false;        // made from a PyTorch snapshot: no process records
+  std::vector<LiveRow> rows;       // sorted: the fullest device first
+  std::vector<std::string> peaks;  // sentences about the peaks of the devices in `rows`
 };
 
-// The state of the processes and devices in `scope`, which need not be there yet.
+// The present state of the processes and devices in `scope`, which may not exist yet.
 [[nodiscard]] LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope);
 
 }  // namespace gpumemtrace::tools

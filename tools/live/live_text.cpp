@@ -18,14 +18,14 @@ namespace {
 constexpr std::size_t kMostLiveRows = 8;
 constexpr std::size_t kMostHolders = 6;
 constexpr std::size_t kBarLetters = 12;
-// Narrower lines have no bars.
+// Lines that are narrower than this have no bars.
 constexpr std::size_t kLeastWidthOfBars = 60;
 constexpr std::size_t kMostChartLines = 6;
 constexpr std::size_t kLeastChartLines = 3;
 constexpr std::size_t kMostChartColumns = 120;
-constexpr const char* kPausedLoss = "paused";  // a row of losses[]
+constexpr const char* kPausedLoss = "paused";  // the name of a row of losses[]
 
-// The number of `count` letters that stand for the part of the whole; all if it is larger.
+// The number of `count` letters that show the share part/whole; all letters if `part` is larger.
 std::size_t part_of(std::size_t count, std::uint64_t part, std::uint64_t whole) {
   const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
   return static_cast<std::size_t>(share * static_cast<double>(count));
@@ -35,12 +35,13 @@ std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
   return bytes ? size_text(*bytes) : "-";
 }
 
-// By the report's id if its number is not known.
+// The PID of a process, or its id in the report if the PID is not known.
 std::string name_of_process(const LiveRow& row) {
   return row.pid ? std::to_string(*row.pid) : row.process;
 }
 
-// A column of the table. If lines are narrow, columns are left out, the largest `goes_at` first.
+// A column of the table of processes. If a line is too narrow, columns are left out, those with the
+// largest `goes_at` first.
 struct LiveColumn {
   std::string_view title;
   int width;
@@ -65,7 +66,7 @@ constexpr auto kLiveColumns = std::to_array<LiveColumn>({
      [](const LiveRow& row) { return row.full_in_ns ? duration_text(*row.full_in_ns) : "-"; }},
 });
 
-// Those that lines of the width have room for, from the left to the right.
+// The columns that fit into lines of the width, from left to right.
 std::vector<LiveColumn> live_columns_for(std::size_t width) {
   std::vector<LiveColumn> columns(kLiveColumns.begin(), kLiveColumns.end());
   const auto needed = [&] {
@@ -113,7 +114,7 @@ void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders
   if (rest != 0) add("all others", rest);
 }
 
-// The most that was in use in each of so many equal parts of the history's time.
+// Divides the history into `count` equal parts of time; returns the most bytes in use in each.
 std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, std::size_t count) {
   const std::uint64_t start_ns = history.front().start_ns;
   const std::uint64_t length_ns = std::max(history.back().end_ns, start_ns + 1) - start_ns;
@@ -122,7 +123,7 @@ std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, s
   };
   std::vector<std::uint64_t> columns(count);
   for (const LiveStretch& stretch : history) {
-    // The stretch that begins with its end does not reach into it.
+    // The end is exclusive: a stretch does not reach into the part that begins at its end.
     const std::uint64_t last_ns = std::max(stretch.start_ns + 1, stretch.end_ns) - 1;
     for (std::size_t i = column_at(stretch.start_ns); i <= column_at(last_ns); ++i) {
       columns[i] = std::max(columns[i], stretch.bytes);
@@ -131,7 +132,7 @@ std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, s
   return columns;
 }
 
-// A chart of that height below its title.
+// A chart of the bytes in use over time, `height` lines high, with a title above.
 std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::size_t height) {
   constexpr std::size_t kAxisLetters = 13;
   if (row.history.empty() || width < 2 * kAxisLetters) return {};
@@ -146,7 +147,7 @@ std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::si
     const std::string label = level + 1 == height ? size_text(most) : std::string();
     std::string line = format_text("{:>11} |", label);
     for (const std::uint64_t bytes : columns) {
-      // Bytes that are not 0 have a letter in the lowest line, however few.
+      // A column with any bytes has at least one letter, however few the bytes are.
       const bool is_filled =
           bytes != 0 && std::max<std::size_t>(1, part_of(height, bytes, most)) > level;
       line += is_filled ? '#' : ' ';
@@ -157,7 +158,7 @@ std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::si
   return lines;
 }
 
-// The sums over all processes, each of which may have several rows.
+// Sums the losses of all processes; a process can have several rows, but counts once.
 std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_missing_events) {
   std::map<std::string, std::uint64_t> sums;
   std::set<std::string> processes;
@@ -172,7 +173,7 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
   return sums;
 }
 
-// ", paused 2 times": asked for, so that nothing is lost by it.
+// A text such as ", paused 2 times". The user asked for pauses, so that they are no losses.
 std::string pauses_text(const LiveState& state) {
   std::uint64_t pauses = 0;
   for (const LiveRow& row : state.rows) {
@@ -182,7 +183,7 @@ std::string pauses_text(const LiveState& state) {
   return pauses == 0 ? std::string() : ", paused " + count_of(pauses, "time", "times");
 }
 
-// "dropped blocks 12, unknown frees 1"
+// Losses as a text: "dropped blocks 12, unknown frees 1".
 std::string losses_text(const std::map<std::string, std::uint64_t>& losses) {
   std::string text;
   for (const auto& [name, count] : losses) {
@@ -210,7 +211,8 @@ std::vector<NamedBytes> categories_of(const LiveRow& row) {
   return holders;
 }
 
-// Those of the rows that fit, the chosen one marked where there are several.
+// Adds the table with as many rows as fit; if there are several rows, a mark shows the selected
+// one.
 void add_table(const LiveState& state, std::size_t width, std::size_t chosen_row, Lines& lines) {
   const bool has_choice = state.rows.size() > 1;
   const std::vector<LiveColumn> columns =

@@ -13,11 +13,11 @@ namespace {
 // Units are a suffix of the metric's name, as OpenMetrics demands.
 struct Metric {
   std::string_view name;
-  std::string_view unit;  // empty: a plain number
+  std::string_view unit;  // empty: the metric has no unit
   std::string_view help;
 };
 
-// A metric with at most one sample a row; an empty text is not known.
+// A metric with at most one sample for each row of the state; an empty text is no sample.
 struct RowMetric {
   Metric metric;
   std::string (*value)(const LiveRow& row);
@@ -81,8 +81,9 @@ void add_label(std::string_view name, std::string_view value, std::string& label
   labels += '"';
 }
 
-// A trace tells apart programs that had one process id after each other. Ids of the report change
-// when a process comes, and would break series off.
+// Labels that identify a process. Different programs can have had the same PID, but not the same
+// trace. The report's own ids would not do: they change when a process joins, which would end a
+// series.
 std::string process_labels(const LiveRow& row) {
   std::string labels;
   add_label("trace", row.trace, labels);
@@ -103,7 +104,8 @@ std::string sample_line(const Metric& metric, std::string_view labels, std::stri
   return format_text("gpumemtrace_{}{{{}}} {}\n", metric.name, labels, value);
 }
 
-// Also without samples, so that every such file begins with a metric of ours.
+// Adds a metric. Its head is written even without samples: every file must begin with a head, by
+// which it is known as ours.
 void add_metric(const Metric& metric, const std::string& samples, std::string& text) {
   text += format_text("# HELP gpumemtrace_{} {}\n# TYPE gpumemtrace_{} gauge\n", metric.name,
                       metric.help, metric.name);

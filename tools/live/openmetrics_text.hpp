@@ -8,9 +8,9 @@
 
 namespace gpumemtrace::tools {
 
-// The text format of OpenMetrics, which is also that of Prometheus' exporters: gauges without
-// times, a series for each row of the state. What is not known has no series. Labels are the
-// process' and the device's names, the category, and the name of a row of losses[].
+// The state in the OpenMetrics text format, which Prometheus' exporters use, too: gauges without
+// timestamps, a series for each row of the state. Unknown values have no series. Labels are names
+// of the process and the device, the category, and the name of a row of losses[].
 [[nodiscard]] std::string openmetrics_text(const LiveState& state);
 
 }  // namespace gpumemtrace::tools

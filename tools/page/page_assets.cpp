@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/page/page_assets.hpp"
 
-// GPUMEMTRACE_PAGE_ASSETS is the folder of the files; the build knows that this one depends on
-// them.
+// GPUMEMTRACE_PAGE_ASSETS is the folder of the embedded files; the build declares that this source
+// file depends on them.
 #define GPUMEMTRACE_EMBED(name, file)                                              \
   __asm__(                                                                         \
       ".section .rodata\n"                                                         \

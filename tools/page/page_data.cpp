@@ -20,7 +20,8 @@ namespace {
 using analyzer::json_text;
 using rows::Report;
 
-// Shares of the file; together with the code they stay below 10 MB (docs/page.md).
+// Budgets in bytes for the parts of the page; with the page's code they stay below 10 MB
+// (docs/page.md).
 constexpr std::size_t kHeadBytes = 256 * 1024;
 constexpr std::size_t kReportBytes = 2'500'000;
 constexpr std::size_t kCostBytes = 3'000'000;
@@ -33,9 +34,10 @@ constexpr std::size_t kMostCosts = 15'000;
 constexpr std::size_t kMostBlocks = 8192;
 constexpr std::size_t kMostHeadBuckets = 512;
 
-// Their order is that of the report: worst first, or that of the processes.
+// Lists that the report has in a meaningful order, the worst first or by process: if rows are left
+// out, the first ones stay.
 constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces", "processes"});
-// The first view has their rows of all processes.
+// Lists of which the first view shows the rows of all processes.
 constexpr auto kOfAllProcesses =
     std::to_array<std::string_view>({"findings", "ranks", "devices", "losses", "coverage"});
 
@@ -47,7 +49,8 @@ constexpr bool kIsListOfRows<std::vector<Row>> = std::is_class_v<Row>;
 template <class Value>
 constexpr bool kIsText = std::is_convertible_v<Value, rows::OptionalText>;
 
-// Calls see(key, list) for every list of rows: "usage", "leaks.exit".
+// Calls see(key, list) for every list of rows in the report, with keys such as "usage" and
+// "leaks.exit".
 template <class See>
 void for_each_list(Report& report, See&& see) {
   rows::for_each_section(report, [&](const std::string& key, auto& value) {
@@ -63,7 +66,7 @@ void for_each_list(Report& report, See&& see) {
   });
 }
 
-// The measure of a row when rows have to be left out: the first of these that it has.
+// The importance of a row when rows must be left out: the first of these fields that the row has.
 template <class Row>
 std::uint64_t weight_of(const Row& row) {
   rows::OptionalNumber weight;
@@ -80,7 +83,7 @@ std::uint64_t weight_of(const Row& row) {
   return weight.value_or(0);
 }
 
-// The indexes of the `most` smallest numbers, the first of equal ones, in the order of indexes.
+// The indexes of the `most` smallest numbers in rising order; of equal numbers the first ones.
 std::vector<std::size_t> smallest(const std::vector<std::uint64_t>& numbers, std::size_t most) {
   std::vector<std::size_t> indexes = analyzer::order_of(numbers);
   indexes.resize(most);
@@ -88,7 +91,7 @@ std::vector<std::size_t> smallest(const std::vector<std::uint64_t>& numbers, std
   return indexes;
 }
 
-// Keeps the `most` rows with the largest weight, or the first ones, in their order.
+// Shortens a list to the `most` rows with the largest weight, or to the first ones, in their order.
 template <class Row>
 void limit(const std::string& key, std::vector<Row>& list, std::size_t most) {
   if (list.size() <= most) return;
@@ -100,7 +103,7 @@ void limit(const std::string& key, std::vector<Row>& list, std::size_t most) {
   list = std::move(limited);
 }
 
-// The rows that were left out.
+// Shortens every list of the report; returns how many rows were left out of each.
 std::vector<LeftOut> limit_all(Report& report, std::size_t most) {
   std::vector<LeftOut> left_out;
   for_each_list(report, [&](const std::string& key, auto& list) {
@@ -110,7 +113,7 @@ std::vector<LeftOut> limit_all(Report& report, std::size_t most) {
   return left_out;
 }
 
-// Empties the sections that are not kept: lists that need not be copied again.
+// A report that has only the sections that is_kept(key) selects; the others are empty.
 template <class IsKept>
 Report part_of(Report report, IsKept&& is_kept) {
   rows::for_each_section(report, [&](const char* key, auto& value) {
@@ -119,7 +122,7 @@ Report part_of(Report report, IsKept&& is_kept) {
   return report;
 }
 
-// Keeps the rows about `process`, and those about none.
+// Keeps the rows about `process`, and rows about no process in particular.
 void keep_process(Report& report, const rows::OptionalText& process) {
   for_each_list(report, [&]<class Row>(const std::string& key, std::vector<Row>& list) {
     if (is_among(kOfAllProcesses, key.substr(0, key.find('.')))) return;
@@ -189,7 +192,8 @@ std::string base64(std::string_view data) {
 // data.
 std::string encoded_chunk(std::string_view data) { return base64(deflated(data)); }
 
-// The first result of `make(most)` that fits, `most` halved each time; null if none does.
+// The first result of `make(most)` that fits into the budget; `most` is halved after each that does
+// not. JSON's null if none fits.
 template <class Make>
 std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& make) {
   for (;; most /= 2) {

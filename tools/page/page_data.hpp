@@ -13,7 +13,7 @@ namespace gpumemtrace::tools {
 // A part of the page that is decoded after the first view is drawn.
 struct PageChunk {
   std::string name;
-  std::string text;  // of encoded_chunk()
+  std::string text;  // as encoded_chunk() returns it
 };
 
 // The data of the first view as JSON: the report's own keys with the rows of the process that ran

@@ -58,7 +58,7 @@ inline constexpr auto kHeadSections = std::to_array<std::string_view>(
     {"format",   "version", "tool",        "redacted",   "traces",   "processes",     "devices",
      "usage",    "peak",    "composition", "card_peaks", "leaks",    "fragmentation", "oom",
      "timeline", "window",  "findings",    "ranks",      "coverage", "losses"});
-// These are in chunks of their own.
+// The sections of the report that have chunks of their own.
 inline constexpr auto kSeparateSections = std::to_array<std::string_view>(
     {"frames_by", "frames", "stacks", "costs", "timeline", "largest_blocks", "blocks", "segments"});
 
@@ -102,7 +102,7 @@ struct PageFrame {
 struct PageCosts {
   std::vector<rows::Cost> costs;
   std::vector<PageFrame> frames;
-  // Indexes of frames, outermost first, by the id of the stack.
+  // For each stack's id, the indexes of its frames, outermost first.
   std::vector<std::pair<std::string, std::vector<std::uint64_t>>> stacks;
 
   GPUMEMTRACE_FIELDS(costs, frames, stacks)

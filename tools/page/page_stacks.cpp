@@ -49,7 +49,7 @@ std::vector<rows::Cost> limited_costs(const std::vector<rows::Cost>& costs, std:
   return kept;
 }
 
-// Every frame once, by its text.
+// A table of frames that stores frames with the same text once.
 class FrameTable {
  public:
   std::uint64_t index_of(const rows::Frame& frame) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory over time in fewer buckets.
+// Reduces the timelines of memory to fewer buckets.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace gpumemtrace::tools {
 
-// The most buckets of a row such that `rows` of them can be decoded at once.
+// The most buckets of a timeline such that the page can decode `rows` timelines at once.
 [[nodiscard]] std::size_t most_buckets_of(std::size_t rows);
 
-// Merges neighbours until no row has more than `most` buckets: the largest maximum stays, with its
-// instant and its parts, so that no peak is lost and parts still add up.
+// Merges adjacent buckets until no timeline has more than `most`. A merged bucket keeps its largest
+// maximum with the time and the parts, so that no peak is lost and parts still add up.
 void thin(std::vector<analyzer::rows::Timeline>& timeline, std::size_t most);
 
-// The same for very many rows: those with the largest maximum. Rows of `process` come first and
-// keep up to four times as many buckets.
+// Thins the timelines, and if there are very many, keeps only those with the largest maximum. Those
+// of `process` come first and keep up to four times as many buckets.
 [[nodiscard]] std::vector<analyzer::rows::Timeline> thinned_timelines(
     const std::vector<analyzer::rows::Timeline>& timeline,
     const analyzer::rows::OptionalText& process, std::size_t most);

@@ -15,7 +15,7 @@ using analyzer::rows::Report;
 
 constexpr std::size_t kMostPlainBytes = 1 << 15;
 
-// As text between tags and as a quoted attribute.
+// Escapes text for use between tags and in a quoted attribute.
 std::string escaped(std::string_view text) {
   return replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
 }
@@ -57,11 +57,11 @@ std::string report_page(const Report& report) {
   page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
                       valid_utf8(escaped(summary_text(printable(report)).letters())),
                       valid_utf8(plain_findings(report)));
-  // Nothing in the data can end the element that it is in.
+  // Escaped, so that the data cannot close its script element.
   page += "<script type=\"application/json\" id=\"head\">" +
           replaced(page_head(report), {{'<', "\\u003c"}}) + "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");
-  // Behind the code, so that the first view is drawn before they have arrived.
+  // Chunks follow the code, so that the first view is drawn before the browser has loaded them.
   for (const PageChunk& chunk : page_chunks(report)) {
     page += format_text("<script type=\"application/x-data\" data-name=\"{}\">", chunk.name);
     page += chunk.text;

@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::tools {
 
-// A pure function of the report.
+// The HTML of the page. A pure function of the report.
 [[nodiscard]] std::string report_page(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -14,7 +14,7 @@ namespace {
 namespace rows = analyzer::rows;
 using rows::CardPartKind;
 
-// A difference below this share of the card's peak is not worth a second number.
+// A difference of less than one part in this many of a card's peak is not shown.
 constexpr std::uint64_t kLeastDifference = 100;
 
 }  // namespace

@@ -9,12 +9,13 @@
 
 namespace gpumemtrace::tools {
 
-// "810.0 MiB", or "810.0 MiB to 842.0 MiB" if the two are not the same in words.
+// A range of sizes: "810.0 MiB to 842.0 MiB", or "810.0 MiB" if both sizes print the same.
 [[nodiscard]] std::string range_text(std::uint64_t low_bytes, std::uint64_t high_bytes);
-// The same for a peak: from its lower to its upper bound.
+// A peak as a range of sizes, from its lower to its upper bound.
 [[nodiscard]] std::string peak_text(const analyzer::rows::CardPeak& peak);
 
-// "PyTorch's free cache"; for memory that calls gave out, its owner.
+// The name of a part of the card's memory: "PyTorch's free cache", or the owner of memory that
+// allocation calls returned.
 [[nodiscard]] std::string part_name(const analyzer::rows::CardPart& part);
 
 // The two peaks of a device: of the job, and of everything on the card. nullptr if the report
@@ -24,12 +25,12 @@ struct DevicePeaks {
   const analyzer::rows::CardPeak* job = nullptr;
   const analyzer::rows::CardPeak* card = nullptr;
 
-  // True if the card had so much more than the job that both are worth showing.
+  // True if the card's peak exceeds the job's peak by so much that a text shows both.
   [[nodiscard]] bool shows_both() const;
 };
 [[nodiscard]] DevicePeaks peaks_of(const analyzer::rows::Report& report,
                                    const analyzer::rows::Device& device);
-// The device that was closest to its end. Without rows if the report has none.
+// The peaks of the device that came closest to being full; all nullptr if the report has none.
 [[nodiscard]] DevicePeaks fullest_device(const analyzer::rows::Report& report);
 
 // The bytes of the card besides the job: "other processes 3.0 GiB, no process 10.0 MiB".

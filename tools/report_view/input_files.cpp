@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the folder and in those in it, as find_traces() looks for traces.
+// The partial reports in `folder` and in its direct subfolders, where find_traces() looks, too.
 std::vector<fs::path> partials_in(const fs::path& folder) {
   constexpr auto kOptions = fs::directory_options::skip_permission_denied |
                             fs::directory_options::follow_directory_symlink;
@@ -35,8 +35,8 @@ std::vector<fs::path> partials_in(const fs::path& folder) {
   return found;
 }
 
-// False for a snapshot of PyTorch in a folder whose traces were reduced: it is mostly of the same
-// process as one of them.
+// False for a PyTorch snapshot beside partial reports that replaced traces: the snapshot is mostly
+// of a process that one of these reports covers, which would count twice.
 bool counts_beside(const fs::path& trace, const std::vector<fs::path>& partials) {
   return trace.extension() != ".pickle" ||
          std::ranges::none_of(partials, [](const fs::path& partial) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that inputs stand for: traces, and partial reports of traces that may be gone.
+// Finds the files that a command's inputs name: traces, and partial reports of traces that may have
+// been deleted.
 #pragma once
 
 #include <filesystem>
@@ -9,12 +10,13 @@
 namespace gpumemtrace::tools {
 
 struct InputFiles {
-  std::vector<std::filesystem::path> traces;    // sorted
-  std::vector<std::filesystem::path> partials;  // sorted
+  std::vector<std::filesystem::path> traces;    // sorted paths of traces
+  std::vector<std::filesystem::path> partials;  // sorted paths of partial reports
 };
 
-// Partial reports are those that are named, and those in folders where traces are looked for.
-// Throws as trace::find_traces() does; a folder may hold partial reports alone.
+// Finds traces, and the partial reports that `inputs` name or that lie in folders where traces are
+// looked for. Throws as trace::find_traces() does, but not for a folder that has only partial
+// reports.
 [[nodiscard]] InputFiles find_input_files(const std::vector<std::filesystem::path>& inputs);
 
 // The bytes of a file. Throws Failure.

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Empty if the file cannot be read: its analysis says why.
+// The id of a trace; empty if the file cannot be read, which the analysis of that file reports.
 std::string id_of(const fs::path& trace) {
   try {
     return analyzer::trace_id_text(trace::TraceFile(trace).header().id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a job: its traces, and partial reports of those that are gone.
+// The parts of a job: its traces, and partial reports of traces that have been deleted.
 #pragma once
 
 #include <filesystem>
@@ -15,17 +15,18 @@ struct JobParts {
   std::vector<analyzer::rows::Partial> partials;
 };
 
-// A trace that is at hand counts before its partial report: it takes every option, and may have
-// grown since. Throws Failure.
+// Reads the inputs. A trace that still exists is used instead of its partial report: a trace works
+// with every option, and may have grown since. Throws Failure.
 [[nodiscard]] JobParts read_parts(const std::vector<std::filesystem::path>& inputs);
 
 [[nodiscard]] std::vector<std::filesystem::path> paths_of(const std::vector<InputTrace>& traces);
 
-// All traces of the parts, in the order of a report.
+// All traces of the parts, in the order in which a report lists them.
 [[nodiscard]] std::vector<InputTrace> traces_of(const JobParts& parts,
                                                 const std::vector<std::filesystem::path>& inputs);
 
-// Throws Failure if a partial report has stale traces and others.
+// Removes stale traces from the parts. Throws Failure if a partial report covers stale traces and
+// others.
 void leave_out(const StaleTraces& stale, JobParts& parts);
 
 }  // namespace gpumemtrace::tools

@@ -32,7 +32,7 @@ std::string job_command(const Report& report) {
     text += text.empty() ? shell_word(word.substr(word.rfind('/') + 1)) : " " + shell_word(word);
   }
   if (!text.empty()) return text;
-  // Another tool's file does not have the command.
+  // A snapshot that PyTorch wrote does not have the command of the process: show the file's name.
   const bool has_file = !report.traces.empty() && report.traces.front().source.has_value();
   if (has_file) return report.traces.front().file;
   return process.executable.value_or("an unknown command");
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> job_start_unix_ns(const Report& report) {
 
 std::uint64_t job_length_ns(const Report& report) {
   const std::uint64_t job_start = job_start_unix_ns(report).value_or(0);
-  std::map<std::string_view, std::uint64_t> offsets;  // of processes, from the start of the job
+  std::map<std::string_view, std::uint64_t> offsets;  // by process, from the start of the job
   for (const rows::Process& process : report.processes) {
     offsets[process.id] = process.start_unix_ns.value_or(job_start) - job_start;
   }
@@ -61,7 +61,8 @@ std::uint64_t job_length_ns(const Report& report) {
 }
 
 std::string host_clocks_text(const Report& report) {
-  std::map<std::string, const rows::Process*> hosts;  // a process that knows the error, if one does
+  // A process of each host, if possible one whose clock error is known.
+  std::map<std::string, const rows::Process*> hosts;
   for (const rows::Process& process : report.processes) {
     if (!process.boot_id) continue;
     const rows::Process*& known = hosts[*process.boot_id];

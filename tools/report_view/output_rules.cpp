@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A mark stands near the start of our own files.
+// The number of bytes at a file's start that are searched for the mark of our own files.
 constexpr std::size_t kMarkSearchBytes = 4096;
 
 [[noreturn]] void refuse(const fs::path& output, std::string_view why) {
@@ -50,7 +50,7 @@ bool is_trace(const std::string& begin) {
   return magic == trace::kFileMagic || magic == trace::kRingMagic;
 }
 
-// The inputs in a folder; none if it cannot be read, which the code that reads it reports.
+// The inputs in a folder; empty if the folder cannot be read, an error that its reader reports.
 InputFiles files_in(const fs::path& folder) {
   try {
     return find_input_files({folder});
@@ -86,7 +86,7 @@ void OutputRules::require_writable(const fs::path& output, std::string_view own_
   std::error_code ignored;
   const fs::path whole = fs::weakly_canonical(fs::absolute(output, ignored), ignored);
   const std::optional<struct stat> status = status_of(output);
-  // A device can take several texts.
+  // Several outputs may go to one device or pipe, such as /dev/stderr.
   if (status && !S_ISREG(status->st_mode)) return;
   if (!written_.insert(whole).second) refuse(output, "is to hold two outputs; name another file");
   if (!status) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a command may write: checked before the work, so that no user waits for a refusal.
+// Decides which files a command may write. Commands ask before their work, so that no user waits
+// long only to be refused.
 #pragma once
 
 #include <sys/types.h>
@@ -13,11 +14,12 @@
 
 namespace gpumemtrace::tools {
 
-// - A file that the command reads is never written, under whatever name or link. Nor is any trace,
-//   or its ring.
-// - Another existing file is replaced only if `force` says so, or if the command itself wrote it
-//   before: then its first bytes hold `own_mark`.
-// - A device, a pipe, an empty file and a link (the link goes, not its target) are no such file.
+// - A file that the command reads is never written, under whatever name or link. Neither is a
+//   trace, or its ring.
+// - Another existing file is replaced only if `force` is set, or if the command itself wrote the
+//   file before: then its first bytes hold `own_mark`.
+// - A device, a pipe, an empty file and a link need no `force`. Writing replaces the link, not the
+//   file that it points to.
 class OutputRules {
  public:
   explicit OutputRules(bool force) : force_(force) {}
@@ -27,8 +29,8 @@ class OutputRules {
   void reads(const std::filesystem::path& input);
   void reads(const std::vector<std::filesystem::path>& inputs);
 
-  // Throws Failure for an output that may not be written, also for one that was named before. Does
-  // nothing if `output` is stdout.
+  // Throws Failure if `output` may not be written, or was passed before. Does nothing if `output`
+  // is stdout.
   void require_writable(const std::filesystem::path& output, std::string_view own_mark = {});
 
  private:

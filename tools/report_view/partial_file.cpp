@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using analyzer::rows::Partial;
 
-// Reports of equal ranks shrink to a hundredth. What grows more is no report.
+// Limits for unpacking a file: reports of equal ranks shrink to a hundredth, so that a file that
+// grows more than kMostGrowth times is no report.
 constexpr std::size_t kMostGrowth = 2000;
 constexpr std::size_t kAlwaysAllowedBytes = std::size_t{1} << 30;
 constexpr std::string_view kSkippedMagic = "\x50\x2a\x4d\x18";
@@ -85,7 +86,7 @@ std::string unpacked_partial(std::string bytes) {
   std::string text;
   std::string buffer(ZSTD_DStreamOutSize(), '\0');
   ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
-  std::size_t wanted = 0;  // 0 between two frames
+  std::size_t wanted = 0;  // zstd's return value, which is 0 between two frames
   bool may_have_more = true;
   while (in.pos < in.size || may_have_more) {
     ZSTD_outBuffer out = {buffer.data(), buffer.size(), 0};

@@ -19,7 +19,7 @@ inline constexpr std::string_view kPartialSuffix = ".part.json.zst";
 // True for the names by which partial reports are found in a folder: also those that were unpacked.
 [[nodiscard]] bool has_partial_name(const std::filesystem::path& path);
 
-// By its name, or by its first bytes.
+// True for a file that is a partial report by its name or by its first bytes.
 [[nodiscard]] bool is_partial_report(const std::filesystem::path& path);
 
 // The bytes of a file that holds the partial report.
@@ -28,8 +28,8 @@ inline constexpr std::string_view kPartialSuffix = ".part.json.zst";
 // The JSON in a file's bytes, which may be packed or not. Throws analyzer::InputError.
 [[nodiscard]] std::string unpacked_partial(std::string bytes);
 
-// A trace that is named there without a folder lay beside the partial report: its path is that of
-// the file. Throws Failure.
+// Reads a partial report from its file. A trace that the report names without a folder is taken to
+// lie in the folder of that file. Throws Failure.
 [[nodiscard]] analyzer::rows::Partial read_partial(const std::filesystem::path& path);
 
 }  // namespace gpumemtrace::tools

@@ -14,7 +14,7 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-// Prints the parts of a row that are text, or have text without a field's name.
+// Passes the text in a row through printable(): fields that are text, and text inside other values.
 class TextPrinter {
  public:
   template <class T>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report whose texts may be shown.
+// Makes a report safe to show on a terminal.
 #pragma once
 
 #include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
-// Every name and sentence in it, which come from the trace or from a file of another user, passed
-// through printable().
+// Passes every name and sentence of the report through printable(): they come from the trace or
+// from another user's file, so that they may contain control characters.
 [[nodiscard]] analyzer::rows::Report printable(analyzer::rows::Report report);
 
 }  // namespace gpumemtrace::tools

@@ -26,9 +26,10 @@ struct Member {
   const rows::Process* process = nullptr;
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
-  // The number of the start by which torchrun's agent made this worker, from 1 on; 0: no worker.
+  // The number of the start by which torchrun's agent made this worker, from 1 on: the agent starts
+  // its workers again after a failure. 0: the process is no worker of torchrun.
   std::size_t start = 0;
-  bool is_restarted = false;  // the agent started workers again later
+  bool is_restarted = false;  // true: the agent started its workers again later
 };
 
 std::vector<Member> members_of(const rows::Report& report) {
@@ -82,7 +83,7 @@ std::vector<std::size_t> in_order_of_begin(const std::vector<Member>& members) {
 
 const rows::RunIds& ids_of(const Member& member) { return member.process->started_in; }
 
-// The number that the system gave a process or its parent.
+// Identifies a process or its parent by boot, host and PID.
 using ProcessNumber = std::tuple<rows::OptionalText, rows::OptionalText, rows::OptionalNumber>;
 
 ProcessNumber number_of(const rows::Process& process) {
@@ -92,8 +93,9 @@ ProcessNumber parent_of(const rows::Process& process) {
   return {process.boot_id, process.host, process.ppid};
 }
 
-// Numbers the starts of workers by each agent of torchrun. Its restart count tells them apart, but
-// stays the same when it was another node's worker that failed: then a worker comes again.
+// Sets Member::start: numbers the starts of workers by each torchrun agent. The agent's restart
+// count differs between starts, except after a failure of another node's worker; then a local rank
+// that appears again marks the next start.
 void number_starts(std::vector<Member>& members) {
   std::set<ProcessNumber> workers;
   for (const Member& member : members) {
@@ -108,7 +110,7 @@ void number_starts(std::vector<Member>& members) {
   for (const std::size_t i : in_order_of_begin(members)) {
     const rows::Process& process = *members[i].process;
     const rows::OptionalText& restart = ids_of(members[i]).restart;
-    // A process that a worker started has the worker's environment.
+    // A child of a worker inherits the worker's environment, but is no worker.
     if (!restart || !process.local_rank || workers.contains(parent_of(process))) continue;
     Starts& starts = agents[parent_of(process)];
     if (starts.restart != restart || starts.local_ranks.contains(*process.local_rank)) {
@@ -123,13 +125,15 @@ void number_starts(std::vector<Member>& members) {
   }
 }
 
-// "7.1" for the job 7 that was started once before. torchrun calls a job without a name "none".
+// A scheduler's job and its attempt: "7.1" for the second start of job 7. Empty for torchrun's
+// "none", which it calls a job without a name.
 std::optional<std::string> attempt_of(const rows::RunIds& ids) {
   if (!ids.job || ids.job == "none") return std::nullopt;
   return *ids.job + "." + ids.attempt.value_or("0");
 }
 
-// Workers that torchrun started again, and what they had started, are a run of their own.
+// Links the processes of one run or job attempt. Workers that torchrun started again later, and
+// their children, are not linked: they are a run of their own.
 void link_runs(const std::vector<Member>& members, Groups& groups) {
   std::set<std::size_t> restarted;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -145,8 +149,8 @@ void link_runs(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// Links a process that became another program, and one that started the other. The system reuses
-// numbers of processes, which runs tell apart.
+// Links processes with the same PID, one of which became the other's program by exec, and each
+// process with its parent. The system reuses PIDs, but then the runs' ids differ.
 void link_families(const std::vector<Member>& members, Groups& groups) {
   std::map<ProcessNumber, std::size_t> first;
   const auto link = [&](std::size_t i, std::size_t other) {
@@ -182,8 +186,9 @@ void link_arrays(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// Ranks that one parent started with the same command, if one can end before the next begins. A
-// rank that comes a second time begins another run.
+// Links ranks that one parent started with the same command: one rank can end before another
+// begins, so that overlap in time does not link them. A rank number that appears again begins
+// another run.
 void link_ranks(const std::vector<Member>& members, Groups& groups) {
   using Job = std::tuple<ProcessNumber, Command, std::uint64_t, rows::OptionalText, std::size_t>;
   struct Ranks {
@@ -205,14 +210,16 @@ void link_ranks(const std::vector<Member>& members, Groups& groups) {
 
 void link_overlapping(const std::vector<Member>& members, Groups& groups) {
   const std::vector<std::size_t> order = in_order_of_begin(members);
-  std::size_t latest = order.empty() ? 0 : order.front();  // of those before, the last to end
+  // The trace that ends last of those before trace i.
+  std::size_t latest = order.empty() ? 0 : order.front();
   for (const std::size_t i : order) {
     if (members[i].begin_ns <= members[latest].end_ns) groups.link(i, latest);
     if (members[i].end_ns > members[latest].end_ns) latest = i;
   }
 }
 
-// A process whose time or command is not known cannot be told from the others.
+// Groups the traces by job. If a process lacks a start time or a command, all are one group: that
+// process could belong to any.
 Groups groups_of(std::vector<Member>& members) {
   Groups groups(members.size());
   if (std::ranges::all_of(members, is_known)) {
@@ -254,7 +261,8 @@ const Command& command_of(const Member& member) {
   return member.process == nullptr ? none : member.process->command;
 }
 
-// A scheduler's array of jobs and a number in it; without values for a process of no array.
+// A scheduler's job array and the task's number in it; both without values for a process of no
+// array.
 using Task = std::pair<rows::OptionalText, rows::OptionalText>;
 
 Task task_of(const Member& member) {
@@ -262,7 +270,7 @@ Task task_of(const Member& member) {
   return {ids_of(member).array, ids_of(member).task};
 }
 
-// The begin of the last job with each command, for each task of an array.
+// For each command and each task of a job array, when the last job with them began.
 using LastBegins = std::map<Command, std::map<Task, std::uint64_t>>;
 
 LastBegins last_begins(const std::vector<RecordedJob>& jobs, const std::vector<Member>& members) {
@@ -277,7 +285,8 @@ LastBegins last_begins(const std::vector<RecordedJob>& jobs, const std::vector<M
   return begins;
 }
 
-// True if the command began again after `end_ns`, but for other tasks of the same array.
+// True if a job with the member's command began after `end_ns`; jobs of other tasks of the same
+// array do not count.
 bool came_again(const LastBegins& begins, const Member& member, std::uint64_t end_ns) {
   const Command& command = command_of(member);
   const Task own = task_of(member);
@@ -288,8 +297,8 @@ bool came_again(const LastBegins& begins, const Member& member, std::uint64_t en
   });
 }
 
-// "3 tasks of job array 4711: 0, 1, 2"; empty unless all processes are of one array, and of several
-// of its tasks.
+// The tasks of the report as a text: "3 tasks of job array 4711: 0, 1, 2"; empty unless all
+// processes belong to several tasks of one array.
 std::string array_text(const std::vector<Member>& members) {
   constexpr std::size_t kMostNamed = 4;
   std::set<Task> tasks;
@@ -308,7 +317,8 @@ std::string array_text(const std::vector<Member>& members) {
                      joined(names), more == 0 ? "" : format_text(", {} more", more));
 }
 
-// "traces/a.gmt: an earlier run of the same command (train.py); --all-runs takes it in".
+// The traces that a report left out: "traces/a.gmt: an earlier run of the same command (train.py);
+// --all-runs takes it in".
 std::string left_out_text(const std::vector<std::string>& files,
                           const std::map<std::string, std::size_t>& programs) {
   constexpr std::size_t kMostFiles = 4;
@@ -371,7 +381,7 @@ std::vector<bool> replaced_traces(const rows::Report& report) {
 
 StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report& report) {
   StaleTraces stale;
-  // If a trace cannot be read the job is incomplete anyway.
+  // A trace that cannot be read makes the report incomplete anyway, and the two lists differ.
   if (traces.size() != report.traces.size() || std::ranges::all_of(traces, &InputTrace::is_named)) {
     return stale;
   }

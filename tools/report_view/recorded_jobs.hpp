@@ -15,20 +15,20 @@
 
 namespace gpumemtrace::tools {
 
-// Processes that were started in one job, ran at the same time, or of which one started the other,
-// or that one parent started with the same command.
+// Processes are one job if a launcher started them in one job, if they ran at the same time, if one
+// started the other, or if one parent started them with the same command.
 struct RecordedJob {
-  std::vector<std::size_t> traces;  // indices into the report's
-  std::string name;                 // the command of its first process
+  std::vector<std::size_t> traces;  // indices into the report's list of traces
+  std::string name;                 // the command of the job's first process
   std::uint64_t begin_unix_ns = 0;
   std::uint64_t end_unix_ns = 0;
 };
 
-// In the order of their begin.
+// The jobs of a report, in the order in which they began.
 [[nodiscard]] std::vector<RecordedJob> jobs_of(const analyzer::rows::Report& report);
 
-// "2 unrelated jobs: train.py (4 processes), bench (1 process)", "3 tasks of job array 4711: 0, 1,
-// 2"; empty if there is one job.
+// The unrelated jobs or tasks in a report as a text: "2 unrelated jobs: train.py (4 processes),
+// bench (1 process)", "3 tasks of job array 4711: 0, 1, 2"; empty if there is one job.
 [[nodiscard]] std::string several_jobs_text(const analyzer::rows::Report& report);
 
 // For each trace of the report, true if another run recorded its command again later. A run is
@@ -40,20 +40,20 @@ struct RecordedJob {
 
 struct InputTrace {
   std::filesystem::path path;
-  std::string id;         // as in partial reports; empty: it tells nothing apart
-  bool is_named = false;  // by the user; false: it was found in a folder
+  std::string id;         // the trace's id in partial reports; empty if it is not needed
+  bool is_named = false;  // the user named the trace; false: it was found in a folder
 
-  // Another recording may have had the same path.
+  // The key of a trace. Its path alone is no key: another recording may have had the same path.
   [[nodiscard]] std::pair<std::filesystem::path, std::string> key() const { return {path, id}; }
 };
 
 struct StaleTraces {
   std::set<std::pair<std::filesystem::path, std::string>> keys;
-  std::string text;  // which these are, and how to take them in; a sentence
+  std::string text;  // a sentence: which traces are stale, and how to include them
 };
 
-// Replaced traces that were found in folders are stale; one that is named is never stale. `report`
-// is that of `traces`, which are in the order of their keys.
+// Finds traces that a later run replaced and that were found in folders; a trace that the user
+// named is never stale. `report` was made from `traces`, which are sorted by their keys.
 [[nodiscard]] StaleTraces find_stale(const std::vector<InputTrace>& traces,
                                      const analyzer::rows::Report& report);
 

@@ -32,19 +32,20 @@ namespace {
 namespace fs = std::filesystem;
 using analyzer::rows::Partial;
 
-// The trace, once no other process reduces it. Not open if another one has deleted it.
+// Opens and locks a trace, after waiting for other processes that reduce it. The result is not open
+// if one of them has deleted the trace.
 trace::OwnDescriptor lock_trace(const fs::path& path) {
   trace::OwnDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open() && errno != ENOENT) throw Failure("it cannot be opened");
-  // Some network file systems have no such lock.
+  // Some network file systems have no flock(); then the trace is reduced without a lock.
   while (file.is_open() && flock(file.number(), LOCK_EX) != 0 && errno == EINTR) continue;
   struct stat status = {};
   const bool is_there = file.is_open() && fstat(file.number(), &status) == 0 && status.st_nlink > 0;
   return is_there ? std::move(file) : trace::OwnDescriptor();
 }
 
-// Throws Failure for a trace whose process may still write it. A ring without an end is that of a
-// killed process, or of one that another machine knows of.
+// Throws Failure for a trace that its process may still write. If the trace has a ring and no
+// recorded end, the process was killed, or still runs on the machine that recorded the trace.
 void require_ended(const fs::path& path) {
   const trace::TraceFile file(path);
   if (file.still_running()) throw Failure("its process still runs");
@@ -55,7 +56,8 @@ void require_ended(const fs::path& path) {
   }
 }
 
-// True if the file has the bytes, and the partial report that is read from them gives them again.
+// True if the file contains `bytes`, and the partial report read from them serializes to the same
+// bytes.
 bool holds(const fs::path& path, const std::string& bytes) {
   try {
     std::string found = text_of_file(path);
@@ -67,7 +69,7 @@ bool holds(const fs::path& path, const std::string& bytes) {
   }
 }
 
-// The name for the trace's partial report: the first one that is free, or holds it already.
+// The name for the trace's partial report: the first that is free, or whose file has these bytes.
 fs::path partial_name(const fs::path& trace, const std::string& bytes) {
   for (std::size_t number = 1;; ++number) {
     fs::path name = trace;
@@ -91,7 +93,7 @@ void delete_file(const fs::path& file) {
 }
 
 struct ReducedTrace {
-  fs::path partial;  // empty: another process has just reduced it
+  fs::path partial;  // empty: another process has just reduced the trace
   std::uint64_t trace_bytes = 0;
   std::uint64_t partial_bytes = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partial reports in place of traces.
+// Replaces traces by partial reports, which are much smaller.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ namespace gpumemtrace::tools {
 
 struct KeptTrace {
   std::filesystem::path path;
-  std::string reason;  // why it is not reduced, or was not deleted
+  std::string reason;  // why the trace is not reduced, or was not deleted
 };
 
 struct Reduction {
-  std::vector<std::filesystem::path> partials;  // in the order of the traces
-  std::uint64_t trace_bytes = 0;                // of the reduced traces, with their rings
+  std::vector<std::filesystem::path> partials;  // partial reports, in the order of their traces
+  std::uint64_t trace_bytes = 0;                // size of the reduced traces, with their rings
   std::uint64_t partial_bytes = 0;
   std::vector<KeptTrace> kept;
 };
 
-// Writes the partial report of each trace beside it: NAME.gmt.part.json.zst. Other files of that
-// name stay, NAME.gmt.2.part.json.zst is written then.
+// Writes the partial report of each trace beside it: NAME.gmt.part.json.zst. If that file exists
+// with other content it stays, and NAME.gmt.2.part.json.zst is written instead.
 //
-// - Traces that a process may still write, or that miss events, are kept.
-// - A trace and its ring are deleted only if `deletes` says so, and only after its partial report
+// - A trace that its process may still write, or that misses events, is kept.
+// - A trace and its ring are deleted only if `deletes` is set, and only after the partial report
 //   was written, synced, read back from the file and found to be the same.
-// - Several processes may reduce the same traces: each waits for the others, and what these have
-//   deleted is in neither list.
+// - Several processes may reduce the same traces: each waits for the others. A trace that another
+//   process has deleted is in neither list of the result.
 [[nodiscard]] Reduction reduce_traces(const std::vector<std::filesystem::path>& traces,
                                       LoadOptions load, bool deletes);
 
-// Both write to stderr: how much was reduced; which traces were kept, and why.
+// These two functions write to stderr: how much was reduced; which traces were kept, and why.
 void say_reduced(const Reduction& reduction, bool deletes);
 void warn_of_kept(const Reduction& reduction);
 

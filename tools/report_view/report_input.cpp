@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using analyzer::rows::Report;
 
-// Rows of losses[].
+// Names of rows of losses[] in the report.
 constexpr const char* kPaused = "paused";
 constexpr const char* kLeftOut = "left_out_traces";
 
@@ -76,8 +76,8 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
   }
 }
 
-// The report among the inputs, which then is the only one; nullptr if all are traces and partial
-// reports.
+// The saved report among the inputs, which must be the only input; nullptr if all inputs are traces
+// and partial reports.
 const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
   const auto report = std::ranges::find_if(inputs, [](const fs::path& input) {
     return looks_like_json(input) && !is_partial_report(input);
@@ -120,7 +120,7 @@ ReportMark mark_of(const fs::path& path, const std::string& text) {
   }
 }
 
-// Refuses another format, and options that a saved report cannot follow.
+// Throws Failure if the file has another format or version, or was not redacted as asked for.
 void require_readable(const fs::path& path, const ReportMark& mark, const NamingOptions& naming) {
   if (mark.format != Report::kFormat) refuse_format(path);
   if (mark.version != Report::kVersion) {
@@ -177,7 +177,7 @@ auto analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load
   }
 }
 
-// The partial report of traces, with the options of another one.
+// The partial report of traces, made with the same options as `other`, so that both can be merged.
 analyzer::rows::Partial analyze_alike(const std::vector<InputTrace>& traces,
                                       const LoadOptions& load,
                                       const analyzer::rows::Partial& other) {
@@ -196,7 +196,7 @@ analyzer::rows::Partial analyze_alike(const std::vector<InputTrace>& traces,
 Report join_parts(JobParts parts, const LoadOptions& load) {
   for (const auto& partial : parts.partials) refuse_options_for_traces(partial.source, load);
   if (!parts.traces.empty()) {
-    // The first of two that have the same trace counts.
+    // First: of two parts with the same trace, the earlier one counts.
     parts.partials.insert(parts.partials.begin(),
                           analyze_alike(parts.traces, load, parts.partials.front()));
   }
@@ -212,7 +212,8 @@ Report report_of(JobParts parts, const LoadOptions& load) {
                                 : join_parts(std::move(parts), load);
 }
 
-// The report of the traces without those in folders that a later run replaced, with a message.
+// The report of the traces, without those that were found in folders and that a later run replaced;
+// a message on stderr names them.
 Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& options) {
   JobParts parts = read_parts(inputs);
   const std::vector<InputTrace> all_traces = traces_of(parts, inputs);
@@ -233,7 +234,7 @@ bool is_only_paused(const std::vector<analyzer::rows::PublicText>& reasons) {
   return reasons.size() == 1 && reasons.front() == kPaused;
 }
 
-// "3,120 events were dropped", "missing ring".
+// A loss of a trace in words: "3,120 events were dropped", "missing ring".
 std::string loss_text(const analyzer::rows::Trace& trace, const std::string& name) {
   if (name.starts_with("dropped_") && trace.dropped != 0) {
     return count_of(trace.dropped, "event was dropped", "events were dropped");
@@ -260,7 +261,7 @@ bool is_without_trace(const std::vector<fs::path>& inputs) {
     } catch (const trace::NoTrace&) {
       continue;
     } catch (const trace::TraceError&) {
-      return false;  // the code that reads it reports the error
+      return false;  // the analysis of the input reports the error
     }
   }
   return true;
@@ -333,7 +334,7 @@ std::vector<std::string> missing_events(const Report& report) {
     if (trace.complete || is_only_paused(trace.incomplete_because)) continue;
     const std::string whose =
         format_text("{} ({})", process_name(report, trace.process), trace.file);
-    std::set<std::string> told;  // the drops of each kind are one sum
+    std::set<std::string> told;  // all kinds of drops share one sum, told once
     for (const std::string& name : trace.incomplete_because) {
       const std::string what = loss_text(trace, name);
       if (name == kPaused || !told.insert(what).second) continue;

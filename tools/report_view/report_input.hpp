@@ -19,14 +19,14 @@ namespace gpumemtrace::tools {
 
 // Options for making a report of traces; a saved report is read as it is.
 struct NamingOptions {
-  std::vector<std::filesystem::path> symbols;  // folders of files, and side-cars
-  std::vector<std::filesystem::path> owners;   // files of rules
+  std::vector<std::filesystem::path> symbols;  // folders of ELF files, and side-car files
+  std::vector<std::filesystem::path> owners;   // files with rules that say whose code is whose
   bool use_debuginfod = false;
-  bool redact = false;  // names without meaning for what is private
+  bool redact = false;  // replaces private names by meaningless ones
   std::string groups;   // sizes of the groups of ranks: analyzer/analyze.hpp
   std::optional<std::uint64_t>
-      timeline_points;  // buckets a timeline; default: analyzer/analyze.hpp
-  // The part of the run and the time to show in detail.
+      timeline_points;  // number of buckets a timeline; default: analyzer/analyze.hpp
+  // The part of the run, and the moment, that the report shows in detail.
   std::optional<std::uint64_t> from_ns;
   std::optional<std::uint64_t> to_ns;
   std::optional<std::uint64_t> at_ns;
@@ -35,24 +35,24 @@ struct NamingOptions {
 
 struct LoadOptions {
   NamingOptions naming;
-  std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
-  bool tell_progress = false;  // of a long analysis, also if stderr is no terminal
-  std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
-  std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
+  std::optional<analyzer::Thresholds> thresholds;  // empty: the user named none
+  bool tell_progress = false;  // reports a long analysis, also if stderr is no terminal
+  std::optional<analyzer::replay::Question> what_if{};  // if set, the report has what_if[]
+  std::optional<std::uint64_t> logged_allocations{};    // if set, the report has allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
-  bool all_runs = false;       // takes in what earlier runs left in the folders
-  bool tell_left_out = true;   // on stderr, if it does not
-  bool shows_progress = true;  // false: several analyses run at once
+  bool all_runs = false;       // includes traces of earlier runs in the folders
+  bool tell_left_out = true;   // says on stderr which traces were left out
+  bool shows_progress = true;  // false if several analyses run at once
 };
 
-// Throws Failure for a path that is not there.
+// The analyzer's options for symbols. Throws Failure if a path in `naming` does not exist.
 [[nodiscard]] analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces, partial reports and folders of both, which are analyzed as one job, or a
-// single report, which is read. A partial report counts if its traces are gone. Traces in a folder
-// whose command was recorded again later are left out, and are a row of losses[]. Throws Failure
-// for anything else, also for a report that lacks required keys, and for options that a report or a
-// partial report cannot follow: its thresholds and names are its own.
+// single saved report. A partial report is used only if its traces are gone. Traces in a folder
+// whose command was recorded again later are left out; a row of losses[] names them. Throws Failure
+// for anything else, for a report that lacks required keys, and for options that a report or a
+// partial report cannot follow: it keeps its own thresholds and names.
 [[nodiscard]] analyzer::rows::Report load_report(const std::vector<std::filesystem::path>& inputs,
                                                  const LoadOptions& options);
 
@@ -60,16 +60,16 @@ struct LoadOptions {
 // for traces in a folder that another run replaced.
 [[nodiscard]] analyzer::rows::Partial load_traces_partially(
     const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
-// As load_report(), without a report among the inputs.
+// Loads a report as load_report() does, but no input may be a saved report.
 [[nodiscard]] analyzer::rows::Report load_merged(const std::vector<std::filesystem::path>& inputs,
                                                  const LoadOptions& options);
 
-// The same with texts that may be shown (printable_report.hpp).
+// Loads a report as load_report() does and makes its texts printable (printable_report.hpp).
 [[nodiscard]] analyzer::rows::Report load_printable_report(
     const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
 
-// The report as JSON. A saved report that is shown whole is the text that it was saved as: rows
-// have a value for each key, also for those that the older version which made it did not know.
+// The report as JSON. A saved report that is shown whole is returned as the text of its file: an
+// older version made it without some keys, for which rows in memory have values all the same.
 [[nodiscard]] std::string report_json(const std::vector<std::filesystem::path>& inputs,
                                       const LoadOptions& options,
                                       const analyzer::rows::Report& report);
@@ -82,19 +82,20 @@ struct LoadOptions {
 // missing; a pause that the user asked for is no loss.
 [[nodiscard]] std::vector<std::string> missing_events(const analyzer::rows::Report& report);
 
-// The same in a few words, for one process or all: "truncated tail, missing chunks".
+// The causes of missing events in a few words, for one process or all: "truncated tail, missing
+// chunks".
 [[nodiscard]] std::string missing_in_short(const analyzer::rows::Report& report,
                                            const std::optional<std::string>& process = {});
 
 // True if no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
-// A sentence about traces in its folders that the report left out; empty if there are none.
+// A sentence about traces in the input folders that the report left out; empty if there are none.
 [[nodiscard]] std::string left_out_traces(const analyzer::rows::Report& report);
 // True if recording was paused in one of the traces.
 [[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 
-// The time up to which the report has sums alone, so that some rules cover only the rest; empty if
-// it has every event.
+// The time before which the report has only sums, so that some rules cover only the rest; empty if
+// the report has every event.
 [[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

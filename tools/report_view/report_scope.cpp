@@ -68,7 +68,7 @@ std::set<std::string> processes_of(const Report& report, const ReportScope& scop
   return ids;
 }
 
-// The devices that the processes see.
+// The ids of the scope's devices: the named one, or those that the processes see.
 std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
                                  const std::set<std::string>& processes) {
   std::set<std::string> ids;

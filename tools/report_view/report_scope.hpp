@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a job.
+// Restricts a report to a part of its job: one rank, one device, or both.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace gpumemtrace::tools {
 
 struct ReportScope {
   std::optional<std::uint64_t> rank;
-  std::string device;  // "d0"; empty: all
+  std::string device;  // such as "d0"; empty: all devices
 
   [[nodiscard]] bool is_whole() const { return !rank && device.empty(); }
 };

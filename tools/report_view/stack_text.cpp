@@ -15,7 +15,7 @@ using analyzer::rows::Stack;
 
 bool is_python(const Frame& frame) { return frame.language == analyzer::rows::Language::kPython; }
 
-// "(train.py:12)" or "(libops.so)"; empty if neither is known.
+// The place of a frame: "(train.py:12)" or "(libops.so)"; empty if neither is known.
 std::string location_of(const Frame& frame) {
   std::string location(analyzer::base_name(frame.file.value_or("")));
   if (!location.empty() && frame.line) location += format_text(":{}", *frame.line);
@@ -23,7 +23,8 @@ std::string location_of(const Frame& frame) {
   return location.empty() ? location : " (" + location + ")";
 }
 
-// CUDA's static runtime has hashes for names; the function that the program called stands above.
+// False for functions of CUDA's static runtime, whose names are hashes: the caller's frame tells
+// which API function the program called.
 bool has_readable_name(const Frame& frame) {
   return frame.function && !frame.function->starts_with("libcudart_static_");
 }

@@ -19,8 +19,8 @@ namespace gpumemtrace::tools {
 // calls on.
 [[nodiscard]] bool is_users_frame(const analyzer::rows::Frame& frame);
 
-// "step (train.py:12)", "model::grow(int) (model.cpp:4)", "cudnnCreate (libcudnn.so.9)",
-// "libx.so+0x1234", "0x7f0012345678".
+// A frame as a text: "step (train.py:12)", "model::grow(int) (model.cpp:4)", "cudnnCreate
+// (libcudnn.so.9)", "libx.so+0x1234", "0x7f0012345678".
 [[nodiscard]] std::string name_frame(const analyzer::rows::Frame& frame);
 
 // The innermost native function and the user's frames, at most `most_frames` of them, innermost
@@ -29,7 +29,7 @@ namespace gpumemtrace::tools {
                                       const analyzer::rows::OptionalText& stack,
                                       std::size_t most_frames);
 
-// Its readable frames, innermost first, at most twenty; empty if there is no such stack.
+// The readable frames of a stack, innermost first, at most twenty; empty if there is no such stack.
 [[nodiscard]] std::vector<std::string> stack_lines(const analyzer::rows::Report& report,
                                                    const analyzer::rows::OptionalText& stack);
 

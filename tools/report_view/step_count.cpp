@@ -7,7 +7,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// From here on the report leaves out some steps of a process.
+// A report lists all steps of a process that has fewer than this, and leaves out some of others.
 constexpr std::uint64_t kAllAreTold = 1000;
 
 struct StepsOfProcess {

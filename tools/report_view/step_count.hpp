@@ -11,13 +11,14 @@
 namespace gpumemtrace::tools {
 
 struct StepCount {
-  std::string process;  // the one that made most
+  std::string process;  // the process with the most steps
   std::uint64_t count = 0;
-  bool are_repetitions = false;  // of a pattern of allocations: no source gave the steps
+  // True if no source gave steps: they were inferred from a repeating pattern of allocations.
+  bool are_repetitions = false;
 };
 
-// A step that was open when the trace ended counts. If there are very many steps the rows have only
-// some; the numbers of the first and the last give their count.
+// Counts the steps of a report, also one that was open when the trace ended. A report with very
+// many steps has rows for only some; then the numbers of the first and the last give the count.
 [[nodiscard]] StepCount count_steps(const std::vector<analyzer::rows::Step>& steps);
 
 }  // namespace gpumemtrace::tools

@@ -15,7 +15,7 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// "the run has steps 0 to 39, not 40".
+// The error for a step that the report does not have: "the run has steps 0 to 39, not 40".
 std::string step_error(const rows::Report& report, std::uint64_t index) {
   if (report.steps.empty()) {
     return "no step of the run is known, so there is none to tell of; the program can name its "
@@ -50,7 +50,8 @@ Highest highest_of(const rows::Timeline& timeline, std::uint64_t from_ns) {
   return highest;
 }
 
-// Blocks of the framework come before what lies below them.
+// True if `a` is shown rather than `b`: blocks of the framework (PyTorch) come before those of
+// lower levels, then the larger peak wins.
 bool is_better(const Highest& a, const Highest& b) {
   if (b.bucket == nullptr) return true;
   const bool is_framework = a.timeline->level == Level::kFramework;
@@ -61,17 +62,17 @@ bool is_better(const Highest& a, const Highest& b) {
 constexpr std::string_view kPeakWord = "peak";
 constexpr std::string_view kStepWord = "step:";
 
-// "step:12": 12.
+// The number in "step:12"; empty if the text is no such name of a step.
 std::optional<std::uint64_t> step_named(std::string_view text) {
   if (!text.starts_with(kStepWord)) return std::nullopt;
   return parse_number(text.substr(kStepWord.size()));
 }
 
-// When a step held most; without its blocks.
+// Finds when a step held the most memory; the result lacks the blocks that were live then.
 StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
                           const rows::Step& step) {
   options.naming.from_ns = step.start_ns;
-  // At its end the next one begins.
+  // The next step begins at the end of this one, so that the end is excluded.
   if (step.end_ns)
     options.naming.to_ns = std::max<std::uint64_t>(*step.end_ns, *step.start_ns + 1) - 1;
   const rows::Report window = load_printable_report(traces, options);
@@ -92,8 +93,8 @@ StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, Load
           {}};
 }
 
-// When the job had most in use on its fullest device; in a report without that peak, when one
-// allocator layer held most.
+// The time when the job used most memory on its fullest device; in a report without such a peak,
+// the time of the largest peak of one allocator layer.
 std::uint64_t time_of_peak(const rows::Report& report) {
   const rows::CardPeak* const job = fullest_device(report).job;
   if (job != nullptr && job->time_ns) return *job->time_ns;
@@ -119,7 +120,7 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
 
 StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
                        const rows::Step& step) {
-  options.tell_left_out = false;  // printed when the step was searched for
+  options.tell_left_out = false;  // already printed when the step was searched for
   StepMoment moment = highest_moment(traces, options, step);
   options.naming.at_ns = moment.time_ns;
   rows::Report at_peak = load_printable_report(traces, options);

@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::tools {
 
-// One process at the peak of a step on one device: PyTorch's blocks, else the level below that held
-// most.
+// The memory of one process at the peak of a step on one device: PyTorch's blocks, or else those of
+// the lower level that held most.
 struct StepMoment {
   analyzer::rows::Step step;
   analyzer::rows::OptionalText device;
@@ -22,13 +22,14 @@ struct StepMoment {
   std::vector<analyzer::rows::BlockAt> blocks;
 };
 
-// The rows of that step, one a process that has it, the highest peak first. Throws Failure, as of
-// an option that makes no sense, if no process has it; the message says which steps there are.
+// The rows of the step with that index, one for each process that has it, the highest peak first.
+// Throws Failure (as for a bad option) if no process has the step; the message says which steps
+// there are.
 [[nodiscard]] std::vector<analyzer::rows::Step> find_step(const analyzer::rows::Report& report,
                                                           std::uint64_t index);
 
-// Analyzes the traces again for that step. Throws Failure for a report, which does not have what a
-// step held, and where nothing was allocated up to its end.
+// Analyzes the traces again to find what the step held at its peak. Throws Failure if `traces` is a
+// saved report, which lacks that data, and if nothing was allocated before the step ended.
 [[nodiscard]] StepMoment step_moment(const std::vector<std::filesystem::path>& traces,
                                      LoadOptions options, const analyzer::rows::Step& step);
 
@@ -40,8 +41,8 @@ struct NamedTimes {
   std::string at;
 
   [[nodiscard]] bool has_part() const { return !from.empty() || !until.empty(); }
-  // Replaces a step, and "peak" and "step:12" of `at`, by times, for which it analyzes the traces.
-  // Throws Failure if they are given twice, where the run has no such step, and where the part
+  // Replaces `step`, and the forms "peak" and "step:12" of `at`, by times, for which the traces are
+  // analyzed. Throws Failure if a part is given twice, if the run has no such step, and if the part
   // ends before it begins.
   void resolve(const std::vector<std::filesystem::path>& traces, const LoadOptions& options);
 };

@@ -16,7 +16,8 @@ struct ThresholdOptions {
 
   // The option writes into this object, which must stay where it is while the command is parsed.
   void add_options(CommandLine& line);
-  // Empty if none was given. Throws Failure for an unknown name or a value that does not fit it.
+  // The given thresholds; empty if there are none. Throws Failure for an unknown name, or a value
+  // that does not fit it.
   [[nodiscard]] std::optional<analyzer::Thresholds> values() const;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to "is something wrong?", the program, and the three largest facts.
+// The first section of the summary: the answer to "is something wrong?", the program, and the three
+// largest facts.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -31,9 +32,10 @@ using analyzer::Severity;
 
 constexpr std::size_t kMostFacts = 3;
 constexpr std::size_t kLabelWidth = 8;
-// Reserved memory in pieces too small is a fact if it is this share of the peak.
+// Reserved memory that is split into unusably small pieces is shown as a fact from one part in this
+// many of the peak on.
 constexpr std::uint64_t kUnusableShare = 20;
-// A leak that is smaller than this, and than this part of the peak, is none of the largest facts.
+// A leak below these bytes, and below one part in kLeakShare of the peak, is not shown as a fact.
 constexpr std::uint64_t kSmallLeak = 1 << 20;
 constexpr std::uint64_t kLeakShare = 1000;
 
@@ -41,7 +43,7 @@ struct Fact {
   std::string label;
   std::string amount;
   std::string text;
-  Style style = Style::kPlain;  // of the label
+  Style style = Style::kPlain;  // colour of the label
 };
 
 std::string end_text(const Report& report) {
@@ -58,7 +60,7 @@ std::string end_text(const Report& report) {
   const auto words = [](rows::TraceEnd end) -> std::string_view {
     switch (end) {
       case rows::TraceEnd::kExit:
-        return "exited";  // with what code the trace does not tell
+        return "exited";  // the trace does not have the exit code
       case rows::TraceEnd::kExec:
         return "was replaced by exec";
       case rows::TraceEnd::kSignal:
@@ -79,7 +81,7 @@ std::string end_text(const Report& report) {
   return text;
 }
 
-// ", 412 steps of 1.32 s": those of the process that made most, and their median.
+// The steps of the process that made most, and their median length: ", 412 steps of 1.32 s".
 std::string steps_text(const Report& report) {
   const StepCount steps = count_steps(report.steps);
   std::vector<std::uint64_t> lengths;
@@ -108,7 +110,7 @@ std::string job_text(const Report& report) {
                      processes, steps_text(report));
 }
 
-// It was lost, or there never was one, which is_complete() tells.
+// True if the report has no event because events were lost. A trace that never had any is complete.
 bool holds_no_event(const Report& report) {
   return !is_complete(report) && std::ranges::all_of(report.traces, [](const rows::Trace& trace) {
     return trace.events == 0u;
@@ -140,7 +142,7 @@ std::string at_step(const rows::OptionalNumber& step) {
   return step ? format_text(", step {}", *step) : std::string();
 }
 
-// "1.2 GiB of 79.2 GiB".
+// A size and the total of its device: "1.2 GiB of 79.2 GiB".
 std::string amount_of(const std::string& bytes, const rows::Device* device) {
   if (device == nullptr || !device->total_bytes) return bytes;
   return format_text("{} of {}", bytes, size_text(*device->total_bytes));
@@ -176,8 +178,8 @@ std::optional<Fact> card_fact(const Report& report) {
               besides.empty() ? "everything on the card" : "with " + besides};
 }
 
-// The bytes of the peak that the first lines show: the job's on its fullest device; in a report
-// without one, the use of the fullest card.
+// The bytes of the peak in the summary's first lines: the job's peak on its fullest device; in a
+// report without such a peak, the use of the fullest card.
 std::uint64_t peak_bytes(const Report& report) {
   if (const rows::CardPeak* const job = fullest_device(report).job) return job->bytes;
   const std::optional<CardState> card = fullest_card(report);
@@ -260,7 +262,7 @@ std::optional<Fact> leak_fact(const Report& report) {
   return fact;
 }
 
-// True if the bytes of a hint are memory that its fix frees, and were not copied or grown.
+// True if the fix of a hint frees the hint's bytes; false for hints about copied or growing bytes.
 bool gives_back_memory(const rows::Finding& hint) {
   return hint.rule == Rule::kLeak || hint.rule == Rule::kFragmentation ||
          hint.rule == Rule::kGradientsInForward;
@@ -279,7 +281,7 @@ std::optional<Fact> saving_fact(const Report& report) {
   return fact;
 }
 
-// The categories of PyTorch's blocks, and the lines of blocks without a useful category.
+// The bytes of PyTorch's blocks at a peak, by category; blocks without a useful category by line.
 BytesByName uses_of(const rows::Peak& peak) {
   BytesByName parts;
   if (peak.categories) {
@@ -296,7 +298,7 @@ BytesByName uses_of(const rows::Peak& peak) {
   return parts;
 }
 
-// The level whose calls asked for a part of a peak.
+// The level whose allocation calls asked for this kind of memory; nullopt if no level did.
 std::optional<Level> level_of(rows::CardPartKind part) {
   switch (part) {
     case rows::CardPartKind::kFrameworkAllocated:
@@ -310,7 +312,7 @@ std::optional<Level> level_of(rows::CardPartKind part) {
   }
 }
 
-// The lines that held most of a part when the most was held at its level.
+// The lines that held memory of a part's kind, at the peak of its level.
 BytesByName lines_of(const Report& report, const rows::CardPart& part, const std::string& device) {
   const std::optional<Level> level = level_of(part.what);
   BytesByName parts;
@@ -330,8 +332,8 @@ struct Largest {
   std::string process;
 };
 
-// The first of them is the largest. The peak of a level can be at another time than that of the
-// card, so it is no more than the part.
+// The largest of `parts`. Its bytes are limited to those of `part`, because they come from the peak
+// of a level, which can be at another time than the peak of the card.
 Largest largest_of(const rows::CardPart& part, const BytesByName& parts) {
   const auto sorted = largest_first(parts);
   if (sorted.empty()) return {};
@@ -339,8 +341,8 @@ Largest largest_of(const rows::CardPart& part, const BytesByName& parts) {
           part.process.value_or("")};
 }
 
-// The largest holder of a part of a peak: a category or a line if it is known, else the part
-// itself.
+// The largest holder in a part of a peak: a category or a line if that is known, else the whole
+// part.
 Largest largest_of(const Report& report, const rows::CardPart& part, const std::string& device) {
   BytesByName parts;
   if (part.what == rows::CardPartKind::kFrameworkAllocated) {
@@ -356,7 +358,7 @@ Largest largest_of(const Report& report, const rows::CardPart& part, const std::
   return {part_name(part), part.bytes, part.process.value_or("")};
 }
 
-// "; largest line model.py:41, 64.1 MiB": beside memory that no line asked for.
+// "; largest line model.py:41, 64.1 MiB", to be shown beside memory that no line asked for.
 std::string largest_line_text(const Report& report, const DevicePeaks& peaks) {
   Largest line;
   for (const rows::CardPart& part : peaks.job->parts) {
@@ -364,7 +366,7 @@ std::string largest_line_text(const Report& report, const DevicePeaks& peaks) {
     if (other.bytes > line.bytes) line = other;
   }
   if (line.bytes == 0) return {};
-  // The line alone: the sections below have its function.
+  // Without the function's name, which the sections below show.
   std::string text = "; largest line " + line.name.substr(0, line.name.rfind(" ("));
   append(text, name_in_job(report, line.process));
   append(text, size_text(line.bytes));
@@ -435,7 +437,7 @@ Blocks fact_blocks(const Report& report, std::size_t width) {
     std::optional<Fact> fact = fact_of(report);
     if (fact) facts.push_back(*std::move(fact));
   }
-  // The second of the two peaks belongs to the first.
+  // The card's peak is shown directly after the job's.
   if (std::optional<Fact> card = card_fact(report); card && !facts.empty()) {
     facts.insert(facts.begin() + 1, *std::move(card));
   }
@@ -461,14 +463,14 @@ Blocks fact_blocks(const Report& report, std::size_t width) {
 
 namespace {
 
-// The name of a snapshot, and the rank that it says.
+// The name of a snapshot's file, with the rank if it was guessed from the name.
 std::string file_text(const Report& report, const rows::Trace& trace) {
   const auto process = std::ranges::find(report.processes, trace.process, &rows::Process::id);
   if (process == report.processes.end() || !process->is_rank_guessed) return trace.file;
   return format_text("{} (rank {} by its name)", trace.file, process->rank.value_or(0));
 }
 
-// The part of the run that a snapshot covers.
+// A sentence about the part of the run that a PyTorch snapshot covers.
 std::string covered_part(const Report& report, const rows::Trace& trace) {
   const rows::TraceSource& source = *trace.source;
   const std::string file = file_text(report, trace);
@@ -497,7 +499,7 @@ std::string covered_part(const Report& report, const rows::Trace& trace) {
   return text;
 }
 
-// The parts of the run that the first snapshots cover, and how many more there are.
+// The parts of the run that the first few snapshots cover, and the number of other snapshots.
 Blocks covered_parts(const Report& report, const SummaryDetail& detail) {
   constexpr std::size_t kMostSnapshots = 4;
   Blocks blocks;

@@ -18,7 +18,8 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// If a request failed, the card is shown at that time, unless this part of the peak was gone.
+// If a request for memory failed, the summary shows the card at that time, unless its use was lower
+// than the peak by more than one part in this many.
 constexpr std::uint64_t kLittleLess = 10;
 
 struct Part {
@@ -32,12 +33,14 @@ constexpr Part kParts[] = {
     {&rows::Composition::pool_cached, rows::CardPartKind::kPoolCached},
 };
 
-// The bytes that no call of the process shows, if the driver does not tell contexts and other
-// processes apart; empty if that is not known.
+// Bytes that no allocation call of the process explains, if the driver's number includes contexts
+// and other processes; empty if that is not known.
 std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
-  if (row.source == "nvml_process") return 0;  // parts of their own
+  // Contexts and other processes are separate parts then.
+  if (row.source == "nvml_process") return 0;
   if (row.outside_calls) return row.outside_calls;
-  // Reports from before the key: right if nothing changed between the sample and the peak.
+  // Older reports lack the key outside_calls; this number is right if nothing changed between the
+  // driver's sample and the peak.
   if (row.unattributed && *row.unattributed >= 0 && !row.driver_bytes) {
     return static_cast<std::uint64_t>(*row.unattributed);
   }
@@ -66,7 +69,7 @@ void add_parts(const rows::Composition& row, CardState& card) {
   for (const NamedPart& part : card.parts) card.bytes += part.bytes;
 }
 
-// The owner of the largest part of a peak.
+// The owner that held most memory at a peak.
 std::string owner_of_most(const rows::Peak& peak) {
   std::map<std::string, std::uint64_t> bytes;
   for (const rows::Holder& holder : peak.holders) {
@@ -77,7 +80,8 @@ std::string owner_of_most(const rows::Peak& peak) {
   return most == bytes.end() ? std::string() : most->first;
 }
 
-// The parts of the job's processes by kind, with their owners if those are not clear.
+// The memory of a card at a peak: the parts of the job's processes summed by kind, with owners if
+// the kind alone is ambiguous.
 CardState state_of(const Report& report, const rows::CardPeak& row) {
   CardState card;
   card.device = *row.device;
@@ -106,8 +110,8 @@ bool has_failed(const Report& report, const std::string& process, const std::str
   });
 }
 
-// The process and device of the driver's peak; if there are several such peaks, the fullest.
-// Without a sum if there is none.
+// The memory of one process on one device at the driver's peak; if there are several such peaks, at
+// the fullest. Without bytes if there is none.
 CardState card_at(const Report& report, const rows::Peak& largest, rows::SnapshotAt at) {
   CardState fullest;
   fullest.device = *largest.device;

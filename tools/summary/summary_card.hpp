@@ -16,28 +16,29 @@ struct NamedPart {
   std::string name;
 };
 
-// At the card's peak, or when memory ran out, if that was as full. In reports from before
-// card_peaks[], at the driver's peak of the process that took most.
+// The moment is the card's peak, or the failure of a request if the card was about as full then. In
+// older reports without card_peaks[], it is the driver's peak of the process that used most.
 struct CardState {
   std::string device;
   std::string process;
-  std::uint64_t bytes = 0;                        // the parts' sum
-  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: by `composition`
+  std::uint64_t bytes = 0;                        // sum of the parts
+  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: made from `composition`
   analyzer::rows::OptionalNumber step;
-  bool has_failed = false;       // at the time of a failed request, not of the peak
-  bool is_whole_card = false;    // contexts and other processes are among the parts
-  std::vector<NamedPart> parts;  // largest first
-  const analyzer::rows::Composition* composition = nullptr;  // nullptr: the driver's peak alone
+  bool has_failed = false;       // the moment is that of a failed request
+  bool is_whole_card = false;    // `parts` include contexts and other processes
+  std::vector<NamedPart> parts;  // parts of the memory, largest first
+  // The composition at that moment; nullptr: only the driver's peak is known.
+  const analyzer::rows::Composition* composition = nullptr;
 };
 [[nodiscard]] std::optional<CardState> card_state(const Report& report, const std::string& device);
-// The card that was closest to its end.
+// The card that came closest to being full.
 [[nodiscard]] std::optional<CardState> fullest_card(const Report& report);
 
-// nullptr if the report has none of that id.
+// The device with that id; nullptr if the report has none.
 [[nodiscard]] const analyzer::rows::Device* find_device(const Report& report,
                                                         const std::string& device);
-// The largest peak of the framework's blocks, or of the memory below if others hold most of
-// that; of `device` if one is named. nullptr if nothing was allocated.
+// The largest peak of the framework's blocks, or of the driver's memory below if other code holds
+// most of that; only on `device` if it is not empty. nullptr if nothing was allocated.
 [[nodiscard]] const analyzer::rows::Peak* main_peak(const Report& report,
                                                     std::string_view device = {});
 

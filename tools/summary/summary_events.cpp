@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures for lack of memory, leaks, copies, and losses of the trace.
+// Sections of the summary about failed requests for memory, leaks, copies, and losses of the trace.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -23,7 +23,7 @@ namespace rows = analyzer::rows;
 using analyzer::Level;
 using rows::LeakClass;
 
-// Copies of less are left out first.
+// Below this many copied bytes, the section on copies is among the first to be left out.
 constexpr std::uint64_t kLittleCopied = 1 << 20;
 
 std::string_view words_of(LeakClass leak) {
@@ -42,7 +42,8 @@ std::string_view words_of(LeakClass leak) {
   return "in use";
 }
 
-// Memory that was live at the end, except lost memory: "68.0 GiB in the framework's cache".
+// Memory that was live at the end, except lost memory, by reason: "68.0 GiB in the framework's
+// cache".
 std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
   std::map<LeakClass, std::uint64_t> bytes_by_class;
   for (const rows::ExitLeak& row : leaks.exit) {
@@ -73,9 +74,9 @@ std::string copies_text(const rows::Copies& row) {
   return text;
 }
 
-// "growth, churn, transfer (in part)": the families of the rules that the row names.
+// The families of the named rules: "growth, churn, transfer (in part)".
 std::string families_of(const std::vector<rows::PublicText>& rules) {
-  // The second tells if all of its rules are named.
+  // A family, and true if all of its rules are named.
   std::vector<std::pair<std::string_view, bool>> families;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
     const bool is_named = std::ranges::find(rules, rule.name) != rules.end();
@@ -94,7 +95,7 @@ std::string families_of(const std::vector<rows::PublicText>& rules) {
   return joined(parts);
 }
 
-// Each once, with how many processes it is of.
+// The notes of all traces, each once with the number of processes that have it.
 Lines notes_of(const Report& report) {
   std::vector<std::pair<std::string, std::size_t>> notes;
   for (const rows::Trace& trace : report.traces) {
@@ -209,7 +210,7 @@ Blocks leak_section(const Report& report, const SummaryDetail& detail) {
 }
 
 Blocks transfer_section(const Report& report, const SummaryDetail& detail) {
-  // The same kind in every process is one row.
+  // Sums copies of the same kind over all processes.
   std::map<std::tuple<analyzer::MemoryClass, analyzer::MemoryClass, std::string>, rows::Copies>
       kinds;
   std::uint64_t count = 0;
@@ -225,7 +226,7 @@ Blocks transfer_section(const Report& report, const SummaryDetail& detail) {
     kind->second.count += row.count;
     kind->second.bytes += row.bytes;
     kind->second.host_time_ns += row.host_time_ns;
-    kind->second.bandwidth_bytes_per_s.reset();  // no sum
+    kind->second.bandwidth_bytes_per_s.reset();  // a bandwidth cannot be summed
     kind->second.link_share.reset();
   }
   if (count == 0) return {{{heading("Copies    ") + "none"}, rank::kNote}};

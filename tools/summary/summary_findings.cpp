@@ -20,8 +20,8 @@ using analyzer::rows::Finding;
 constexpr std::size_t kMostStackFrames = 4;
 constexpr std::size_t kMostFindings = 4;  // kept even if there is little room
 
-// Memory that ran out because it was fragmented is one fault; its fix is that of the failed
-// request.
+// True if the fragmentation made a request fail: both are one fault, and the failed request's
+// finding has the fix.
 bool is_explained_by_failure(const Report& report, const Finding& fragmentation) {
   return std::ranges::any_of(report.findings, [&](const Finding& finding) {
     const auto evidence = analyzer::rows::evidence_of<analyzer::rows::FailureEvidence>(finding);
@@ -30,7 +30,8 @@ bool is_explained_by_failure(const Report& report, const Finding& fragmentation)
   });
 }
 
-// The next command (next_section) opens an opaque pool, so it is not repeated here.
+// A finding that is only worth knowing. An opaque pool is left out: next_section() says how to open
+// it.
 bool is_hint(const Report&, const Finding& finding) {
   return finding.severity == Severity::kInfo && finding.rule != Rule::kOpaquePool;
 }
@@ -40,7 +41,7 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
   std::map<std::string, std::size_t> index_of;
   for (const Finding& finding : report.findings) {
     if (!is_wanted(report, finding)) continue;
-    // One process can have the same fault in several forms; those stay apart.
+    // One process can have a fault in several forms, which are shown separately.
     const std::string key =
         finding.fingerprint + '|' +
         (report.processes.size() > 1 ? std::string() : std::string(finding.title));
@@ -51,13 +52,14 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
   return faults;
 }
 
-// " (rank 2 on node-a)", " (4 of 16 ranks)"; empty if the title has it.
+// The processes that have a fault: " (rank 2 on node-a)", " (4 of 16 ranks)"; empty if its title
+// already names them.
 std::string who(const Report& report, const Fault& fault) {
   if (report.processes.size() < 2 || fault.processes.empty()) return {};
   if (fault.processes.size() == 1) {
     const std::string name = name_in_job(report, fault.processes.front());
     const std::string& title = fault.finding->title;
-    // "Rank 1" or "rank 1", and not "rank 10".
+    // Finds "Rank 1" or "rank 1" in the title, but not within "rank 10".
     const std::size_t end = title.find(name.substr(1)) + name.size() - 1;
     const bool is_said = title.find(name.substr(1)) != std::string::npos &&
                          (end >= title.size() || std::isdigit(title[end]) == 0);
@@ -79,7 +81,8 @@ Lines caller_lines(const Report& report, const Finding& finding, std::size_t wid
   return wrapped_parts("     in ", split(callers, " < "), " < ", width);
 }
 
-// The first kMostFindings of both lists together; with the heading before the first.
+// One of two lists, faults or hints, with its heading. `before` findings are shown above it; of
+// all, kMostFindings are kept.
 Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bool are_hints,
                       std::size_t before, const SummaryDetail& detail) {
   Blocks blocks;
@@ -105,7 +108,7 @@ Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bo
 
 bool is_fault(const Report& report, const Finding& finding) {
   if (finding.severity == Severity::kInfo) return false;
-  if (finding.same_cause) return false;  // shown by the other finding
+  if (finding.same_cause) return false;  // the other finding of that cause is shown
   return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
 }
 

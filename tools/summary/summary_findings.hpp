@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The findings of a report, counted as people count them.
+// Groups the findings of a report so that each fault counts once, in however many ranks it is.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace gpumemtrace::tools {
 
-// Findings of several ranks that are one fault are one row.
+// A fault: equal findings of one or several ranks, shown as one.
 struct Fault {
-  const analyzer::rows::Finding* finding = nullptr;  // the first of them
+  const analyzer::rows::Finding* finding = nullptr;  // the first of the findings
   std::vector<std::string> processes;
 };
 
-// True if it is worse than a hint, and no other finding is about the same.
+// True if the finding is more severe than a hint, and no other finding explains it.
 [[nodiscard]] bool is_fault(const Report& report, const analyzer::rows::Finding& finding);
-// In the order of the report, the worst first.
+// The faults of a report, in its order: the worst first.
 [[nodiscard]] std::vector<Fault> faults_of(const Report& report);
 // Findings that are worth knowing and no faults.
 [[nodiscard]] std::vector<Fault> hints_of(const Report& report);

@@ -20,15 +20,15 @@ using analyzer::Category;
 using analyzer::framework_with_blocks;
 using analyzer::Level;
 
-constexpr std::size_t kMostPeakRows = 8;  // of a peak
-constexpr std::size_t kMostDevices = 4;   // their rows are not the first to go
+constexpr std::size_t kMostPeakRows = 8;  // most rows kept for a peak
+constexpr std::size_t kMostDevices = 4;   // devices whose rows are kept longest
 
-// True if the rest of a list, below its rows, is shown.
+// True if the bytes that the rows of a list leave out are enough for a row of their own.
 bool is_worth_a_row(std::uint64_t rest, std::uint64_t whole) {
   return rest != 0 && rest >= whole / kLeastShare;
 }
 
-// "NVML 70.8 GiB, 40 ms before".
+// The driver's sample that a sum is compared with: "NVML 70.8 GiB, 40 ms before".
 std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
   const std::string_view source = row.source == "cumemgetinfo" ? "cuMemGetInfo" : "NVML";
   if (!row.driver_bytes || size_text(*row.driver_bytes) == size_text(sum)) {
@@ -41,7 +41,7 @@ std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
              : format_text("{}, {} after", text, duration_text(*row.sample_time_ns - *row.time_ns));
 }
 
-// A title in lines, of which the first begins with the heading.
+// A title wrapped into lines; the first line begins with `begin`, styled as a heading.
 Lines titled(std::string_view begin, const std::string& title, std::size_t width) {
   Lines lines = wrapped("", title, width);
   lines.front().take_styles(heading(begin));
@@ -78,7 +78,7 @@ Lines card_lines(const Report& report, const CardState& card, std::size_t width)
   return lines;
 }
 
-// The innermost layer with the one around it: "GPT2Block > GPT2MLP".
+// The two innermost layers of a module's path: "GPT2Block > GPT2MLP".
 std::string short_layers(const std::string& path) {
   constexpr std::string_view kInside = " > ";
   const std::size_t last = path.rfind(kInside);
@@ -87,8 +87,8 @@ std::string short_layers(const std::string& path) {
   return before == std::string::npos ? path : path.substr(before + kInside.size());
 }
 
-// The holders of a category's bytes: layers, and lines if there is no layer. For activations
-// they are shown for the whole.
+// The holders of a category's bytes: layers, or lines for bytes without a layer. Activations are
+// shown by layer only, including those in no layer.
 std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak,
                                     const std::string& category, std::uint64_t bytes,
                                     std::size_t width) {
@@ -104,7 +104,7 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
       in_layers += part;
     }
   }
-  // Blocks outside a model have no more than that.
+  // If all bytes are outside of layers, layers say nothing.
   if (sums.size() == 1 && sums.contains("no layer")) sums.clear();
   const bool lines_are_told = !sums.empty() && (is_activation || in_layers == bytes);
   for (const rows::Holder& holder : peak.holders) {
@@ -121,7 +121,7 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
   return parts;
 }
 
-// The rank of a row of a list.
+// The rank that decides when a row of a list is left out: the lower in the list, the earlier.
 int rank_of_row(std::size_t index) {
   return index < kMostPeakRows ? rank::kOfPeak + static_cast<int>(index + 1) * rank::kNextRow
                                : kGoesFirst;
@@ -245,7 +245,7 @@ Blocks peak_blocks(const Report& report, const rows::Peak& peak, const SummaryDe
   return blocks;
 }
 
-// The largest pool on the device that the trace cannot see into.
+// A line about the device's largest pool whose inside the trace does not show.
 Lines opaque_pool_lines(const Report& report, const std::string& device, std::size_t width) {
   const rows::Usage* largest = nullptr;
   for (const rows::Usage& row : report.usage) {
@@ -259,7 +259,7 @@ Lines opaque_pool_lines(const Report& report, const std::string& device, std::si
                  width);
 }
 
-// The levels of a device that hold much and are not shown by another one.
+// The peaks of a device's levels that hold much, and whose memory no other shown peak contains.
 std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
                                                    const std::string& device) {
   const rows::Peak* main = main_peak(report, device);
@@ -272,7 +272,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
       if (peak.device != device || peak.level != level || &peak == main) continue;
       if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
     }
-    // The framework's blocks lie in the driver's or the pool's memory, of which most is shown then.
+    // The framework's blocks lie in memory of the driver or of a pool, most of which they explain.
     const bool is_told = main->level == Level::kFramework && level != Level::kManaged;
     if (largest != nullptr && !is_told && largest->bytes >= main->bytes / 20) {
       peaks.push_back(largest);
@@ -281,7 +281,8 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
   return peaks;
 }
 
-// The framework's blocks when memory ran out, as a peak of their own; empty if that is not known.
+// The framework's blocks at the time of a failed request, in the form of a peak; empty if they are
+// not known.
 std::optional<rows::Peak> held_at_failure(const Report& report, const CardState& card) {
   for (const rows::Oom& row : report.oom) {
     const bool is_of_card = row.process == card.process && row.device == card.device &&
@@ -325,7 +326,7 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
   return blocks;
 }
 
-// The text about a device, without the titles, which name it and its process.
+// The text about a device without its titles, so that equal devices compare equal.
 std::string content_of(const Blocks& blocks) {
   std::string text;
   for (const Block& block : blocks) {
@@ -347,7 +348,8 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     return fullest && device->id == fullest->device;
   });
   Blocks blocks;
-  std::map<std::string, std::string> shown;  // by what is said, the device of which it was
+  // Text about a device, and the first device that it was shown for.
+  std::map<std::string, std::string> shown;
   for (const rows::Device* device : devices) {
     Blocks more = device_blocks(report, *device, detail);
     if (std::ranges::all_of(more, [](const Block& block) { return block.lines.empty(); })) continue;
@@ -358,7 +360,7 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     }
     const std::size_t number = shown.size() - 1;
     for (Block& block : more) {
-      if (number != 0) block.what = {};  // its rest is counted with the first
+      if (number != 0) block.what = {};  // left-out rows are counted with the first device's
       if (block.rank == kGoesFirst) continue;
       block.rank = number < kMostDevices ? block.rank + static_cast<int>(number) * rank::kNextDevice
                                          : kGoesFirst;

@@ -31,7 +31,7 @@ struct RankRow {
   std::string text;
 };
 
-// "grows 4.0 MiB a step at train.py:88": the most of what is reported of the process.
+// The largest growth that is reported for a rank's process: "grows 4.0 MiB a step at train.py:88".
 std::string growth_of(const Report& report, const rows::Rank& rank) {
   for (const rows::Finding& finding : report.findings) {
     const bool is_shown = finding.rule == Rule::kGrowth && finding.process == rank.process &&
@@ -51,7 +51,8 @@ std::string growth_of(const Report& report, const rows::Rank& rank) {
   return {};
 }
 
-// "408.0 MiB more than its group at train.py:30 (step) in Block"; empty if it does not differ.
+// The difference between a rank and its peer group: "408.0 MiB more than its group at train.py:30
+// (step) in Block"; empty if there is none.
 std::string difference_of(const Report& report, const rows::Rank& rank) {
   for (const rows::Finding& finding : report.findings) {
     if (finding.rule != Rule::kRankImbalance || finding.process != rank.process) continue;
@@ -68,7 +69,7 @@ std::string difference_of(const Report& report, const rows::Rank& rank) {
   return {};
 }
 
-// "ended 40 s before the others"; empty if it did not.
+// A clause about a rank that stopped early: "ended 40 s before the others"; empty if it did not.
 std::string early_end_of(const Report& report, const rows::Rank& rank) {
   for (const rows::Finding& finding : report.findings) {
     if (finding.rule != Rule::kRankEndedEarly || finding.process != rank.process) continue;
@@ -89,7 +90,7 @@ std::string particulars_of(const Report& report, const rows::Rank& rank) {
   return text;
 }
 
-// Ranks of which nothing in particular is to say.
+// Ranks that no finding tells apart.
 struct Alike {
   std::uint64_t least = UINT64_MAX;
   std::uint64_t most = 0;
@@ -102,7 +103,7 @@ struct Alike {
     ++processes;
     if (row.rank) ranks.push_back(*row.rank);
   }
-  // "ranks 0-3"; "3 processes" if they have no ranks.
+  // The ranks as a text: "ranks 0-3"; "3 processes" if not all have a rank.
   [[nodiscard]] std::string names() {
     if (ranks.size() != processes) return count_of(processes, "process", "processes");
     std::ranges::sort(ranks);
@@ -111,13 +112,14 @@ struct Alike {
   }
 };
 
-// Rows of ranks that differ, the largest first, then those of groups.
+// Rows for ranks that differ, in the report's order with the largest first, then a row for each
+// group of ranks that are alike.
 std::vector<RankRow> rank_rows(const Report& report) {
   std::vector<RankRow> list;
   std::map<std::pair<std::uint64_t, std::string>, Alike> groups;
   std::set<std::string> seen;
   for (const rows::Rank& row : report.ranks) {
-    // The list begins with the largest: the device with most of the process's memory.
+    // A process's first row is about the device on which it has most memory.
     if (!seen.insert(row.process).second) continue;
     const std::string particulars = particulars_of(report, row);
     if (!particulars.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes that the numbers need: why lines have no names, and memory that a framework took in
-// advance.
+// Sections with notes that explain the numbers: why lines lack names, and that a framework
+// preallocated memory.
 #include <algorithm>
 
 #include "analyzer/frameworks/frameworks.hpp"
@@ -14,10 +14,10 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// The share of a card from which one allocation is no growth but taken in advance.
+// An allocation of at least this share of a card is taken to be a framework's preallocation.
 constexpr double kLeastPreallocated = 0.05;
 
-// True for the program's own code, for which the trace has an address alone.
+// True for a place in the program's own code that the trace knows only as an address.
 bool is_without_name(const rows::Origin& origin) {
   if (!origin.site || origin.site->language != rows::Language::kNative) return false;
   const rows::Site& site = *origin.site;
@@ -57,7 +57,8 @@ const analyzer::FrameworkInfo& framework_of(const rows::Holder& holder) {
   return analyzer::framework_named(holder.origin.owner.value_or(""));
 }
 
-// The largest holder on a device, if it is one allocation that its framework took in advance.
+// The largest holder on a device, if it is a single allocation that its framework made in advance;
+// nullptr if it is not.
 const rows::Holder* find_preallocated(const Report& report, const rows::Usage& usage) {
   for (const rows::Peak& peak : report.peak) {
     const bool is_there = peak.process == usage.process && peak.device == usage.device &&

@@ -17,21 +17,22 @@ namespace gpumemtrace::tools {
 using analyzer::name_line;
 using analyzer::rows::Report;
 
-// A part of a peak below one of so many is not worth a line.
+// A part of a peak that is smaller than one in this many of it gets no line.
 inline constexpr std::uint64_t kLeastShare = 100;
 
 // Lines that are shown or left out together, so that no sentence is cut.
 struct Block {
   Lines lines;
-  // If there is no room, the highest goes first.
+  // If the lines do not fit, blocks with the highest rank are left out first.
   int rank = 0;
-  std::string_view what{};  // "finding": how many of these were left out is said
+  // Such as "finding": the kind, whose left-out blocks are counted in the text.
+  std::string_view what{};
 };
 using Blocks = std::vector<Block>;
 inline constexpr int kGoesFirst = 1000;
 
-// From the first shown to the first left out. Rows of a list, and devices, count up from
-// theirs.
+// Ranks of blocks: those with the lowest are kept longest. In a list, and for further devices, the
+// rank rises from row to row.
 namespace rank {
 inline constexpr int kAnswer = 0;
 inline constexpr int kMissingEvents = 2;
@@ -55,15 +56,16 @@ inline constexpr int kCallers = 44;
 inline constexpr int kCopyKind = 48;
 inline constexpr int kNote = 60;
 
-inline constexpr int kNextFinding = 10;  // from one finding, or hint, to the next
+inline constexpr int kNextFinding = 10;  // added from one finding or hint to the next
 inline constexpr int kNextDevice = 26;
 inline constexpr int kNextRow = 4;
 }  // namespace rank
 
 struct SummaryDetail {
-  std::size_t width = 0;      // of a line
-  bool is_full = false;       // nothing is left out
-  std::string_view inputs{};  // for the next command, as words of a shell; empty: the traces
+  std::size_t width = 0;  // columns of a line of text
+  bool is_full = false;   // true: no line is left out
+  // The inputs for the suggested next command, as shell words; empty: the traces.
+  std::string_view inputs{};
 };
 
 // The answer to "is something wrong?", the program, and the three largest facts.
@@ -77,7 +79,7 @@ struct SummaryDetail {
 [[nodiscard]] Blocks ranks_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks out_of_memory_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks leak_section(const Report& report, const SummaryDetail& detail);
-// Memory that was open in one process when its own freed it, or had ended.
+// Memory that a process still had open when the exporting process freed it or had ended.
 [[nodiscard]] Blocks shared_memory_section(const Report& report, const SummaryDetail& detail);
 [[nodiscard]] Blocks transfer_section(const Report& report, const SummaryDetail& detail);
 // The trace's losses and guesses, or that it is complete.
@@ -89,16 +91,17 @@ struct SummaryDetail {
 
 void append(Lines& lines, const Lines& more);
 void append(Blocks& blocks, const Blocks& more);
-// The text with a comma before it; empty if it is empty.
+// Appends `more` after a comma; does nothing if `more` is empty.
 void append(std::string& text, const std::string& more);
 
-// process_name(), or an empty text in a job of one process. An empty id is of no process.
+// The result of process_name(); empty if the job has one process, or if the id is empty.
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
 
-// " 34 %".
+// A share as a percentage of fixed width: " 34 %".
 [[nodiscard]] std::string share_text(std::uint64_t bytes, std::uint64_t total);
 
-// "train.py:88 (evaluate) 12.0 MiB"; without the function if only that has room.
+// A name with an amount: "train.py:88 (evaluate) 12.0 MiB"; without the function's name if only
+// that makes the text fit `width`.
 [[nodiscard]] std::string named_amount(const std::string& name, const std::string& amount,
                                        std::size_t width);
 

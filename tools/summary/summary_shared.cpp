@@ -14,7 +14,8 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-// Processes of a job do not end at one moment.
+// Memory that is open for less than this after its owner's end is not reported: the processes of a
+// job do not end at exactly the same time.
 constexpr std::uint64_t kAtOnceNs = 1'000'000'000;
 
 std::uint64_t bytes_to_tell(const rows::SharedMemory& row) {
@@ -22,7 +23,8 @@ std::uint64_t bytes_to_tell(const rows::SharedMemory& row) {
   return row.freed_while_open_bytes + (is_kept ? row.ended_while_open_bytes : 0);
 }
 
-// " at train.py:12 (step)"; empty if the line is not known.
+// The place of a line, to be put into a sentence: " at train.py:12 (step)"; empty if it is not
+// known.
 std::string at_text(const std::string& line) { return line.empty() ? line : " at " + line; }
 
 std::string shared_text(const Report& report, const rows::SharedMemory& row) {
@@ -31,7 +33,7 @@ std::string shared_text(const Report& report, const rows::SharedMemory& row) {
   const std::uint64_t freed_bytes = row.freed_while_open_bytes;
   std::string end = "ended";
   if (freed_bytes != 0) end = "freed it" + at_text(analyzer::location_text(row.freed_at));
-  // The row of all smaller ones may have both.
+  // The row that sums all smaller ones may have both.
   if (freed_bytes != 0 && freed_bytes != bytes_to_tell(row)) end += " or ended";
   return format_text("{} had {} open for {} after {} {}; opened at {}",
                      process_name(report, row.process), size_text(bytes_to_tell(row)),

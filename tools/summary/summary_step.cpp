@@ -36,7 +36,7 @@ std::string category_of(const rows::BlockAt& block) {
 
 std::string line_of(const rows::BlockAt& block) { return name_line(block.origin); }
 
-// "412 (step 11: 410)".
+// A number of this step beside that of another step: "412 (step 11: 410)".
 std::string beside(const std::string& value, const std::string& other, std::uint64_t step) {
   return value == other ? format_text("{} (step {}: the same)", value, step)
                         : format_text("{} (step {}: {})", value, step, other);
@@ -100,7 +100,8 @@ std::string category_and_line(const rows::BlockAt& block) {
   return block.level == Level::kFramework ? format_text("{}, {}", category_of(block), line) : line;
 }
 
-// A row for each category with its lines or, below the framework, a row for each line.
+// Rows for the memory held at the step's peak: for the framework one for each category, with its
+// lines; for other levels one for each line.
 Lines holder_rows(const StepMoment& moment, std::size_t width) {
   const bool has_categories = moment.level == Level::kFramework;
   Lines lines = {"Held at the peak"};

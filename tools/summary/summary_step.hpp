@@ -10,9 +10,10 @@
 
 namespace gpumemtrace::tools {
 
-// The step's memory at its peak, by category and line, its allocations and copies, and the
-// differences from the step before, if there was one. A pure function of its arguments, in lines of
-// at most `width`; `processes` is how many of the job have the step.
+// The step's memory at its peak by category and line, its allocations and copies, and the
+// differences to the step `before`, if there is one. Lines have at most `width` columns;
+// `processes` is the number of the job's processes that have the step. A pure function of its
+// arguments.
 [[nodiscard]] std::string step_text(const analyzer::rows::Report& report, const StepMoment& now,
                                     const std::optional<StepMoment>& before, std::size_t processes,
                                     std::size_t width);

@@ -25,14 +25,14 @@ constexpr auto kSections = std::to_array<Blocks (*)(const Report&, const Summary
      leak_section, shared_memory_section, transfer_section, trace_section, recording_section,
      next_section});
 
-// "  and 3 more findings"
+// Says how many blocks of a kind were left out: "  and 3 more findings".
 Lines rest_lines(std::string_view what, std::size_t count) {
   if (count == 0) return {};
   return {format_text("  and {} more {}{}", count, what, count == 1 ? "" : "s")};
 }
 
-// The lines of the blocks with a rank below `limit`. If one of a kind is shown, the number of those
-// left out is, too.
+// The lines of all blocks with a rank below `limit`. If some blocks of a kind are shown, a line
+// says how many of that kind were left out.
 Lines render(const Blocks& blocks, int limit) {
   Lines lines;
   std::set<std::string_view> shown;
@@ -54,7 +54,7 @@ Lines render(const Blocks& blocks, int limit) {
   return lines;
 }
 
-// As many blocks as there is room for, the least important left out, and a line that says so.
+// The lines of as many blocks as fit; the least important are left out, and a last line says so.
 Lines fitting_lines(const Blocks& blocks, const SummaryRequest& request) {
   const Lines all = render(blocks, kGoesFirst + 1);
   if (request.is_full || all.size() <= request.most_lines) return all;

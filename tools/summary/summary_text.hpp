@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the report for a terminal.
+// Formats the report's summary for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace gpumemtrace::tools {
 
-// At most this many lines, whatever the job.
+// The greatest number of lines of a summary, however large the job.
 inline constexpr std::size_t kMostSummaryLines = 40;
 
 struct SummaryRequest {
-  std::size_t width = kDefaultWidth;  // of a line, at least 40
-  // The input of the next command, as words of a shell; empty: the report's own traces, whose
-  // folder it does not know.
+  std::size_t width = kDefaultWidth;  // columns of a line, at least 40
+  // The inputs for the suggested next command, as shell words. Empty: the report's traces, of which
+  // it knows the names but not the folder.
   std::string inputs{};
   std::size_t most_lines = kMostSummaryLines;
-  bool is_full = false;   // all there is, in as many lines as that takes
+  bool is_full = false;   // true: all lines, however many
   bool says_rest = true;  // print the number of lines left out
 };
 

@@ -29,9 +29,9 @@ std::string share_text(std::uint64_t bytes, std::uint64_t total) {
 }
 
 std::string named_amount(const std::string& name, const std::string& amount, std::size_t width) {
-  constexpr std::size_t kSigns = 2;  // the space between, and a comma behind
+  constexpr std::size_t kSigns = 2;  // letters for the space between, and a comma after
   if (name.size() + amount.size() + kSigns <= width) return format_text("{} {}", name, amount);
-  // The line shows the function.
+  // The file and line without the function's name.
   const std::string line = name.substr(0, name.rfind(" ("));
   const bool has_room = line.size() + amount.size() + kSigns <= width;
   return format_text("{} {}", has_room ? line : name, amount);

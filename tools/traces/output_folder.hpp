@@ -9,14 +9,14 @@
 
 namespace gpumemtrace::tools {
 
-// The folder, or the nearest above it that is there: the recorder makes the others.
+// The folder, or its nearest parent that exists: the recording library creates missing folders.
 [[nodiscard]] std::filesystem::path existing_folder(const std::filesystem::path& folder);
 
-// "NFS" for a number of statfs(2) that is a network file system's; empty for others, and for FUSE,
-// which can be either.
+// The name of the network file system with that magic number of statfs(2), such as "NFS"; empty for
+// local file systems, and for FUSE, which can be either.
 [[nodiscard]] std::string_view network_file_system_name(std::uint64_t type);
 
-// The same for an existing folder.
+// The name of the network file system on which an existing folder is; empty if it is on none.
 [[nodiscard]] std::string_view network_file_system_of(const std::filesystem::path& folder);
 
 }  // namespace gpumemtrace::tools

@@ -21,7 +21,8 @@ using trace::RecordKind;
 // The compiler's spelling of an enumerator, such as "kMapArray"; empty if the value has none.
 template <auto kValue>
 constexpr std::string_view spelling() {
-  std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto kValue = ...::kMapArray; ...]"
+  // GCC and Clang give a text such as "... [with auto kValue = ...::kMapArray; ...]".
+  std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("kValue = ") + sizeof "kValue = " - 1);
   text = text.substr(0, text.find_first_of(";]"));
   return text.starts_with('(') ? std::string_view() : text.substr(text.rfind(':') + 1);
@@ -32,7 +33,8 @@ constexpr auto spellings_of(std::index_sequence<kValues...>) {
   return std::array{spelling<static_cast<Enum>(kValues)>()...};
 }
 
-// "map_array" for the value of kMapArray; empty if the enumeration has no such value.
+// The name of an enumerator in snake case, such as "map_array" for kMapArray; empty if the
+// enumeration has no such value.
 template <class Enum>
 std::string name_in(std::uint64_t value) {
   static constexpr auto kSpellings = spellings_of<Enum>(std::make_index_sequence<64>());
@@ -69,11 +71,11 @@ constexpr std::string_view kPoolTypes = "invalid local imported";
 constexpr std::string_view kManagedCounters =
     "unknown bytes_to_device bytes_to_host cpu_fault gpu_fault thrashing throttling remote_map "
     "bytes_between_devices";
-// Ours. The function cuMemGetInfo is one word.
+// Values of our own enumeration. The second word is the function cuMemGetInfo.
 constexpr std::string_view kSampleSources = "none memgetinfo nvml_process nvml_device";
 
 struct ValueNames {
-  RecordKind kind;  // kNone: in every kind
+  RecordKind kind;  // kNone: for records of every kind
   std::string_view field;
   std::string (*name)(std::uint64_t value);
 };
@@ -114,7 +116,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kActivityState, "mode", name_in<trace::ActivityMode>},
 });
 
-// By bit.
+// Names of flags, in the order of their bits.
 constexpr auto kFlagNames = std::to_array<std::string_view>(
     {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream", "segment", "cut",
      "collected", "stream", "autograd"});
@@ -152,12 +154,13 @@ std::string seconds_text(std::uint64_t ns) {
   return format_text("{}.{:09} s", ns / kNsPerSecond, ns % kNsPerSecond);
 }
 
-// A zero byte becomes a space: it stands between two words.
+// Quotes text; a zero byte, which separates two words, becomes a space.
 std::string quoted(std::string_view text) {
   return "\"" + replaced(text, {{'\0', " "}, {'"', "\\x22"}, {'\\', "\\x5c"}}) + "\"";
 }
 
-// A stack's frames as code object and instruction, or as address; a line table is no text.
+// The text after a record's fields. A stack's Python frames are code object and instruction, its
+// native frames addresses; a line table is not printed.
 std::string tail_text(const trace::RecordHeader& record) {
   if (record.kind == RecordKind::kStack) {
     std::string frames;
@@ -176,7 +179,7 @@ std::string tail_text(const trace::RecordHeader& record) {
   return " " + quoted(trace::tail_of(record));
 }
 
-// "captured|asynchronous"; bits without a name as a number.
+// Flags as names: "captured|asynchronous"; a bit without a name is printed as a number.
 std::string flags_text(std::uint64_t flags) {
   std::string text;
   for (std::size_t bit = 0; flags >> bit != 0; ++bit) {
@@ -187,7 +190,7 @@ std::string flags_text(std::uint64_t flags) {
   return text;
 }
 
-// Left out: a value that is always the same or belongs to another field.
+// True for a field that is not printed: its value is always the same, or is part of another field.
 bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) {
   if (field.name == "flags") return record.flags == 0;
   if (record.kind == trace::RecordKind::kBlock) {

@@ -64,7 +64,7 @@ class MappedRing {
   std::unique_ptr<trace::RingHeader, Unmap> header_;
 };
 
-// The numbers of the process in its own and the outer process namespaces.
+// The PIDs of a process in the outer PID namespaces and in its own.
 std::vector<std::uint32_t> process_ids_of(pid_t pid) {
   std::ifstream status(format_text("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
@@ -77,7 +77,7 @@ std::vector<std::uint32_t> process_ids_of(pid_t pid) {
   return {static_cast<std::uint32_t>(pid)};
 }
 
-// Ring files that the process has mapped, as paths that are valid here.
+// The ring files that the process has mapped, as paths that are valid in this process.
 std::vector<std::string> rings_mapped_by(pid_t pid) {
   std::ifstream maps(format_text("/proc/{}/maps", pid));
   if (!maps) {
@@ -156,7 +156,8 @@ std::filesystem::path trace_recorded_by(pid_t pid) {
                 sizeof(process_id));
     if (std::ranges::find(ids, process_id) == ids.end()) continue;
     const std::filesystem::path trace = std::filesystem::path(ring).replace_extension();
-    // The path through /proc is valid as long as the process lives.
+    // The path through /proc is valid only while the process lives: prefer the same file's own
+    // path.
     const std::filesystem::path outside =
         "/" / trace.lexically_relative(format_text("/proc/{}/root", pid));
     std::error_code ignored;

@@ -26,17 +26,17 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTraceSuffix = ".gmt";
 constexpr std::string_view kDefaultNameStart = "gpumemtrace-";
 
-// The folder and the names that a pattern can make.
+// The folder and the file names that an output pattern can stand for.
 struct SearchSpace {
   fs::path folder;
   std::string name_start;    // common start of every name in `folder`
-  std::ptrdiff_t depth = 0;  // folders below `folder`
+  std::ptrdiff_t depth = 0;  // levels of folders below `folder`
 };
 
 SearchSpace search_space(const std::string& pattern) {
   if (pattern.empty()) return {".", std::string(kDefaultNameStart), 1};
   std::string fixed = pattern.substr(0, pattern.find('%'));
-  // A taken name NAME.gmt becomes NAME.2.gmt.
+  // If NAME.gmt exists, the recording library writes NAME.2.gmt, so that ".gmt" is no fixed part.
   if (fixed.ends_with(kTraceSuffix)) fixed.resize(fixed.size() - kTraceSuffix.size());
   const fs::path fixed_path(fixed);
   return {
@@ -91,7 +91,8 @@ std::uint64_t bytes_of(const fs::path& trace) {
 
 namespace {
 
-// A process that became other programs has a trace of each; the last one saw its end.
+// The last trace of a process. After exec, the same PID has a trace for each program; the last one
+// saw the end of the process.
 const WrittenTrace* last_trace_of(const std::vector<WrittenTrace>& traces, pid_t process) {
   const WrittenTrace* last = nullptr;
   for (const WrittenTrace& trace : traces) {
@@ -123,7 +124,7 @@ void remove_spent_rings(std::vector<WrittenTrace>& traces) {
     try {
       if (!analyzer::snapshot::open_trace(trace.path)->ring_is_spent()) continue;
     } catch (const trace::TraceError&) {
-      continue;  // the code that reads it reports the error
+      continue;  // the analysis of the trace reports the error
     }
     std::error_code ignored;
     std::filesystem::remove(ring_of(trace.path), ignored);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the traces that a run has just written, and notes the end of a process in them: only the
-// one who started it knows how it ended.
+// Finds the traces that a run has just written, and records in them how a process ended, which only
+// its parent learns.
 #pragma once
 
 #include <cstdint>

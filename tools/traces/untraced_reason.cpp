@@ -32,12 +32,12 @@ constexpr Elf64_Half kOwnMachine = EM_X86_64;
 constexpr Elf64_Half kOwnMachine = EM_AARCH64;
 #endif
 
-// A trace is larger than that from its start on.
+// A disk with fewer free blocks than this counts as full: a trace needs more from its start on.
 constexpr std::uint64_t kLeastBlocks = 2;
 
 constexpr std::size_t kLongestScriptBytes = 1 << 20;
 
-// Programs that start others outside their own environment.
+// Programs that start other programs in another environment than their own.
 struct Launcher {
   std::string_view name;
   std::string_view effect;
@@ -104,7 +104,8 @@ std::string read_start(const fs::path& file, std::size_t most_bytes) {
   return content;
 }
 
-// True if the table of names, which is near the start of a file, has the sanitizer's runtime.
+// True if the file is linked with AddressSanitizer's runtime: the name is in the dynamic string
+// table, which is near the start of an ELF file.
 bool needs_address_sanitizer(const fs::path& file) {
   const std::string start = read_start(file, kLongestScriptBytes);
   return start.find(std::string("\0libasan.so.", 12)) != std::string::npos;

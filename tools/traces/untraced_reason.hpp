@@ -15,7 +15,7 @@ enum class Preloading {
   kStaticallyLinked,   // no dynamic loader runs
   kOtherArchitecture,  // 32 bits, or another processor
   kOtherLibc,          // its loader is not glibc's
-  kAddressSanitizer,   // works if the sanitizer's runtime is preloaded before us
+  kAddressSanitizer,   // works if AddressSanitizer's runtime is preloaded before our library
   kPrivileged,         // setuid, setgid or file capabilities: the loader drops LD_PRELOAD
 };
 

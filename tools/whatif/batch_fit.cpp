@@ -42,7 +42,8 @@ const rows::Peak& largest_peak(const rows::Report& report, FitRun& run) {
   return *largest;
 }
 
-// Missing events also leave out who held the peak, or all of it.
+// Throws Failure if events are missing: then the report may not show who held the peak, or not the
+// true peak.
 void require_every_event(const rows::Report& report, std::uint64_t batch) {
   if (const auto missing = missing_events(report); !missing.empty()) {
     throw Failure(format_text("the run of batch {} misses events: {}", batch, missing.front()));
@@ -112,20 +113,20 @@ FitRun fit_run_of(const rows::Report& report, std::uint64_t batch) {
   return run;
 }
 
-// --- The line through two of them.
+// --- The line through the measurements of two recorded batch sizes.
 
 namespace {
 
-// More than this of a check's recorded bytes is a deviation.
+// A check whose prediction differs from the recorded bytes by more than this counts as a deviation.
 constexpr std::uint64_t kMostDeviationPercent = 5;
-// A line whose value at batch 0 is below zero by more than this part of its bytes grows faster than
-// the batch size.
+// A line whose value at batch 0 is negative by more than one part in this many of its bytes is
+// taken to grow faster than the batch size; less is rounding.
 constexpr std::int64_t kRoundingPart = 64;
 
 struct ShapeInfo {
   FitShape shape;
   const char* why;
-  std::uint64_t most_percent;  // of the larger peak; beyond that nothing is predicted
+  std::uint64_t most_percent;  // share of the larger peak; beyond, no prediction
 };
 constexpr ShapeInfo kShapes[] = {
     {FitShape::kFalls, "holds less at the larger batch size", 5},
@@ -137,7 +138,7 @@ constexpr ShapeInfo kShapes[] = {
 
 std::int64_t to_signed(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-// Rounded up for a positive divisor.
+// Divides and rounds up; the divisor must be positive.
 std::int64_t divide_up(std::int64_t dividend, std::int64_t divisor) {
   const std::int64_t quotient = dividend / divisor;
   return quotient + (dividend % divisor > 0 ? 1 : 0);
@@ -147,7 +148,7 @@ std::int64_t divide_to_nearest(std::int64_t dividend, std::int64_t divisor) {
   return divide_up(2 * dividend - divisor, 2 * divisor);
 }
 
-// Two points with the smaller batch size first.
+// The measured bytes of a line at two batch sizes, the smaller one first.
 struct Points {
   std::int64_t low_batch = 0;
   std::int64_t high_batch = 0;
@@ -301,7 +302,7 @@ FitPrediction BatchFit::predict(std::uint64_t batch) const {
     most_beyond = std::max({most_beyond, beyond, in_proportion});
   }
   prediction.reserved_low_bytes = prediction.allocated_bytes;
-  // Blocks that no longer fit into a segment begin another.
+  // Blocks that do not fit into a segment open another one, so that up to one more is reserved.
   prediction.reserved_high_bytes =
       prediction.allocated_bytes + most_beyond + analyzer::framework_with_blocks().segment_bytes;
   return prediction;
@@ -336,7 +337,8 @@ FitCard BatchFit::card(std::uint64_t capacity_bytes) const {
     return *predict(batch).reserved_high_bytes + *other_bytes();
   };
   if (needed(kMaxBatch) <= capacity_bytes) return card;
-  // Needs never fall with the batch size, so a binary search finds it.
+  // The needed bytes never fall as the batch size grows, so that a binary search finds the largest
+  // size that fits.
   std::uint64_t fits = 0;
   std::uint64_t too_large = kMaxBatch;
   while (too_large - fits > 1) {

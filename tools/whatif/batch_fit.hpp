@@ -24,21 +24,22 @@ struct SiteBytes {
 
 // A recorded run at the peak of its largest process and device.
 struct FitRun {
-  using SiteKey = std::pair<std::string, std::string>;  // name and category
+  using SiteKey = std::pair<std::string, std::string>;  // the site's name and its category
 
   std::uint64_t batch = 0;
-  std::string process;  // "rank 2"
+  std::string process;  // the process's name, such as "rank 2"
   std::string device;
-  std::uint64_t processes = 0;  // and devices on which the framework allocated
+  std::uint64_t processes = 0;  // pairs of process and device with framework memory
   std::uint64_t allocated_bytes = 0;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t>
-      other_bytes;                     // on the card, not the framework's: contexts, libraries
-  std::map<SiteKey, SiteBytes> sites;  // sum to allocated_bytes
+      other_bytes;                     // on the card outside the framework: contexts, libraries
+  std::map<SiteKey, SiteBytes> sites;  // their bytes sum to allocated_bytes
 };
 
-// Throws Failure for a report whose peak does not show the needs of the batch size: without
-// PyTorch's allocator, with missing events, with refused requests. It has blocks[] of the peak.
+// The measurements of a report, which must have blocks[] of the peak. Throws Failure if the peak
+// does not show the needs of the batch size: if PyTorch's allocator was not recorded, events are
+// missing, or requests were refused.
 [[nodiscard]] FitRun fit_run_of(const analyzer::rows::Report& report, std::uint64_t batch);
 
 // The reason why a site's bytes are no line in the batch size.
@@ -47,11 +48,11 @@ enum class FitShape { kLine, kFalls, kOtherCount, kFaster };
 struct FitLine {
   std::string site;
   std::string category;
-  std::vector<SiteBytes> runs;  // in the order of BatchFit::runs
+  std::vector<SiteBytes> runs;  // one for each run, in the order of BatchFit::runs
   FitShape shape = FitShape::kLine;
 };
 
-// A run beside the first two, compared with their lines.
+// A further run, compared with the prediction of the lines.
 struct FitCheck {
   std::uint64_t batch = 0;
   std::uint64_t predicted_bytes = 0;
@@ -63,9 +64,9 @@ struct FitCheck {
   [[nodiscard]] double deviation_percent() const;
 };
 
-// Reserved bytes are no line. They are no less than the allocated bytes, and taken to be no more
-// than that, the most that a run had reserved beyond its own, as bytes and in proportion, and a
-// segment.
+// The prediction for a batch size. Reserved bytes do not grow linearly, so that they have bounds:
+// the allocated bytes, and a sum of these, of the most that a run reserved beyond its allocated
+// bytes (in bytes or in proportion, whichever is more), and of a segment.
 struct FitPrediction {
   std::uint64_t allocated_bytes = 0;
   std::optional<std::uint64_t> reserved_low_bytes;
@@ -74,35 +75,35 @@ struct FitPrediction {
 
 struct FitCard {
   std::uint64_t capacity_bytes = 0;
-  std::optional<std::uint64_t> batch;  // 0: not even one fits
+  std::optional<std::uint64_t> batch;  // the largest that fits; 0: not even batch size 1 does
   std::optional<std::uint64_t> margin_bytes;
 
   GPUMEMTRACE_FIELDS(capacity_bytes, batch, margin_bytes)
 };
 
-// The first two runs make the lines; all others check them. Bytes are rounded up. A site that is no
-// line (FitShape) stays at the larger of its two values, but one that grows faster follows its
-// line.
+// The fit of recorded runs: the first two determine the lines, all others check them. Bytes are
+// rounded up. A call site that is no line (FitShape) is predicted with the larger of its two
+// values, but one that grows faster follows its line.
 class BatchFit {
  public:
-  // At least two runs. Throws Failure if the first two have the same batch size, too much of
-  // the peak is no line, or nothing of it depends on the batch size.
+  // Takes at least two runs. Throws Failure if the first two have the same batch size, if too much
+  // of the peak is no line, or if no part of the peak depends on the batch size.
   explicit BatchFit(std::vector<FitRun> runs);
 
   [[nodiscard]] const std::vector<FitRun>& runs() const { return runs_; }
-  // Those that hold most in the second run first.
+  // The lines, sorted by the bytes in the second run, the largest first.
   [[nodiscard]] const std::vector<FitLine>& lines() const { return lines_; }
   [[nodiscard]] const std::vector<FitCheck>& checks() const { return checks_; }
-  // A check was given and none deviates by more than 5 %.
+  // True if there are checks and none deviates by more than 5 %.
   [[nodiscard]] bool is_checked() const { return !checks_.empty() && reason_.empty(); }
-  // Why nothing is predicted; empty if something is.
+  // The reason why nothing is predicted; empty if there are predictions.
   [[nodiscard]] const std::string& reason() const { return reason_; }
-  // Beyond that, twice the largest recorded, a batch size is far from what was seen.
+  // Twice the largest recorded batch size: predictions beyond are far from the measurements.
   [[nodiscard]] std::uint64_t well_seen_batch() const;
-  // Why cards have no batch size; empty if they have.
+  // The reason why cards get no batch size; empty if they do.
   [[nodiscard]] std::string reason_of_cards() const;
 
-  // The line's value at batch 0, and what each item adds, to the nearest byte.
+  // A line's value at batch size 0, and its bytes for each item of a batch, to the nearest byte.
   [[nodiscard]] std::int64_t constant_bytes(const FitLine& line) const;
   [[nodiscard]] std::int64_t bytes_per_item(const FitLine& line) const;
 
@@ -124,7 +125,7 @@ class BatchFit {
   std::string reason_;
 };
 
-// The question to a fit.
+// The batch sizes and the capacities of cards that a fit is asked about.
 struct FitQuestion {
   std::vector<std::uint64_t> batches;
   std::vector<std::uint64_t> capacities;

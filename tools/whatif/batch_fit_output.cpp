@@ -135,7 +135,7 @@ struct FitRunRow {
 struct FitLineRow {
   std::string site;
   rows::OptionalText category;
-  std::vector<std::uint64_t> bytes;  // of each run
+  std::vector<std::uint64_t> bytes;  // the site's bytes in each run
   std::vector<std::uint64_t> counts;
   std::int64_t constant_bytes = 0;
   std::int64_t bytes_per_item = 0;

@@ -35,10 +35,10 @@ using analyzer::rows::WhatIfRow;
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kSettingWidth = 25;
 constexpr std::size_t kPlaceWidth = 52;
-constexpr std::size_t kMostLines = 5;  // of all causes
+constexpr std::size_t kMostLines = 5;  // lines shown for all causes together
 constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
 
-// Words in lines of the page's width, the later ones indented.
+// Wraps words into lines of kWidth columns; all but the first are indented.
 StyledText paragraph(const StyledText& head, const std::string& text, std::size_t indent) {
   StyledText lines;
   for (const StyledText& line : wrapped(head, text, kWidth, indent)) lines += line + "\n";
@@ -50,7 +50,7 @@ std::string peak_of(const WhatIfRow& row) {
   return size_text(*row.reserved_peak_bytes);
 }
 
-// The range, if the number is not exact to the byte.
+// The bounds of the peak as text; empty if it is exact or both bounds print the same.
 std::string range_of(const WhatIfRow& row) {
   if (!row.low_bytes || row.low_bytes == row.high_bytes) return {};
   if (!row.high_bytes) return "at least " + size_text(*row.low_bytes);
@@ -58,7 +58,7 @@ std::string range_of(const WhatIfRow& row) {
   return range == size_text(*row.high_bytes) ? std::string() : range;
 }
 
-// "-882.0 MiB" for what the setting saves, "+2.0 MiB" for what it needs more.
+// The change by a setting: "-882.0 MiB" if it saves memory, "+2.0 MiB" if it needs more.
 std::string change_of(const WhatIfRow& row, const WhatIfRow& recorded) {
   if (!row.reserved_peak_bytes || !recorded.reserved_peak_bytes) return "";
   if (row.basis == WhatIfBasis::kBracket) return "";
@@ -71,7 +71,7 @@ std::string change_of(const WhatIfRow& row, const WhatIfRow& recorded) {
 
 std::string number_of(const OptionalNumber& number) { return number ? format_count(*number) : ""; }
 
-// The smallest card from which on all that were tried have room.
+// The smallest of the tried cards that has room, as do all larger ones.
 std::string card_of(const WhatIfRow& row) {
   std::vector<WhatIfFit> fits = row.fits;
   std::ranges::sort(fits, std::ranges::greater(), &WhatIfFit::capacity_bytes);
@@ -89,7 +89,7 @@ std::string here_of(const WhatIfRow& row) {
   return *row.raised == 0 ? "yes" : "no";
 }
 
-// The cells behind the name of a setting.
+// The cells of a table row after the name of the setting.
 std::string table_line(const std::string& peak, const std::string& change,
                        const std::string& retries, const std::string& calls,
                        const std::string& here, const std::string& card, const std::string& basis) {
@@ -99,8 +99,8 @@ std::string table_line(const std::string& peak, const std::string& change,
 
 // Settings with the same outcome, which differ in their value alone.
 struct SettingLines {
-  std::string name;    // "max_split_size_mb:"
-  std::string values;  // "64, 128"
+  std::string name;    // setting's name: "max_split_size_mb:"
+  std::string values;  // its values: "64, 128"
   std::string outcome;
 
   [[nodiscard]] std::string text() const {
@@ -113,7 +113,7 @@ struct SettingLines {
 };
 
 SettingLines setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
-  const std::size_t value_at = row.policy.rfind(':') + 1;  // 0 of one without a value
+  const std::size_t value_at = row.policy.rfind(':') + 1;  // 0 if the setting has no value
   std::string basis(name_of(row.basis));
   if (row.warning) basis += " !";
   std::string outcome = table_line(peak_of(row), change_of(row, recorded), number_of(row.retries),
@@ -146,7 +146,7 @@ std::string times_text(std::uint64_t times) {
 
 std::string framework_name() { return std::string(framework_with_blocks().name); }
 
-// The recorded row has no text that could be set: the framework was not in the process.
+// True if the process did not use the framework: then the recorded row has no settings' text.
 bool is_without_framework(const WhatIf& device) { return !device.rows.front().options; }
 
 std::string proof_text(const WhatIf& device) {
@@ -209,7 +209,8 @@ StyledText notes_of(const WhatIf& device) {
   return text;
 }
 
-// The setting that saves most among those that finish and are not guessed.
+// The setting that saves most memory, of those with which the run finishes and whose replay is no
+// guess.
 const WhatIfRow* best_row(const WhatIf& device) {
   const WhatIfRow& recorded = device.rows.front();
   if (!recorded.reserved_peak_bytes) return nullptr;
@@ -224,7 +225,8 @@ const WhatIfRow* best_row(const WhatIf& device) {
   return best;
 }
 
-// The peak under the framework's default settings, if they spare calls.
+// A sentence about the peak with the framework's default settings, if they avoid calls to the
+// driver.
 StyledText pool_text(const WhatIf& device) {
   const std::uint64_t calls = device.rows.front().segment_calls.value_or(0);
   for (const WhatIfRow& row : device.rows) {
@@ -252,7 +254,8 @@ StyledText advice_text(const WhatIf& device) {
          *best->options + "\n";
 }
 
-// A run that was refused a request says nothing of what it would have asked for next.
+// A sentence about refused requests: the recording does not show what the run would have requested
+// after them.
 StyledText refusal_text(const WhatIf& device) {
   const std::uint64_t refused = device.rows.front().raised.value_or(0);
   if (refused == 0) return {};
@@ -282,7 +285,7 @@ std::string cause_words(const std::string& cause) {
   return found == kWords.end() ? cause : found->second;
 }
 
-// The largest of all causes.
+// The lines with most unusable bytes, over all causes.
 std::set<const WhatIfLine*> lines_to_show(const WhatIf& device) {
   std::vector<const WhatIfLine*> lines;
   for (const auto& row : device.unusable_at_peak) {
@@ -315,7 +318,7 @@ std::string unusable_text(const WhatIf& device) {
          std::string(shown.empty() ? "" : ", with the lines of the blocks there") + ":\n" + text;
 }
 
-// The most that the framework requested from the driver.
+// The bytes that the framework had requested from the driver at its peak.
 std::uint64_t bytes_of(const FrameworkInfo& framework, const Report& report, const WhatIf& device) {
   std::uint64_t bytes = 0;
   for (const Peak& peak : report.peak) {
@@ -332,7 +335,7 @@ std::uint64_t bytes_of(const FrameworkInfo& framework, const Report& report, con
 // The framework that took the memory in advance, if the replayed allocator has next to nothing
 // beside it; else nullptr.
 const FrameworkInfo* preallocating_framework(const Report& report, const WhatIf& device) {
-  constexpr std::uint64_t kTrifle = 100;  // one part of so many
+  constexpr std::uint64_t kTrifle = 100;  // one part in this many is a trifle
   std::uint64_t replayed = 0;
   for (const Peak& peak : report.peak) {
     const bool is_there = peak.process == device.process && peak.device == device.device;
