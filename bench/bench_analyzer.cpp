@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The size of a trace on disk, and the speed at which it becomes a report.
+// Measures the size of traces on disk and the time in which the analyzer makes reports of them.
 //
 //   bench_analyzer [--folder DIR] [EVENTS...]      default: 1000000 10000000 100000000
 //
@@ -85,7 +85,8 @@ void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
   rows.push_back(memory);
 }
 
-// The cost of other settings, in analyses of the same trace: with them less without them.
+// The cost of predicting other allocator settings: analyses of the same trace with the prediction,
+// less those without it.
 Row what_if_row(const std::string& name, const SyntheticTrace& trace) {
   const auto usage_of = [&](bool with_settings) {
     return measure_child([&] {

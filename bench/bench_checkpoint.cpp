@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of compacting the older half of a trace into a checkpoint.
+// Measures the cost of compacting the older half of a trace into a checkpoint.
 //
 //   bench_checkpoint [--folder DIR] [EVENTS...]      default: 10000000
 //
-// A trace of PyTorch blocks is written once as the recorder writes it; a child process compacts it,
+// A trace of PyTorch blocks is written once as the recorder writes it. A child process compacts it,
 // whose processor time and peak memory are then the checkpoint's alone.
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// One writer's records, piece by piece.
+// The records of one writer of the trace, one piece after the other.
 struct Pieces {
   Pieces(const trace::TraceFile& file, const trace::WriterStream& stream)
       : writer(stream.writer), cursor(file, stream) {
@@ -47,7 +47,7 @@ struct Pieces {
   std::uint32_t sequence = 0;
 };
 
-// Appends what the trace holds, in the order of time.
+// Appends all pieces of the trace file `path` to `writer`, in the order of their times.
 void copy_records(const std::filesystem::path& path, preload::TraceWriter& writer) {
   const trace::TraceFile file(path);
   std::vector<Pieces> streams;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of one of CUPTI's records once CUPTI has completed its buffer: the program's own
-// profiler served, the record read and handed to the recorder. CUPTI is played, so that its own
-// cost is not part of it.
+// Measures the cost of one record of CUPTI's after CUPTI has completed its buffer: the buffer is
+// passed to the program's own profiler, and the record is read and handed to the recorder. The
+// bench replaces CUPTI, so that CUPTI's own cost is not included.
 //
 //   bench_cupti [--rounds N]
 
@@ -51,7 +51,7 @@ Functions played_functions() {
   return made;
 }
 
-// The recorder: a record is copied to where the next one overwrites it.
+// Replaces the recorder: each record is copied to the place of the record before.
 std::uint8_t written[512];
 constexpr Recorder kRecorder = {
     [] { return static_cast<std::uint64_t>(ticks()); },
@@ -61,7 +61,7 @@ constexpr Recorder kRecorder = {
     },
     [] {}};
 
-// The program's profiler: always the same buffer, and nothing is done with it.
+// Replaces the program's profiler, which always gives the same buffer and does nothing with it.
 std::uint8_t program_buffer[Buffers::kBytes];
 void program_request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = program_buffer;
@@ -70,7 +70,7 @@ void program_request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* mos
 }
 void program_complete(Context, std::uint32_t, std::uint8_t*, std::size_t, std::size_t) {}
 
-// A buffer's worth of copies, each with its call.
+// One buffer full of copy records, each with the record of its call.
 struct Content {
   std::vector<std::uint8_t> bytes;
   std::size_t records = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a preloaded library for a process that never uses CUDA: exec of a tiny program until
-// its end, with and without LD_PRELOAD in turns.
+// Measures the cost of a preloaded library for a process that never uses CUDA: the time from exec
+// of a tiny program to its end, with and without LD_PRELOAD in turns.
 //
 //   bench_exec [PAIRS]
 
@@ -27,7 +27,7 @@ namespace {
 
 constexpr char kProgram[] = "/bin/true";
 
-// Starts and awaits the program; ticks from before to after.
+// Runs the program to its end with this LD_PRELOAD; returns the ticks that this took.
 double time_program(const std::string& preloaded) {
   std::string variable = "LD_PRELOAD=" + preloaded;
   std::array<char*, 2> environment = {preloaded.empty() ? nullptr : variable.data(), nullptr};
@@ -44,7 +44,7 @@ double time_program(const std::string& preloaded) {
 
 struct Difference {
   double median_us = 0;
-  double low_us = 0;  // 95 % interval of the median
+  double low_us = 0;  // 95 % confidence interval of the median
   double high_us = 0;
   double alone_us = 0;
 };
@@ -63,8 +63,8 @@ Difference compare(const std::filesystem::path& library, std::size_t pairs, doub
     differences.push_back((preloaded_first ? first - second : second - first) * ns_per_tick / 1e3);
     alone.push_back((preloaded_first ? second : first) * ns_per_tick / 1e3);
   }
-  // Order statistics that enclose the median: a binomial count of half the pairs has a standard
-  // deviation of half their root.
+  // The interval's bounds are order statistics around the median: the number of values below the
+  // median is binomial, with a standard deviation of half the square root of the number of pairs.
   const double spread = 0.98 / std::sqrt(static_cast<double>(pairs));
   return {median(differences), quantile(differences, 0.5 - spread),
           quantile(differences, 0.5 + spread), median(alone)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beside the recorder: the numbers of an allocation record as one event of LTTng-UST. Bursts as in
-// bench_recorder, and a pause after each, in which LTTng's consumer empties the buffers.
-// bench_neighbours.py starts the session that this program is recorded by.
+// For comparison with the recorder: writes the numbers of an allocation record as one event of
+// LTTng-UST. It makes bursts as bench_recorder does, and pauses after each, in which LTTng's
+// consumer empties the buffers. bench_neighbours.py starts the LTTng session that records it.
 //
 //   bench_lttng [--rounds N]
 

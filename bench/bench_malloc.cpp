@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beside the recorder: malloc and free from 20 frames deep, which bench_neighbours.py lets
-// heaptrack record, with and without it.
+// For comparison with the recorder: malloc and free from 20 frames deep, measured with and without
+// heaptrack, in which bench_neighbours.py runs it.
 //
 //   bench_malloc [--rounds N] --output FILE
 //

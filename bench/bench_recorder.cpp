@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of recording on the traced thread.
+// Measures the cost of recording on the traced thread.
 //
 //   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth]
 //   bench_recorder [--folder DIR] [--rounds N] sustained|stacks|full
 //
 // Starts itself again under the recorder, with its trace in a folder inside DIR that is removed at
-// the end. Without names of measurements it makes those of the first line; the others need a
-// process of their own.
+// the end. Without names of measurements it makes those of the first line; each of the others needs
+// its own process.
 
 #include <spawn.h>
 #include <sys/statfs.h>
@@ -32,7 +32,7 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// Set in the process that measures: the folder of its trace.
+// Environment variable that is set in the measuring child process: the folder of its trace.
 constexpr char kFolderVariable[] = "GPUMEMTRACE_BENCH_FOLDER";
 
 std::vector<std::string> measurements_of(const Arguments& arguments) {
@@ -49,7 +49,8 @@ void measure_in_a_child(const Arguments& arguments, char** values) {
   setenv(kFolderVariable, folder.path().c_str(), 1);
   setenv("LD_PRELOAD", preload_path().c_str(), 1);
   setenv("GPUMEMTRACE_OUTPUT", (folder.path() / "bench.gmt").c_str(), 1);
-  // Else room for the bursts of many threads: what is measured must not be drops.
+  // In most measurements the ring has room for the bursts of many threads, so that no records are
+  // dropped.
   setenv("GPUMEMTRACE_RING_SIZE", full ? "2MiB" : sustained ? "64MiB" : "1GiB", 1);
   setenv("GPUMEMTRACE_MAX_TRACE_BYTES", "64GiB", 1);
   setenv("GPUMEMTRACE_NATIVE", stacks ? "auto" : "off", 1);
@@ -62,7 +63,7 @@ void measure_in_a_child(const Arguments& arguments, char** values) {
   if (status != 0) throw std::runtime_error("the process that measures failed");
 }
 
-// Names by the magic numbers of statfs(2).
+// Returns the name of a path's file system, by its magic number in statfs(2).
 std::string file_system_of(const std::filesystem::path& path) {
   struct statfs facts = {};
   if (statfs(path.c_str(), &facts) != 0) return "an unknown file system";
@@ -82,8 +83,9 @@ std::string file_system_of(const std::filesystem::path& path) {
   }
 }
 
-// The first wrapped call makes the ring and starts the background thread. That one gets the last
-// processor and the measuring thread the first, which are far from each other on most machines.
+// Starts the recording: the first wrapped call makes the ring and starts the background thread.
+// That thread gets the last processor and the measuring thread the first, which are far apart on
+// most machines.
 void start_recording(const CallForms& calls, const std::vector<int>& processors) {
   run_on({processors.back()});
   cuda_abi::CUdeviceptr address = 0;

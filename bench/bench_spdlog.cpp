@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beside the recorder: the same six numbers as one line of spdlog's asynchronous logger, with its
-// file on the same disk. Bursts as in bench_recorder, and a pause until the queue is empty.
+// For comparison with the recorder: writes the six numbers of an allocation record as one line of
+// spdlog's asynchronous logger, with its file on the same disk. It makes bursts as bench_recorder
+// does, and pauses after each until the queue is empty.
 //
 //   bench_spdlog [--folder DIR] [--rounds N]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google Benchmark of the steps between a chunk of the ring and the trace file, and back: what the
-// background thread pays for a chunk of PyTorch's block events, and what the reader pays.
+// Benchmarks (Google Benchmark) of the steps from a chunk of the ring to the trace file and back:
+// the background thread's cost of a chunk of PyTorch's block events, and the reader's.
 
 #include <benchmark/benchmark.h>
 #include <zstd.h>
@@ -23,9 +23,9 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// A chunk of the largest size, in every form that it takes.
+// A chunk of the largest size, in each form from the ring to the trace file.
 struct Chunk {
-  std::vector<std::byte> image;  // as in the ring
+  std::vector<std::byte> image;  // the records, as in the ring
   std::int64_t records = 0;
   std::vector<std::byte> columns;
   std::vector<std::byte> stored;
@@ -69,7 +69,7 @@ const Chunk& chunk() {
   return made;
 }
 
-// Events a second, and what the step's result needs of the file.
+// Reports events per second, and the bytes per event of the step's result.
 void report(benchmark::State& state, std::size_t result_bytes) {
   state.SetItemsProcessed(state.iterations() * chunk().records);
   state.counters["bytes_per_event"] =

@@ -5,11 +5,12 @@
 
 namespace gpumemtrace::bench {
 
-// The build folder's `bench`, where this program stands: what it needs is found from there, so a
-// build folder can be carried to another machine.
+// The folder `bench` of the build folder, which holds this program, or the one that
+// GPUMEMTRACE_BENCH_PROGRAMS names. Other files are found from there, so that a build folder can be
+// carried to another machine.
 [[nodiscard]] std::filesystem::path bench_folder();
 
-// libgpumemtrace.so of the same build, or what GPUMEMTRACE_BENCH_PRELOAD names.
+// The path of the same build's libgpumemtrace.so, or the value of GPUMEMTRACE_BENCH_PRELOAD.
 [[nodiscard]] std::filesystem::path preload_path();
 
 }  // namespace gpumemtrace::bench

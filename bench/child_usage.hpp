@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The usage of work that runs in a process of its own.
+// The processor time, wall time and memory of work that runs in a child process.
 #pragma once
 
 #include <functional>

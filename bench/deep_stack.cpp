@@ -17,7 +17,7 @@ template <std::size_t kLevel>
   } else {
     descend<kLevel - 1>(work);
   }
-  __asm__ volatile("" ::: "memory");  // no tail call
+  __asm__ volatile("" ::: "memory");  // prevents a tail call
 }
 
 using Descent = void (*)(const Work&);
@@ -31,7 +31,7 @@ constexpr auto kDescents = descents(std::make_index_sequence<kMostLevels + 1>())
 
 void run_below(std::size_t levels, const Work& work) {
   kDescents[levels](work);
-  __asm__ volatile("" ::: "memory");  // no tail call
+  __asm__ volatile("" ::: "memory");  // prevents a tail call
 }
 
 std::size_t frames_here() {
@@ -43,7 +43,7 @@ std::size_t levels_for(std::size_t frames) {
   for (std::size_t levels = 0; levels <= kMostLevels; ++levels) {
     std::size_t found = 0;
     run_below(levels, {[](void* out) { *static_cast<std::size_t*>(out) = frames_here(); }, &found});
-    // frames_here() and the function above are not part of what is measured.
+    // The measured call has one frame less, that of frames_here().
     if (found - 1 >= frames) return levels;
   }
   throw std::runtime_error("the measuring thread's own stack is too deep.");

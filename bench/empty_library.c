@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library without a line of code: what the loader does for it is the floor of any preload.
+// A library without code: the loader's work for it is the least cost of any preloaded library.
 typedef int gpumemtrace_empty;

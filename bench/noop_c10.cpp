@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libc10.so whose functions return at once: PyTorch's allocator calls the real one of the first
-// for every block (c10/core/Allocator.h, PyTorch 2.0 and later), the second says whether
-// autograd notes what it needs, and the third makes tensors (aten/src/ATen/EmptyTensor.h; it is
-// libtorch_cpu's).
+// A libc10.so whose functions return at once. PyTorch's allocator reports every block to the first
+// (c10/core/Allocator.h, PyTorch 2.0 and later), the second says whether autograd saves data for a
+// backward pass, and the third makes tensors (aten/src/ATen/EmptyTensor.h; in PyTorch it is in
+// libtorch_cpu).
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ extern "C" [[gnu::visibility("default"), gnu::noinline]] bool _ZN3c108GradMode10
 }
 
 // The mangled name of at::detail::empty_generic(IntArrayRef, Allocator*, DispatchKeySet,
-// ScalarType, std::optional<MemoryFormat>). The first argument is where the tensor is to be made.
+// ScalarType, std::optional<MemoryFormat>). Its first argument is the address of the result.
 extern "C" [[gnu::visibility("default"), gnu::noinline]] void*
 _ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE(
     void* tensor) {

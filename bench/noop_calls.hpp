@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured calls, each in two forms: as a program under the recorder gets them, and the
-// functions behind.
+// The measured calls, each in two forms: the recorder's wrapper, as a traced program calls it, and
+// the unwrapped function.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@
 
 namespace gpumemtrace::bench {
 
-// c10::Device: type, then index.
+// Has the layout of c10::Device: type, then index.
 struct C10Device {
-  std::int8_t type = 1;  // CUDA
+  std::int8_t type = 1;  // 1 is CUDA
   std::int8_t index = 0;
 };
-// c10::ArrayRef<int64_t>, and at::TensorBase, which is made where the caller says.
+// Have the layout of c10::ArrayRef<int64_t> and at::TensorBase. Functions return the latter in
+// memory that the caller provides.
 struct C10Sizes {
   const std::int64_t* data = nullptr;
   std::size_t count = 0;
@@ -44,8 +45,8 @@ struct CallForms {
   Calls unwrapped;
 };
 
-// Loads the no-op driver and the no-op libc10. Throws std::runtime_error if something is missing
-// or the recorder does not stand before them.
+// Loads the no-op driver and the no-op libc10. Throws std::runtime_error if a function is missing
+// or the recorder does not intercept it.
 [[nodiscard]] CallForms load_calls();
 
 }  // namespace gpumemtrace::bench

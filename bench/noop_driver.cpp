@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libcuda.so.1 whose functions return at once: what a wrapped call costs more than an unwrapped
-// one is then the wrapper's. It exports only what bench_recorder calls and what the recorder asks
-// on that way. Out-parameters stay as the caller left them.
+// A libcuda.so.1 whose functions return at once, so that the extra cost of a wrapped call is the
+// wrapper's. It exports only the functions that bench_recorder calls and those that the recorder
+// then calls itself. Out-parameters stay unchanged.
 
 #include <cstdint>
 #include <cstring>
@@ -50,7 +50,7 @@ GPUMEMTRACE_NOOP cuda_abi::CUresult cuMemcpyAsync(cuda_abi::CUdeviceptr, cuda_ab
   return cuda_abi::CUDA_SUCCESS;
 }
 
-// The unwrapped functions, under a name that the recorder does not serve.
+// Returns an unwrapped function by its name. The recorder does not intercept this function.
 GPUMEMTRACE_NOOP void* bench_unwrapped(const char* name) {
 #define GPUMEMTRACE_NOOP_ENTRY(symbol) \
   if (std::strcmp(name, #symbol) == 0) return reinterpret_cast<void*>(&symbol);

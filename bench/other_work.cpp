@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kFunctions = 4096;
 
-// Each has four cache lines of its own and two branches that depend on the value.
+// Each of these functions has its own four cache lines and two branches that depend on the value.
 template <std::size_t kIndex>
 [[gnu::noinline, gnu::aligned(256)]] std::uint64_t step(std::uint64_t value) {
   if ((value * (2 * kIndex + 1) & 64) != 0) value ^= value << (kIndex % 13 + 1);

@@ -33,7 +33,7 @@ double measure_round_trip_ns(int from, int to) {
   constexpr std::uint32_t kTries = 20;
   constexpr std::uint32_t kTurns = 2000;
   if (from == to) return 0;
-  // Even numbers are for the asker to change, odd ones for the answerer.
+  // The asker changes the number if it is even, the answerer if it is odd.
   std::atomic<std::uint32_t> turn = 0;
   std::thread answerer([&] {
     run_on({to});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every bench program's frame around its measurements.
+// The code around the measurements that all bench programs share.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ struct Arguments {
   std::size_t rounds = 200;                                               // --rounds N
   std::filesystem::path folder = std::filesystem::temp_directory_path();  // --folder DIR
   std::filesystem::path output;                                           // --output FILE
-  std::vector<std::string> others;                                        // all that is no option
+  std::vector<std::string> others;                                        // positional arguments
 };
 
-// Reads the arguments and measures. Returns the exit code: 0, or 1 after a line on standard error
-// where something throws.
+// Reads the arguments and calls `measure`. Returns the exit code: 0, or 1 after a line on standard
+// error if an exception was thrown.
 [[nodiscard]] int run_program(int count, char** values,
                               const std::function<void(const Arguments&)>& measure);
 

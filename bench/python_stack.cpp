@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Called by bench_python_stack.py through ctypes: a burst of blocks under the Python frames of the
-// calling thread.
+// Called by bench_python_stack.py through ctypes: times blocks of PyTorch's allocator under the
+// Python frames of the calling thread.
 
 #include <cstdint>
 #include <cstdio>
@@ -31,7 +31,7 @@ double time_burst(const Calls& calls, std::int64_t bytes) {
   return static_cast<double>(ticks() - begin) / kBurstBlocks;
 }
 
-// Single blocks after other work.
+// Median ticks of single blocks, each after other work.
 double time_cold(const Calls& calls, std::int64_t bytes) {
   constexpr int kBlocks = 1000;
   std::vector<double> times;
@@ -47,7 +47,7 @@ double time_cold(const Calls& calls, std::int64_t bytes) {
 
 double measure(const char* ring_path, std::uint32_t rounds, std::int64_t bytes, bool cold) {
   const CallForms calls = load_calls();
-  report_block(calls.wrapped, bytes);  // begins the recording, which makes the ring
+  report_block(calls.wrapped, bytes);  // begins the recording, which makes the ring file
   const RingView ring(ring_path);
   const double ns_per_tick = measure_ns_per_tick();
   if (cold) return time_cold(calls.wrapped, bytes) * ns_per_tick;
@@ -62,9 +62,8 @@ double measure(const char* ring_path, std::uint32_t rounds, std::int64_t bytes, 
 }  // namespace
 }  // namespace gpumemtrace::bench
 
-// Nanoseconds of one block that is handed out, or taken back where `frees` is not 0: the median
-// over the rounds or, if `cold`, over single blocks between other work; below 0 if something is
-// missing.
+// Nanoseconds of one block that is allocated, or freed if `frees` is not 0: the median over the
+// rounds or, if `cold`, over single blocks between other work; negative if something is missing.
 extern "C" [[gnu::visibility("default")]] double bench_blocks(const char* ring_path,
                                                               std::uint32_t rounds,
                                                               std::int32_t frees, bool cold) {

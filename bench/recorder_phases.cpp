@@ -17,14 +17,15 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// One burst fills more than one chunk of the largest size, so every burst pays for a new chunk.
+// The events of one burst fill more than one chunk of the largest size, so each burst pays for a
+// new chunk.
 constexpr std::uint32_t kBurstEvents = 8192;
 constexpr std::uint32_t kWarmUpEvents = 64;
 
 constexpr cuda_abi::CUdeviceptr kAddress = 0x7f00'0000'0000;
 const auto kStream = reinterpret_cast<cuda_abi::CUstream>(std::uintptr_t{0x10});
 
-// The work that a burst repeats. One run of `once` makes `kEvents` records.
+// The kinds of work that a burst can repeat. One call of `once` makes `kEvents` records.
 struct AllocateAndFree {
   static constexpr std::uint32_t kEvents = 2;
   static void once(const Calls& calls, std::uint32_t i) {
@@ -68,7 +69,7 @@ struct ReportBlocks {
   }
 };
 
-// Ticks of one event within a burst.
+// Returns the ticks per event in one burst.
 template <class Operation>
 double time_burst(const Calls& calls) {
   constexpr std::uint32_t kRepetitions = kBurstEvents / Operation::kEvents;
@@ -78,7 +79,7 @@ double time_burst(const Calls& calls) {
   return static_cast<double>(ticks() - begin) / kBurstEvents;
 }
 
-// The measure of all: a time stamp and 48 bytes, into memory that stays in the first-level cache.
+// The unit of comparison: ticks to store a time stamp and 48 bytes in the first-level cache.
 double time_stamp_burst() {
   struct Stamp {
     std::uint64_t words[6];
@@ -95,12 +96,12 @@ double time_stamp_burst() {
 }
 
 struct Costs {
-  double added_ticks = 0;      // one wrapped event less one unwrapped
+  double added_ticks = 0;      // one wrapped event less one unwrapped event
   double unwrapped_ticks = 0;  // one unwrapped event
   double stamp_ticks = 0;
 };
 
-// Medians over the rounds; the order of the three changes from round to round.
+// Medians over the rounds; the order of the three bursts changes from round to round.
 template <class Operation>
 Costs compare(const RecorderBench& bench) {
   std::vector<double> added;
@@ -148,7 +149,7 @@ Row compare_to_stamp(const RecorderBench& bench, const std::string& what) {
   return row;
 }
 
-// Times of single calls, in ticks; the reading of the counter is part of each.
+// Times of single calls in ticks, including the reading of the counter.
 std::vector<double> time_each(const Calls& calls, std::uint32_t count) {
   std::vector<double> times(count);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -159,7 +160,8 @@ std::vector<double> time_each(const Calls& calls, std::uint32_t count) {
   return times;
 }
 
-// One round of all threads at once; returns ticks added per event, one value a thread.
+// Measures all threads at once; returns for each thread the median of the ticks that recording adds
+// to an event.
 std::vector<double> measure_together(const RecorderBench& bench, std::size_t threads) {
   std::vector<double> medians(threads);
   std::barrier barrier(static_cast<std::ptrdiff_t>(threads));
@@ -183,15 +185,15 @@ std::vector<double> measure_together(const RecorderBench& bench, std::size_t thr
   return medians;
 }
 
-// The calling thread's processor time. If threads wait for their turn, the time stamps of a burst
-// would count the others' work.
+// The calling thread's processor time. If threads wait for a processor, the time stamps of a burst
+// would include the work of other threads.
 double processor_ns() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-// Nanoseconds of one event over many bursts, in the thread's own time.
+// Nanoseconds of the thread's processor time for one event, over many bursts.
 double time_bursts(const Calls& calls, std::uint32_t bursts) {
   const double begin = processor_ns();
   for (std::uint32_t burst = 0; burst < bursts; ++burst) time_burst<AllocateAndFree>(calls);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurements of bench_recorder. Each compares bursts of wrapped calls with bursts of the same
-// calls unwrapped, in turns, and lets the background thread catch up in between: calls that do
-// nothing come a hundred times as fast as real ones, and dropped records would be cheap ones.
+// calls unwrapped, in turns. The background thread catches up between bursts: calls that do nothing
+// are a hundred times as frequent as real ones, and dropped records would cost less than kept ones.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +20,25 @@ struct RecorderBench {
   const RingView& ring;
   double ns_per_tick = 1;
   std::size_t rounds = 200;
-  std::string file_system;      // where the ring lies
-  std::vector<int> processors;  // the first is the measuring thread's
-  double cores_apart_ns = 0;    // round trip between that and the background thread's
+  std::string file_system;      // file system of the ring's folder
+  std::vector<int> processors;  // the first runs the measuring thread
+  double cores_apart_ns = 0;    // cache line round trip to the background thread's
 };
 
-// One thread, every kind of call: cost of one event as a multiple of time stamp + 48-byte store.
+// On one thread, for every kind of call: the cost of one event as a multiple of a time stamp and a
+// 48-byte store.
 [[nodiscard]] std::vector<Row> measure_calls(const RecorderBench& bench);
-// Every call timed on its own: p50, p99, p99.9.
+// Times every call alone: p50, p99, p99.9.
 [[nodiscard]] Row measure_latency(const RecorderBench& bench);
-// One to as many threads as there are processors, all at once.
+// The cost of an event with one thread up to as many threads as processors, all at once.
 [[nodiscard]] Row measure_threads(const RecorderBench& bench);
-// Without pause, so that the ring has to grow and fresh memory is written for the first time.
+// Events without pauses, so that the ring has to grow and new memory is written for the first time.
 [[nodiscard]] Row measure_growth(const RecorderBench& bench);
-// Without pause and with GPUMEMTRACE_ON_FULL=block: what the background thread can pack.
+// Events without pauses and with GPUMEMTRACE_ON_FULL=block: the rate that the background thread can
+// pack.
 [[nodiscard]] Row measure_sustained(const RecorderBench& bench);
-// Many more threads than processors, without pause, and a ring that is full nearly always.
+// Events of many more threads than processors, without pauses, in a ring that is almost always
+// full.
 [[nodiscard]] Row measure_full_ring(const RecorderBench& bench);
 
 }  // namespace gpumemtrace::bench

@@ -23,7 +23,7 @@ constexpr std::size_t kFrames = 20;
 
 void* const kBlock = reinterpret_cast<void*>(std::uintptr_t{0x7f00'0000'0000});
 
-// Ticks of one block within a burst; its sign decides whether it gets a stack.
+// Measures the ticks per block in a burst; the sign of `bytes` decides if a block gets a stack.
 struct Burst {
   const Calls* calls;
   std::int64_t bytes;
@@ -45,11 +45,11 @@ double time_blocks(const Calls& calls, std::size_t levels, std::int64_t bytes) {
 }
 
 struct StackCost {
-  double added_ticks;  // by the stack
-  double bare_ticks;   // a block without
+  double added_ticks;  // ticks that the stack adds
+  double bare_ticks;   // ticks of a block without a stack
 };
 
-// Medians over the rounds, one value a thread.
+// Returns a value for each thread: the medians over the rounds.
 std::vector<StackCost> measure_together(const RecorderBench& bench, std::size_t threads) {
   std::vector<StackCost> costs(threads);
   std::barrier barrier(static_cast<std::ptrdiff_t>(threads));
@@ -109,7 +109,7 @@ Row measure_known(const RecorderBench& bench) {
   return row;
 }
 
-// Single blocks after other work, with and without a stack in turn.
+// Times of single blocks after other work, with and without a stack in turn.
 struct ColdBlocks {
   const Calls* calls;
   std::vector<double> with;
@@ -140,7 +140,7 @@ Row measure_cold(const RecorderBench& bench) {
   return row;
 }
 
-// One block that is handed out and one that is taken back, each after other work.
+// Times of allocated blocks (with a stack) and of freed blocks (without), each after other work.
 struct BlocksInOrder {
   const Calls* calls;
   OtherWork work;
@@ -157,7 +157,7 @@ void time_blocks_in_order(void* argument) {
   }
 }
 
-// Interruptions of the machine left out.
+// The mean of the lowest 99 %, which leaves out interruptions by the machine.
 double mean_of_most(std::vector<double> times) {
   constexpr double kMost = 0.99;
   std::sort(times.begin(), times.end());
@@ -165,7 +165,8 @@ double mean_of_most(std::vector<double> times) {
   return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
 }
 
-// As in a backward pass: a step of 280 blocks on 40 ways, 20 to 60 frames deep, again and again.
+// Stacks as in a backward pass: a step of 280 blocks with 40 call stacks, 20 to 60 frames deep, is
+// repeated.
 Row measure_in_order(const RecorderBench& bench) {
   say("  native stacks in the order of a step");
   constexpr std::size_t kStepBlocks = 280;
@@ -194,7 +195,7 @@ Row measure_in_order(const RecorderBench& bench) {
   return row;
 }
 
-// Each number of levels is another stack, with one return address that was not met before.
+// Each number of levels makes another stack with one new return address.
 Row measure_new(const RecorderBench& bench) {
   say("  new native stacks");
   struct Once {
@@ -227,7 +228,7 @@ Row measure_new(const RecorderBench& bench) {
 }  // namespace
 
 std::vector<Row> measure_native_stacks(const RecorderBench& bench) {
-  Row fresh = measure_new(bench);  // before anything is known
+  Row fresh = measure_new(bench);  // first, while all stacks are new
   return {measure_known(bench), measure_cold(bench), measure_in_order(bench), std::move(fresh)};
 }
 

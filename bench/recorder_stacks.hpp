@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of native call stacks, measured at blocks of PyTorch's allocator: on a thread without
-// Python frames a block that is handed out gets native frames and one that is taken back gets none,
-// so that the difference of the two is the stack.
+// Measures the cost of native call stacks at blocks of PyTorch's allocator: on a thread without
+// Python frames an allocated block gets native frames and a freed block gets none, so that the
+// difference of the two is the cost of the stack.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::bench {
 
-// A stack of 20 frames that was seen before, on one thread and on as many as there are processors;
-// and stacks that are met for the first time.
+// Measures stacks of 20 frames that were seen before, on one thread and on as many as there are
+// processors, and stacks that are seen for the first time.
 [[nodiscard]] std::vector<Row> measure_native_stacks(const RecorderBench& bench);
 
 }  // namespace gpumemtrace::bench

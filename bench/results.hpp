@@ -13,16 +13,16 @@ struct Row {
   std::string what;
   std::string unit;
   double measured = 0;
-  std::optional<double> at_most;          // the figure to reach, if there is one
-  std::optional<double> at_least;         // as above
-  std::string beside;                     // others' numbers for the like
-  std::map<std::string, double> context;  // absolute numbers, named with their unit
+  std::optional<double> at_most;          // the most that `measured` may be, if limited
+  std::optional<double> at_least;         // the least that `measured` may be, if limited
+  std::string beside;                     // numbers of other tools, for comparison
+  std::map<std::string, double> context;  // absolute numbers; their names end with units
 };
 
 // Prints the rows on standard output as one JSON array.
 void print_rows(const std::vector<Row>& rows);
 
-// One line on standard error for the waiting user.
+// Prints one line of progress on standard error.
 void say(const std::string& what);
 
 }  // namespace gpumemtrace::bench

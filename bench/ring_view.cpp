@@ -15,7 +15,7 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// More than any ring has; pages past the end of the file are never read.
+// Larger than any ring; pages past the end of the file are never read.
 constexpr std::size_t kMappedBytes = std::size_t{32} << 30;
 
 }  // namespace
@@ -42,15 +42,15 @@ const trace::RingHeader& RingView::header() const {
 }
 
 bool RingView::any_sealed() const {
-  // `used_bytes` runs ahead of the file while the ring grows, and memory past the end of the file
-  // cannot be read.
+  // While the ring grows, `used_bytes` is already larger than the file, and memory past the end of
+  // the file cannot be read.
   struct stat facts = {};
   if (fstat(descriptor_, &facts) != 0) return false;
   const std::uint64_t used = std::min(used_bytes(), static_cast<std::uint64_t>(facts.st_size));
   for (std::uint64_t offset = trace::kRingHeaderBytes; offset < used;) {
     const auto& chunk = *reinterpret_cast<const trace::ChunkHeader*>(base_ + offset);
     if (chunk.magic != trace::kChunkMagic || chunk.bytes == 0) return false;
-    // Acquire: pairs with the recorder's store when it seals or recycles the chunk.
+    // Acquire: pairs with the recorder's store of the state that seals or recycles the chunk.
     if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kSealed) return true;
     offset += chunk.bytes;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder's ring file, seen from the traced program: is everything packed, was anything lost?
+// Reads the recorder's ring file from the traced program, to wait until all chunks are packed and
+// to count dropped records.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,13 @@ namespace gpumemtrace::bench {
 
 class RingView {
  public:
-  // Maps the file for reading. Throws std::runtime_error.
+  // Maps the file for reading. Throws std::runtime_error if that fails.
   explicit RingView(const std::filesystem::path& path);
   ~RingView();
   RingView(const RingView&) = delete;
   RingView& operator=(const RingView&) = delete;
 
-  // Returns once no chunk waits for the background thread. Throws after ten seconds.
+  // Returns once no sealed chunk waits for the background thread. Throws after ten seconds.
   void wait_until_packed() const;
   // Records that the recorder has dropped since it started.
   [[nodiscard]] std::uint64_t dropped() const;

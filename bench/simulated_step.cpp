@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Called by pair_workloads.py through ctypes if there is no GPU: blocks as PyTorch's allocator
-// reports them, with work between them, on the calling thread or on one that stands for the
+// Called by pair_workloads.py through ctypes if there is no GPU: reports blocks as PyTorch's
+// allocator does, with work between them, on the calling thread or on a thread that plays the
 // autograd engine's. The calls release the GIL.
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ constexpr std::uint32_t kLiveBlocks = 8;
 
 ReportBlock* report_block = nullptr;
 
-// As many multiplications, each of which waits for the one before.
+// Makes this number of multiplications; each has to wait for the result of the one before.
 void work(std::uint32_t multiplications) {
   std::uint64_t value = multiplications | 1;
   for (std::uint32_t i = 0; i < multiplications; ++i) value *= 0x9e37'79b9'7f4a'7c15u;
@@ -33,7 +33,7 @@ void* address_of(std::uint64_t base, std::uint32_t number) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(base + number * kBlockBytes));
 }
 
-// `pairs` blocks, each taken back when kLiveBlocks later ones are there; work before each event.
+// Allocates `pairs` blocks and frees each after kLiveBlocks later ones; works before each event.
 void use_blocks(std::uint64_t base, std::uint32_t pairs, std::uint32_t multiplications) {
   for (std::uint32_t i = 0; i < pairs + kLiveBlocks; ++i) {
     if (i < pairs) {
@@ -47,7 +47,7 @@ void use_blocks(std::uint64_t base, std::uint32_t pairs, std::uint32_t multiplic
   }
 }
 
-// The engine's thread: sleeps until another thread waits for it.
+// The autograd engine's thread: sleeps until another thread gives it work and waits for it.
 class Engine {
  public:
   void run(std::uint32_t pairs, std::uint32_t multiplications) {
@@ -89,13 +89,14 @@ struct Request {
 }  // namespace
 }  // namespace gpumemtrace::bench
 
-// As large as a vector, and made where the caller says, as one is.
+// Has the size of a std::vector and, like it, a destructor: a function returns it in memory that
+// the caller provides.
 struct Tensors {
   void* content[3];
   ~Tensors() {}  // NOLINT(modernize-use-equals-default)
 };
 
-// torch::autograd::Engine::execute() of PyTorch 2, before which the recorder stands.
+// torch::autograd::Engine::execute() of PyTorch 2, which the recorder intercepts.
 [[gnu::visibility("default"), gnu::noinline]] Tensors
 engine_execute(const void* engine, const void* roots, const void* inputs, bool keep_graph, bool create_graph, bool accumulate, const void* outputs) __asm__(
     "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EE"
@@ -109,10 +110,10 @@ Tensors engine_execute(const void* engine, const void*, const void*, bool, bool,
 
 extern "C" {
 
-// First of all. False if this library is not in the global scope.
+// To be called first. Returns false if this library's symbols are not in the global scope.
 [[gnu::visibility("default")]] bool simulated_begin() {
   using namespace gpumemtrace::bench;
-  // The recorder's function, or noop_c10.cpp's, which is linked in.
+  // Finds the recorder's function, or that of noop_c10.cpp, which is linked in.
   report_block = reinterpret_cast<ReportBlock*>(dlsym(RTLD_DEFAULT, kReportBlock));
   return report_block != nullptr;
 }
@@ -122,10 +123,11 @@ extern "C" {
   gpumemtrace::bench::use_blocks(0x7100'0000'0000, pairs, multiplications);
 }
 
-// The same on the engine's thread, for which the calling one waits. One caller at a time.
+// Uses blocks as simulated_blocks(), but on the engine's thread, for which the calling thread
+// waits. Only one caller at a time.
 [[gnu::visibility("default")]] void simulated_backward(std::uint32_t pairs,
                                                        std::uint32_t multiplications) {
-  // Never destroyed: its thread lives as long as the process.
+  // Never destroyed: the engine's thread lives as long as the process.
   static auto* const engine = new gpumemtrace::bench::Engine;
   const gpumemtrace::bench::Request request = {engine, pairs, multiplications};
   engine_execute(&request, nullptr, nullptr, false, false, true, nullptr);

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::bench {
 
-// The value below which the part `fraction` (0 to 1) of the values lies; 0 of no values.
+// The value below which the part `fraction` (0 to 1) of the values lies; 0 if there are no values.
 [[nodiscard]] double quantile(std::vector<double> values, double fraction);
 [[nodiscard]] double median(std::vector<double> values);
 

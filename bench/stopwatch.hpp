@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time by the processor's counter: the same instruction that the recorder uses.
+// Measures time by the processor's counter, with the instruction that the recorder uses.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ inline std::uint64_t ticks() noexcept {
 #endif
 }
 
-// Measured against the steady clock over 50 ms.
+// Nanoseconds per tick of the counter, measured against the steady clock over 50 ms.
 inline double measure_ns_per_tick() {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();

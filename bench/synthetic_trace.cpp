@@ -28,7 +28,8 @@ constexpr const char* kTorchVersion = "2.11.0";
 constexpr trace::ContextId kContext{1};
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
-// splitmix64 (Steele, Lea, Flood 2014): the same numbers with every standard library.
+// The generator splitmix64 (Steele, Lea, Flood 2014), whose numbers do not depend on the standard
+// library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -52,8 +53,8 @@ struct Operation {
   bool allocates = false;
 };
 
-// A step as a caching allocator sees it: freed addresses are handed out again for the same size,
-// most blocks die young, some live to the end of the step.
+// Makes a step as a caching allocator sees it: freed addresses are reused for the same size, most
+// blocks are freed soon, some live to the end of the step.
 std::vector<Operation> make_step(Random& random, std::uint64_t first_address) {
   constexpr std::array<std::uint64_t, 10> kSizes = {
       512, 1024, 4096, 65'536, 196'608, 393'216, kMebibyte, 3 * kMebibyte, 6 * kMebibyte, 2560};
@@ -90,7 +91,7 @@ std::vector<Operation> make_step(Random& random, std::uint64_t first_address) {
   return step;
 }
 
-// The driver of an allocator: hands out one address after the other.
+// Plays the driver below an allocator: hands out ascending addresses.
 class GrowingMemory final : public analyzer::replay::SegmentSource {
  public:
   struct Segment {
@@ -111,13 +112,13 @@ class GrowingMemory final : public analyzer::replay::SegmentSource {
   bool map(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override { return false; }
   void unmap(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override {}
 
-  std::vector<Segment> new_segments;  // to be taken
+  std::vector<Segment> new_segments;  // allocated, but not yet recorded
 
  private:
   std::uint64_t end_ = kFirstAddress;
 };
 
-// The course of one job. Times grow from event to event over all threads.
+// Writes the events of one job. Times increase from event to event over all threads.
 class Job {
  public:
   Job(trace::FileWriter& output, Pattern pattern) : pattern_(pattern), background_(output, 0) {
@@ -129,7 +130,7 @@ class Job {
       thread.thread_id = 1000 + i;
       writers_.back().add(thread);
     }
-    // Most steps are alike; some have sequences of another length.
+    // Most steps are equal; some have sequences of another length.
     for (std::size_t i = 0; i < kTemplates; ++i) {
       steps_.push_back(make_step(random_, kFirstAddress));
     }
@@ -202,7 +203,7 @@ class Job {
   void write_clock() {
     trace::Clock clock;
     clock.record.time = now_;
-    clock.monotonic_ns = now_ / 13 * 5;  // 2.6 ticks a nanosecond
+    clock.monotonic_ns = now_ / 13 * 5;  // 2.6 ticks per nanosecond
     clock.realtime_ns = 1'700'000'000'000'000'000 + clock.monotonic_ns;
     background_.add(clock);
     next_clock_ = now_ + kTicksPerSecond;
@@ -213,7 +214,7 @@ class Job {
     background_.add(pair);
   }
 
-  // Uniform around the mean, with rare long pauses.
+  // Advances the time by a uniform amount around the mean, and rarely by a long pause.
   void pass_time() {
     now_ += kMeanEventTicks / 4 + random_.below(kMeanEventTicks * 3 / 2);
     if (random_.below(1000) == 0) now_ += random_.below(2'600'000);
@@ -266,7 +267,7 @@ class Job {
     }
   }
 
-  // The blocks of a step lie in segments that the framework got from the driver.
+  // Records the segments, got from the driver, in which the blocks of a step lie.
   void write_segments() {
     std::uint64_t end = kFirstAddress;
     for (const std::vector<Operation>& step : steps_) {
@@ -344,8 +345,9 @@ class Job {
     add_block(block);
   }
 
-  // Activations are kept, each beside two temporaries, then comes the loss, then they go back in
-  // reverse order, each beside two gradients.
+  // One training step: the forward pass keeps activations and frees two temporaries after each,
+  // then comes the loss; the backward pass frees the activations in reverse order, each beside two
+  // temporary gradients.
   void varying_step() {
     constexpr std::array<std::uint64_t, 6> kBytesOfToken = {3072, 12'288, 1024, 48, 3072, 4};
     constexpr std::uint64_t kLogitBytesOfToken = 200'000;
@@ -383,7 +385,7 @@ class Job {
     add_copies();
   }
 
-  // Every thread allocates and frees, one after the other in changing order.
+  // All threads allocate and free; a random thread makes the next event.
   void threads_step() {
     for (std::size_t turn = 0; turn < 2 * kStepAllocations; ++turn) {
       const std::size_t thread = random_.below(writers_.size());
@@ -399,7 +401,7 @@ class Job {
     }
   }
 
-  // CUPTI's clock shows the time of day.
+  // The time of CUPTI's clock, which shows the time of day.
   static std::uint64_t activity_time(std::uint64_t ticks) {
     return 1'700'000'000'000'000'000 + ticks / 13 * 5;
   }
@@ -411,7 +413,7 @@ class Job {
     background_.add(state);
   }
 
-  // Many copies, whose records come all at once.
+  // Makes many copies, whose CUPTI records come all at once.
   void copies_step() {
     std::vector<trace::ActivityCall> calls;
     for (std::size_t i = 0; i < kStepAllocations; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts that threads meet for the first time, in every order of their steps: each has one id,
-// what the table says of an id is whole, and the trace is told of each, also while it starts.
-// The driver is the scenario's.
+// CUDA contexts that threads use for the first time, in every order of the threads' steps: each
+// context gets one id, the table's entry of an id is complete, and the trace has a record of each
+// context, also of one met while the recording starts. This file plays the driver.
 #include <functional>
 #include <set>
 #include <vector>
@@ -28,10 +28,11 @@ using trace::ContextId;
 constexpr std::uint64_t kHandle = 0x1000;
 constexpr std::uint64_t kOtherHandle = 0x2000;
 
-// Threads that meet contexts, without a recording.
+// Threads that use contexts for the first time, without a recording.
 class Meeting {
  public:
-  // The calling thread met a context and got this id for it, where `new_id` a new one.
+  // The calling thread uses the context `handle` and got `id` for it; `new_id` is the same if the
+  // thread has to announce the context, else kNone.
   void met(std::uint64_t handle, ContextId id, ContextId new_id) {
     promise(id != ContextId::kNone, "a context has no id");
     promise(new_id == ContextId::kNone || new_id == id, "a context is announced by another's id");
@@ -71,8 +72,8 @@ class Meeting {
   }
 
  private:
-  std::set<ContextId> announced_;                      // unseen
-  std::set<std::pair<std::uint64_t, ContextId>> ids_;  // unseen
+  std::set<ContextId> announced_;                      // accesses are not explored
+  std::set<std::pair<std::uint64_t, ContextId>> ids_;  // accesses are not explored
 };
 
 // Two threads make the same context current for the first time.
@@ -82,7 +83,7 @@ Outcome same_context() {
   return meeting.explore_all({thread, thread}, 1);
 }
 
-// Three threads, two contexts.
+// Three threads use two contexts.
 Outcome two_contexts() {
   Meeting meeting;
   return meeting.explore_all({[&] { meeting.sets(kHandle); }, [&] { meeting.sets(kOtherHandle); },
@@ -97,7 +98,7 @@ Outcome same_primary() {
   return meeting.explore_all({thread, thread}, 1);
 }
 
-// A handle that the driver hands out again after its context's end is a new context.
+// If the driver hands out a handle again after its context's end, the handle names a new context.
 Outcome handle_again() {
   Meeting meeting;
   return meeting.explore_all({[&] {
@@ -109,8 +110,9 @@ Outcome handle_again() {
                              3);
 }
 
-// One thread meets a context while another one starts the recording: the trace is told of it, by
-// what stands at its start or by the thread itself.
+// One thread uses a context for the first time while another one starts the recording: the trace
+// has a record of the context, written either at the start of the recording or by the thread
+// itself.
 class Start : public World {
  public:
   Start() : World({4}, /*has_begun=*/false) {
@@ -155,7 +157,7 @@ class Start : public World {
 
  private:
   static inline Start* starting_ = nullptr;
-  std::set<std::uint64_t> told_;  // unseen
+  std::set<std::uint64_t> told_;  // accesses are not explored
 };
 Outcome met_while_it_starts() {
   Start world;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's buffers in every order of their steps: threads on which CUPTI asks for buffers and
-// completes them, the one that reads them, a program that takes CUPTI apart, a fork at any moment.
-// There are four buffers instead of 1024. CUPTI, the program's part of a buffer (library.hpp) and
-// what becomes of its records (records.hpp) are the scenario's.
+// CUPTI's activity buffers in every order of the threads' steps: threads on which CUPTI requests
+// and completes buffers, the thread that reads them, a program that finalizes CUPTI, a fork at any
+// moment. There are four buffers instead of 1024. This file plays CUPTI, the program's part of a
+// buffer (library.hpp) and the consumer of its records (records.hpp).
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -16,7 +16,7 @@
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/run_all.hpp"
 
-// A thread that sleeps looks again once others have done something.
+// Plays futex: a thread that sleeps checks its condition again once other threads have stored.
 extern "C" long __wrap_syscall(long, ...) {
   gpumemtrace::exploration::wait_for_others();
   return 0;
@@ -27,15 +27,16 @@ namespace {
 
 using namespace cupti;
 
-// Records that CUPTI has put into buffers, by a number for each buffer; unseen.
+// The state of the played CUPTI. Its records are numbers, one in each buffer; accesses are not
+// explored.
 struct Played {
   RequestFunction* request = nullptr;
   CompleteFunction* complete = nullptr;
   std::uint32_t version = 130001;
   std::function<void()> on_flush;
   std::set<std::uint8_t*> with_cupti;
-  std::map<std::uint64_t, int> reads;  // of completed buffers
-  std::uint64_t dropped = 0;           // by CUPTI, which got no buffer, or the spare one
+  std::map<std::uint64_t, int> reads;  // times that each number was read
+  std::uint64_t dropped = 0;           // buffers that CUPTI did not get or that were the spare one
 };
 Played played;
 
@@ -50,7 +51,7 @@ std::uint64_t number_in(const std::uint8_t* buffer) {
 
 namespace gpumemtrace::cupti {
 
-// The program's part reads the buffer, too.
+// Stands for the program's part, which reads the buffer, too.
 void Library::serve_program(std::uint8_t* buffer, std::size_t) noexcept {
   exploration::number_in(buffer);
 }
@@ -86,7 +87,7 @@ Taken take_over(const RawRecord& record, const TakeOver& what, const Recorder&) 
 namespace gpumemtrace::exploration {
 namespace {
 
-// --- CUPTI
+// --- The functions that play CUPTI
 
 Result play_register(RequestFunction* request, CompleteFunction* complete) {
   const Unseen unseen;
@@ -113,7 +114,7 @@ Result play_next_record(std::uint8_t* buffer, std::size_t, std::uint8_t** record
   return kSuccess;
 }
 
-// A buffer as CUPTI gets it; nullptr if it has to drop what it has.
+// Requests a buffer as CUPTI does; nullptr if CUPTI gets none and has to drop its records.
 std::uint8_t* get_buffer() {
   std::uint8_t* buffer = nullptr;
   std::size_t bytes = 0;
@@ -130,7 +131,7 @@ std::uint8_t* get_buffer() {
   }
   return buffer;
 }
-// Fills it and gives it back.
+// Puts a number into the buffer and completes it, as CUPTI does.
 void complete(std::uint8_t* buffer, std::uint64_t number) {
   std::size_t bytes = 0;
   bool is_spare = false;
@@ -152,9 +153,9 @@ void fill_one(std::uint64_t number) {
   if (buffer != nullptr) complete(buffer, number);
 }
 
-// --- The recorder
+// --- The functions that play the recorder
 
-std::uint64_t counted_dropped = 0;  // unseen
+std::uint64_t counted_dropped = 0;  // accesses are not explored
 bool has_room = true;
 
 std::uint64_t no_ticks() { return 1; }
@@ -182,7 +183,8 @@ void read_all() {
   }
 }
 
-// A collection that has begun. Made before the exploration, which puts back whatever happens to it.
+// A collection of CUPTI's records that has begun. Constructed before the exploration, which
+// restores its memory after each execution.
 class Stage {
  public:
   explicit Stage(std::uint32_t version = kVersionThatTakesNoBuffer, bool has_begun = true) {
@@ -197,7 +199,7 @@ class Stage {
     functions.cuptiActivityGetNextRecord = play_next_record;
     library_.found(functions, 0, the_collection());
     the_collection().reset();
-    begin_collection();  // reserves the buffers, too
+    begin_collection();  // also reserves the buffers
     if (!has_begun) the_collection().reset();
     the_collection().set_reading(true);
   }
@@ -224,7 +226,7 @@ class Stage {
     };
     return scenario;
   }
-  // All buffers that CUPTI does not have, it can have, and none more.
+  // CUPTI can get every buffer that it does not have, and no more than these.
   static void promise_all_come_back() {
     std::size_t count = played.with_cupti.size();
     while (get_buffer() != nullptr) ++count;
@@ -239,7 +241,7 @@ class Stage {
   }
 };
 
-// Before the threads begin, CUPTI has `count` buffers.
+// CUPTI gets `count` buffers before the threads begin.
 void take_before(Scenario& scenario, std::size_t count) {
   scenario.begin = [count, begin = scenario.begin] {
     begin();
@@ -247,7 +249,7 @@ void take_before(Scenario& scenario, std::size_t count) {
   };
 }
 
-// CUPTI completes on two threads while a third one reads: each buffer is read once.
+// CUPTI completes buffers on two threads while a third thread reads: each buffer is read once.
 Outcome completed_buffers() {
   Stage stage;
   return explore(stage.scenario({[] { fill_one(1); }, [] { fill_one(2); },
@@ -258,7 +260,7 @@ Outcome completed_buffers() {
                                  }}));
 }
 
-// CUPTI keeps all buffers but one, which is filled again as soon as it was read.
+// CUPTI keeps all buffers but one, which is filled again as soon as it has been read.
 Outcome reused_buffer() {
   Stage stage;
   Scenario scenario = stage.scenario({[] {
@@ -273,8 +275,8 @@ Outcome reused_buffer() {
   return explore(scenario);
 }
 
-// Buffers completed before a flush returns are read after it, whichever thread completes others
-// meanwhile.
+// A buffer that was completed before a flush returns is read after the flush, whichever thread
+// completes other buffers meanwhile.
 Outcome flush_at_end() {
   Stage stage;
   static std::atomic<bool> has_filled = false;
@@ -295,8 +297,8 @@ Outcome flush_at_end() {
                                  }}));
 }
 
-// CUPTI has all buffers but one: what finds none is dropped and counted. `version`: old ones crash
-// without a buffer and get one that nobody reads.
+// CUPTI has all buffers but one: records that find no buffer are dropped and counted. `version`: an
+// old CUPTI crashes without a buffer, so it gets a spare buffer that nobody reads.
 Outcome last_buffer(std::uint32_t version, bool recorder_counts) {
   Stage stage(version);
   const auto thread = [](std::uint64_t first) {
@@ -322,7 +324,8 @@ Outcome last_buffer(std::uint32_t version, bool recorder_counts) {
 Outcome no_buffer_left() { return last_buffer(kVersionThatTakesNoBuffer, false); }
 Outcome spare_buffer_left() { return last_buffer(kVersionThatTakesNoBuffer - 1, true); }
 
-// The program takes CUPTI apart while the recorder's thread asks it for buffers.
+// The program finalizes CUPTI while the recorder's thread flushes: no call enters a finalized
+// CUPTI.
 Outcome finalized() {
   Stage stage;
   static std::atomic<bool> is_there = true;
@@ -341,7 +344,7 @@ Outcome finalized() {
                                  [] { fill_one(1); }}));
 }
 
-// CUPTI refuses to be taken apart: all goes on.
+// CUPTI refuses to be finalized: the collection goes on.
 Outcome not_finalized() {
   Stage stage;
   return explore(stage.scenario(
@@ -353,8 +356,8 @@ Outcome not_finalized() {
        [] { the_collection().flush(false, kRecorder); }, [] { fill_one(1); }}));
 }
 
-// A collection starts while CUPTI completes and the recorder's thread reads already: what comes
-// before the end of the start is let go, and every buffer comes back.
+// A collection starts while CUPTI completes buffers and the recorder's thread already reads:
+// buffers completed before the start ends may be discarded, and every buffer comes back.
 Outcome start_meets_reader() {
   Stage stage(kVersionThatTakesNoBuffer, /*has_begun=*/false);
   return explore(stage.scenario({[&] {
@@ -373,7 +376,7 @@ Outcome start_meets_reader() {
                                  }}));
 }
 
-// The recorder stops reading: from then on every buffer comes back at once.
+// The recorder stops reading: from then on every completed buffer is free again at once.
 Outcome reading_ends() {
   Stage stage;
   Scenario scenario = stage.scenario({[] { fill_one(1); },
@@ -389,7 +392,7 @@ Outcome reading_ends() {
 }
 
 // A fork at any moment: in the child there is no collection, all buffers are free, nothing waits
-// for a thread that is not there, and a new collection begins.
+// for a thread that the child does not have, and a new collection can begin.
 Outcome forked_collection() {
   Stage stage;
   Scenario scenario = stage.scenario({[] {

@@ -21,15 +21,15 @@ namespace gpumemtrace::exploration {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 << 10;
-constexpr std::size_t kMostSteps = 4000;  // of one execution: more is a loop without end
+constexpr std::size_t kMostSteps = 4000;  // in one execution; more is an endless loop
 constexpr std::size_t kDeath = kMostThreads;
 
-// Who runs, and so what an access means.
+// The code that runs, which decides how the explorer treats its accesses.
 enum class Mode {
-  kOutside,  // the explorer itself: nothing is noted
-  kAlone,    // begin() and end(): memory is put back afterwards
-  kThread,   // one of the threads
-  kDying,    // death(): sees what is there, publishes nothing
+  kOutside,  // the explorer itself: accesses are ignored
+  kAlone,    // begin() and end(): memory is restored afterwards
+  kThread,   // one of the scenario's threads
+  kDying,    // death(): its loads read memory, its stores are not published
 };
 
 struct Range {
@@ -41,11 +41,11 @@ struct Range {
 struct Fiber {
   ucontext_t context;
   std::unique_ptr<std::byte[]> stack;
-  std::vector<std::byte> locals;  // its thread-local objects while it does not run
+  std::vector<std::byte> locals;  // the thread's thread-local objects while it does not run
   Operation next;
   bool is_over = false;
   bool is_waiting = false;
-  std::size_t waits_since = 0;  // stores that there were then
+  std::size_t waits_since = 0;  // the value of stores_ when it began to wait
 };
 
 class Exploration {
@@ -74,7 +74,7 @@ class Exploration {
   void read_published(std::uintptr_t place, std::size_t bytes);
 
  private:
-  // Sets the mode for as long as it lives; what the explorer does itself is never an access.
+  // Sets the mode while it lives; by default, accesses of the explorer itself are ignored.
   class Inside {
    public:
     explicit Inside(Exploration& exploration, Mode mode = Mode::kOutside)
@@ -119,7 +119,7 @@ class Exploration {
   std::size_t current_ = 0;
   std::size_t steps_ = 0;
   std::size_t stores_ = 0;
-  std::size_t leaver_ = kDeath;  // the thread in run_until_left(); none
+  std::size_t leaver_ = kDeath;  // the thread inside run_until_left(); kDeath = none
   jmp_buf place_to_go_on_;
   bool is_complete_ = false;
   Range file_;
@@ -160,7 +160,7 @@ void Exploration::run_execution() {
   outcome_.steps += steps_;
   set_locals(initial_locals_);
   if (!is_complete_ || !outcome_.violation.empty()) return;
-  volatile bool came_back = false;  // violate() in end() comes back here
+  volatile bool came_back = false;  // execution continues at getcontext() if end() calls violate()
   getcontext(&main_);
   if (came_back) {
     mode_ = Mode::kOutside;
@@ -185,7 +185,7 @@ void Exploration::run_threads() {
     makecontext(&fiber.context, fiber_main, 0);
   }
   current_ = kDeath;
-  getcontext(&main_);  // leave_execution() comes back here
+  getcontext(&main_);  // leave_execution() continues here
   if (is_running) {
     mode_ = Mode::kOutside;
     return;
@@ -203,14 +203,14 @@ void Exploration::fiber_main() {
   self.hand_over(/*is_over=*/true);
 }
 
-// The present thread is about to make a step; returns when it is its turn.
+// Called when the running thread is about to make a step; returns when it is the thread's turn.
 void Exploration::make_step(const Operation& operation) {
   fibers_[current_].next = operation;
   hand_over(/*is_over=*/false);
   if (++steps_ > kMostSteps) violate("a thread makes steps without end");
 }
 
-// Lets the thread go on whose turn it is; that may be the present one.
+// Chooses the thread that makes the next step and switches to it; it may be the running one.
 void Exploration::hand_over(bool is_over) {
   if (is_over) fibers_[current_].is_over = true;
   std::array<Operation, kMostThreads + 1> next;
@@ -306,7 +306,8 @@ void Exploration::run_until_left(const std::function<void()>& work) {
   leaver_ = kDeath;
 }
 
-// Before an access: the thread goes on where it called run_until_left(), or makes the access.
+// Called before an access of a thread in run_until_left(). In one execution the thread makes the
+// access, in another one it jumps out to the caller of run_until_left().
 void Exploration::leave_here(std::uintptr_t place) {
   if (mode_ != Mode::kThread || leaver_ != current_ || is_on_stack(place)) return;
   {
@@ -317,7 +318,7 @@ void Exploration::leave_here(std::uintptr_t place) {
   longjmp(place_to_go_on_, 1);
 }
 
-// Each execution says it again.
+// Each execution declares its thread-local objects again; a known object is not added twice.
 void Exploration::make_thread_local(Range object) {
   for (const Range& known : locals_) {
     if (known.begin == object.begin) return;
@@ -342,7 +343,7 @@ void Exploration::set_locals(const std::vector<std::byte>& contents) {
   }
 }
 
-// Places that are a thread's own.
+// True if a place belongs to one thread alone: a thread-local object, errno or a stack.
 bool Exploration::is_private(std::uintptr_t place) const {
   for (const Range& object : locals_) {
     if (object.contains(place)) return true;
@@ -353,13 +354,13 @@ bool Exploration::is_private(std::uintptr_t place) const {
 
 bool Exploration::is_on_stack(std::uintptr_t place) const {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  bool is_in_fiber = false;  // death() may be: what lies around such a stack is anybody's
+  bool is_in_fiber = false;  // as in death(): memory around a fiber's stack may be anything
   for (const Fiber& fiber : fibers_) {
     const Range stack{reinterpret_cast<std::uintptr_t>(fiber.stack.get()), kStackBytes};
     if (stack.contains(place)) return true;
     is_in_fiber |= stack.contains(here);
   }
-  // The explorer's own stack, where begin() and end() run.
+  // The thread's original stack, on which begin() and end() run.
   return !is_in_fiber && place - (here - kStackBytes) < 2 * kStackBytes;
 }
 
@@ -421,7 +422,7 @@ std::uint64_t Exploration::load(std::uintptr_t place, std::uint64_t value, Order
   const std::size_t options = memory_.loadable(current_, place, value, order);
   const std::size_t age = mode == Mode::kThread ? schedule_.next_value(options) : 0;
   const std::uint64_t chosen = memory_.load(current_, place, age, order);
-  // Memory is what a dead process leaves, as death() itself may have stored it.
+  // In death() loads return what is in memory: death() may have stored there itself.
   return mode == Mode::kThread ? chosen : value;
 }
 
@@ -431,7 +432,7 @@ void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uin
   const Inside inside(*this);
   ++stores_;
   memory_.store(current_, place, old_value, new_value, order, modifies);
-  memory_.tick(current_);  // later steps are not published by it
+  memory_.tick(current_);  // an acquiring load of this store does not see later steps
 }
 
 void Exploration::file_changes() {

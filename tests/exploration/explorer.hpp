@@ -10,7 +10,7 @@
 // - A step is an atomic access. Plain accesses are no steps: it is proven instead that no two of
 //   them race, by vector clocks. Where a process may die, plain stores into the file are steps,
 //   too.
-// - Orders that differ only in steps which do not meet are tried once (dynamic partial-order
+// - Orders that differ only in the order of independent steps are tried once (dynamic partial-order
 //   reduction with sleep sets; Flanagan and Godefroid, POPL 2005).
 // - A load may return any store that is not older than what happened before it or what its thread
 //   has seen of that place. Not modelled: loads of values that are stored later, spurious failures
@@ -30,35 +30,37 @@ inline constexpr std::size_t kMostThreads = 4;
 
 struct Scenario {
   std::string name;
-  // All memory is as it was at the first call; then `begin` runs alone, then the threads in every
-  // order, then `end` alone.
+  // Each execution restores all memory to its state at the first call, then runs `begin` alone, the
+  // threads in one of the orders, and `end` alone.
   std::function<void()> begin;
   std::vector<std::function<void()>> threads;
   std::function<void()> end;
-  // If given, the process may also die: called instead of the remaining steps.
+  // If given, the process may also die at any store: `death` is then called instead of the
+  // remaining steps.
   std::function<void()> death;
 };
 
 struct Outcome {
   std::uint64_t executions = 0;  // orders that were run to their end
   std::uint64_t steps = 0;
-  std::string violation;  // the first one and the steps before it; empty = none
+  std::string violation;  // the first violation and the steps before it; empty = none
 };
 
-// kOff: all orders, also those that no step can tell apart; to test the reduction.
+// kOff tries all orders, also those that no step can tell apart; it serves to test the reduction.
 enum class Reduction { kOn, kOff };
 
-// One exploration at a time.
+// Runs the scenario in every order. Only one exploration at a time.
 Outcome explore(const Scenario& scenario, Reduction reduction = Reduction::kOn);
 
-// --- For what a scenario runs.
+// --- Functions that a scenario calls.
 
-// Ends the exploration: a promise is broken.
+// Ends the exploration and reports `what`, the promise that is broken.
 [[noreturn]] void violate(const std::string& what);
 inline void promise(bool holds, const char* what) {
   if (!holds) violate(what);
 }
-// While it lives, accesses are the test's own: no steps, and not undone afterwards.
+// While an Unseen lives, accesses belong to the test: they are no steps and are not undone after
+// the execution.
 class Unseen {
  public:
   Unseen();
@@ -69,22 +71,23 @@ class Unseen {
  private:
   int mode_;
 };
-// The present thread waits: it continues once others have stored something and all of them are over
-// or wait, too. If none has, the promise is broken that no thread waits for ever. An order in which
-// it continues later is another one, so nothing is left out.
+// The calling thread waits until another thread has stored something and all others have ended or
+// wait, too. If none has stored, the promise is broken that no thread waits for ever. An order in
+// which the thread continues earlier or later is another order, so nothing is left out.
 void wait_for_others();
-// Runs `work`, which the thread may leave before any of its accesses to memory, its stack aside, as
-// by a signal handler's longjmp: at each of them in turn, at most once in an execution.
+// Runs `work`, which the thread may leave before any of its accesses to memory, except those to its
+// stack, as by a signal handler's longjmp. Each access is tried, at most one in an execution.
 void run_until_left(const std::function<void()>& work);
-// The thread that runs, 0 for the first.
+// The number of the running thread, from 0.
 std::size_t current_thread();
-// The file that outlives the process.
+// Declares the file that outlives the process.
 void watch_file(const void* begin, std::size_t bytes);
-// A store into what outlives the process that is not seen as one, such as a system call.
+// Declares a store into the watched file that the explorer cannot see, such as a system call.
 void file_changes();
-// An object of static thread-local storage, of which each thread is to have its own.
+// Declares an object of thread-local storage: the fibers share one thread, and each gets its own
+// copy.
 void make_thread_local(void* object, std::size_t bytes);
-// A thread that reads these bytes now needs them to have been published to it.
+// Checks that the stores into these bytes happened before the calling thread's present step.
 void read_published(const void* begin, std::size_t bytes);
 
 }  // namespace gpumemtrace::exploration

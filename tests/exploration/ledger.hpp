@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the records of a scenario's threads with the packed ones: the trace's own reader reads
-// what is left.
+// The ledger notes which records a scenario's threads make, and compares them with those that the
+// trace's own reader finds in the trace file and the ring.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +19,24 @@ namespace gpumemtrace::exploration {
 // Result of every call that a scenario completes.
 inline constexpr int kCallResult = 7;
 
-// A record is known by a number: of a Text its part, of a call its caller. Numbers of one thread
-// rise. All functions are unseen by the explorer.
+// Each record has a number: a Text in its part, a call in its caller. The numbers of one thread
+// rise. The explorer sees no access of these functions.
 class Ledger {
  public:
   std::string ring_path() const { return trace_path() + ".ring"; }
 
-  // Nothing was recorded yet.
+  // Forgets all records before an execution.
   void reset();
   void begins(std::uint32_t number);
   void ends(std::uint32_t number, bool is_kept);
-  // A record that has no number was dropped.
+  // Counts a dropped record that has no number.
   void drops_unnumbered();
-  // The span stands in the trace file.
+  // Adds a span of records to the trace file.
   void append(const preload::Span& span);
   std::uint32_t dropped() const;
 
-  // Checks the rest of the process: every record that was kept is there, once and in order; none
-  // that was dropped or never made; nothing is damaged. Anything else is a violation.
+  // Checks what the process left: every record that was kept is there, once and in order; no record
+  // is there that was dropped or never made; nothing is damaged. Anything else is a violation.
   void check_left(const preload::Ring& ring);
 
  private:
@@ -59,7 +59,7 @@ class Ledger {
   std::map<std::uint32_t, State> made_;
   std::uint32_t unnumbered_drops_ = 0;
   std::vector<Appended> appended_;
-  std::set<std::string> checked_;  // found good before
+  std::set<std::string> checked_;  // states of ring and file that were found good before
 };
 
 }  // namespace gpumemtrace::exploration

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The explorer against small programs whose outcomes are known, and against itself without the
-// reduction. A tool that finds nothing proves something only if it finds what is there.
+// Tests the explorer with small programs whose outcomes are known, and with the reduction of orders
+// against all orders. A tool that finds no fault proves something only if it finds known faults.
 #include <atomic>
 #include <cstdio>
 #include <random>
@@ -18,7 +18,7 @@ constexpr unsigned kRandomPrograms = 4;
 std::atomic<int> first_place = 0;
 std::atomic<int> second_place = 0;
 int plain_place = 0;
-int results[kMostThreads][4];  // of each thread; written by it alone
+int results[kMostThreads][4];  // a row for each thread, written by that thread alone
 
 void forget_results() {
   for (auto& row : results) {
@@ -26,7 +26,7 @@ void forget_results() {
   }
 }
 
-// All outcomes that a program can have, each as its results in order.
+// All outcomes that a program can have, each as a text of its results in order.
 struct Outcomes {
   std::set<std::string> seen;
   Outcome outcome;
@@ -141,7 +141,7 @@ bool death_between_stores() {
   return false;
 }
 
-// A program of random steps, run with the reduction and without: the outcomes are the same.
+// A program of random steps has the same outcomes with the reduction and without it.
 bool random_program(unsigned seed) {
   std::minstd_rand random(seed);
   std::vector<std::function<void()>> threads;
@@ -179,7 +179,7 @@ bool random_program(unsigned seed) {
 bool litmus_tests_hold() {
   bool good = store_buffering() && lost_update() && no_lost_update() && coherence() &&
               message_passing() && death_between_stores();
-  // From 1: the generator takes 0 for 1.
+  // Seeds begin at 1, because the generator treats 0 as 1.
   for (unsigned seed = 1; good && seed <= kRandomPrograms; ++seed) good = random_program(seed);
   return good;
 }

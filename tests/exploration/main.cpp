@@ -16,7 +16,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-std::uint64_t chosen_mutant = 0;  // its hash
+std::uint64_t chosen_mutant = 0;  // hash of the chosen name; 0 = none
 
 }  // namespace
 

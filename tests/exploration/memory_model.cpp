@@ -40,7 +40,8 @@ std::size_t MemoryModel::loadable(std::size_t thread, std::uintptr_t place, std:
                                   Order order) {
   const Place& found = place_at(place, value);
   if (order.newest) return 1;
-  // Not older than what the thread has seen there, and than what happened before.
+  // A load returns no store older than one that its thread has seen at this place or that happened
+  // before the load.
   std::size_t oldest = found.stores.size() - 1;
   while (oldest > found.seen[thread]) {
     const Store& store = found.stores[oldest];
@@ -68,7 +69,7 @@ void MemoryModel::store(std::size_t thread, std::uintptr_t place, std::uint64_t 
   store.value = new_value;
   store.thread = thread;
   store.clock = clocks_[thread][thread];
-  // A read-modify-write goes on with the release sequence of the store that it read.
+  // A read-modify-write continues the release sequence of the store that it read.
   if (modifies) store.published = found.stores.back().published;
   if (order.releases) store.published.join(clocks_[thread]);
   found.stores.push_back(store);
@@ -85,7 +86,7 @@ bool MemoryModel::is_known(std::size_t thread, const Clock& accesses) const {
 std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::size_t bytes,
                                PlainAccess access) {
   for (std::size_t i = 0; i < bytes; ++i) {
-    // The two ends of a long copy stand for the whole.
+    // A long copy is checked only at its two ends, which stand for the whole.
     if (i == kEndBytes && bytes > 2 * kEndBytes) i = bytes - kEndBytes;
     Byte& byte = byte_at(place + i);
     const bool writes = access == PlainAccess::kWrite;
@@ -97,7 +98,7 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
       return "a store over what another thread may still read";
     }
     (writes ? byte.plain_writes : byte.plain_reads)[thread] = clocks_[thread][thread];
-    // From here on it is another object, or the same one made again.
+    // After a plain store the byte belongs to another object, or to the same one constructed again.
     if (writes) byte.has_place = false;
   }
   return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of memory that each thread may see: the stores of each atomic place, which of them each
-// thread has seen, and which plain accesses race. Knows nothing of schedules.
+// The part of memory that each thread may see: the stores to each atomic place, those that each
+// thread has seen, and the plain accesses that race. Independent of schedules.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace gpumemtrace::exploration {
 
-// Per thread, how many of its steps are known.
+// A vector clock: for each thread, the number of its steps that are known.
 class Clock {
  public:
   void join(const Clock& other) {
@@ -29,7 +29,7 @@ class Clock {
   std::array<std::uint32_t, kMostThreads + 1> counts_{};
 };
 
-// The effects of a std::memory_order here.
+// The effects of a std::memory_order in this model.
 struct Order {
   bool acquires = false;
   bool releases = false;
@@ -38,39 +38,41 @@ struct Order {
 
 enum class PlainAccess { kRead, kWrite };
 
-// - Before the threads begin, reset(). `thread` is the one that makes the access.
-// - Values are stored by the caller; this keeps what they were.
+// - Call reset() before the threads begin. `thread` is the one that makes the access.
+// - The caller stores the values; the model keeps the history of each place.
 class MemoryModel {
  public:
   void reset();
 
-  // The stores that a load may return, newest last; at least one. `value` is what the place holds.
+  // The number of stores that a load may return, the newest included; at least one. `value` is what
+  // the place holds.
   std::size_t loadable(std::size_t thread, std::uintptr_t place, std::uint64_t value, Order order);
-  // The chosen one of them, counted from the newest, 0, on.
+  // Returns one of these stores by its age; 0 is the newest.
   std::uint64_t load(std::size_t thread, std::uintptr_t place, std::size_t age, Order order);
-  // `modifies`: the store is a read-modify-write and carries on what it read.
+  // `modifies`: the store is part of a read-modify-write and continues the release sequence it
+  // read.
   void store(std::size_t thread, std::uintptr_t place, std::uint64_t old_value,
              std::uint64_t new_value, Order order, bool modifies);
 
-  // Both return what is wrong, or an empty text.
+  // Both functions return a description of a data race, or an empty text.
   std::string plain(std::size_t thread, std::uintptr_t place, std::size_t bytes,
                     PlainAccess access);
   std::string atomic(std::size_t thread, std::uintptr_t place, std::size_t bytes, bool writes);
 
-  // A step was made.
+  // `thread` has made a step.
   void tick(std::size_t thread) { ++clocks_[thread][thread]; }
 
  private:
   struct Store {
     std::uint64_t value = 0;
-    std::size_t thread = kMostThreads;  // none: it was there before
+    std::size_t thread = kMostThreads;  // kMostThreads = stored before the threads began
     std::uint32_t clock = 0;
-    Clock published;  // learned by an acquiring load of it
+    Clock published;  // what an acquiring load of this store learns
   };
   struct Place {
     std::uint64_t execution = 0;
     std::vector<Store> stores;
-    std::array<std::size_t, kMostThreads + 1> seen{};  // the newest that each thread has seen
+    std::array<std::size_t, kMostThreads + 1> seen{};  // newest store seen by each thread
   };
   // The last access of each thread to one byte.
   struct Byte {
@@ -87,10 +89,10 @@ class MemoryModel {
 
   Byte& byte_at(std::uintptr_t place);
   Place& place_at(std::uintptr_t place, std::uint64_t value);
-  // True if all of it happened before the thread's present step.
+  // True if all these accesses happened before the thread's present step.
   bool is_known(std::size_t thread, const Clock& accesses) const;
 
-  // An entry of an earlier execution is emptied when it is used.
+  // Number of the execution; an entry of an earlier execution is emptied when it is used.
   std::uint64_t execution_ = 0;
   std::unordered_map<std::uintptr_t, Place> places_;
   std::unordered_map<std::uintptr_t, Word> words_;  // by address / 8

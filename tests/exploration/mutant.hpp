@@ -14,14 +14,14 @@ constexpr std::uint64_t hash_of(const char* name) {
   return hash;
 }
 
-// A name in the explored code, which must not read it letter by letter: reads are steps.
+// The hash of a name, computed at compile time: reads of the name would be explored steps.
 struct Mutant {
   consteval Mutant(const char* name) : hash(hash_of(name)) {}
   std::uint64_t hash;
 };
 
-// Const: the compiler need not expect that the call changes memory, and instruments the code around
-// it as if it were not there.
+// Const: the compiler need not expect that the call changes memory, and instruments the surrounding
+// code as if the call were not there.
 [[gnu::const]] bool is_mutant(Mutant mutant) noexcept;
 
 }  // namespace gpumemtrace::exploration

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pauses in every order of their steps: threads that stop the recording and go on with it meet each
-// other, threads that record, the start and the end. A pause is told of before it leaves anything
-// out, and the last request of all holds.
+// Pauses of a recording in every order of the threads' steps: threads that stop and resume the
+// recording meet each other, threads that record, the session's start and its end. The trace tells
+// of a pause before the pause leaves a record out, and the last request holds.
 #include <functional>
 #include <vector>
 
@@ -20,7 +20,7 @@ bool tells_of_pause() {
   return found;
 }
 
-// A world whose threads have all attached before.
+// A world whose threads have all attached before the exploration.
 class Attached : public World {
  public:
   Attached(RingSize size, std::size_t threads) : World(size) {
@@ -29,7 +29,7 @@ class Attached : public World {
     session().pool.is_emptied.store(true);
   }
 
-  // False if the recording is paused.
+  // Records a call; false if the recording is paused.
   bool use(std::uint32_t number) {
     if (recording(/*may_start=*/false)) {
       call(number);
@@ -48,7 +48,7 @@ class Attached : public World {
   void stop() { ask(false); }
   void start() { ask(true); }
 
-  // `check`: what must hold when all threads are over.
+  // `check` runs when all threads have ended and checks the final state.
   Outcome explore_all(std::vector<std::function<void()>> threads, std::function<void()> check,
                       bool may_die = false) {
     for (std::function<void()>& thread : threads) {
@@ -88,7 +88,7 @@ class Attached : public World {
             "a pause leaves out what a thread does, and the trace does not tell of it");
   }
 
-  bool something_is_left_out_ = false;  // unseen
+  bool something_is_left_out_ = false;  // accesses are not explored
 };
 
 void is_going_on() { promise(is_recording(), "a request to record is lost"); }
@@ -98,8 +98,8 @@ void is_either() {
   promise(word == kPaused || word == the_session().id(), "the session is lost");
 }
 
-// A thread's records after its own request follow it, whichever others record meanwhile; and the
-// process may die at any step.
+// A thread's records after its own request obey that request, whichever other threads record
+// meanwhile; and the process may die at any step.
 Outcome pause_while_others_record() {
   Attached world({8}, 2);
   return world.explore_all({[&] {
@@ -116,7 +116,7 @@ Outcome pause_while_others_record() {
                            is_going_on, /*may_die=*/true);
 }
 
-// Both end with the same request, so it holds, whatever they asked before.
+// Both threads end with the same request, so that request holds, whatever they asked before.
 Outcome pauses_that_end() {
   Attached world({8}, 2);
   const auto thread = [&] {
@@ -134,13 +134,13 @@ Outcome resumes_that_end() {
   return world.explore_all({thread, thread}, is_paused);
 }
 
-// One asks for this, one for that, a third one records.
+// One thread stops the recording, one starts it, a third one records: either request may hold.
 Outcome pause_meets_resume() {
   Attached world({8}, 3);
   return world.explore_all({[&] { world.stop(); }, [&] { world.start(); }, [&] { world.use(200); }},
                            is_either);
 }
-// The same of a session that has been paused.
+// As pause_meets_resume(), for a session that was already paused once.
 Outcome resume_meets_pause() {
   Attached world({8}, 3);
   return world.explore_all({[&] {
@@ -152,7 +152,8 @@ Outcome resume_meets_pause() {
                            is_either);
 }
 
-// The background thread stops for good while the program pauses and goes on: it stays so.
+// The background thread stops for good while the program pauses and resumes the recording: the
+// session stays off.
 Outcome pause_meets_failure() {
   Attached world({8}, 2);
   return world.explore_all(
@@ -167,8 +168,8 @@ Outcome pause_meets_failure() {
       [] { promise(control.session.load() == kOff, "a request brings back what has failed"); });
 }
 
-// The process ends while another thread pauses and goes on: what the ending thread has recorded is
-// packed, and the end is told of, paused or not.
+// The process ends while another thread pauses and resumes the recording: the ending thread's
+// records are packed, and the ring's header tells of the end, paused or not.
 Outcome pause_meets_end() {
   Attached world({8}, 3);
   return world.explore_all({[&] {
@@ -187,7 +188,7 @@ Outcome pause_meets_end() {
                            is_going_on);
 }
 
-// Several requests while the session starts: the last one holds.
+// A thread makes several requests while the session starts: its last one holds.
 Outcome requests_meet_start() {
   Unbegun world({6});
   return world.explore_until({[&] { world.use(0); },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder's own code, in every order of its steps: the stacks of free chunks and writers, the
-// hand-out of chunks, the commit of records, sealing, packing, recycling, writers that change
-// hands, and the process's death at any of these steps.
+// The recorder's ring in every order of the threads' steps: the stacks of free chunks and writers,
+// the hand-out of chunks, the commit of records, sealing, packing, recycling, writers that pass
+// from one thread to another, and the process's death at any of these steps.
 #include <array>
 #include <memory>
 #include <string>
@@ -14,11 +14,11 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// Three threads at the stack of free indexes: nobody gets one that another one has.
+// Three threads take indexes from a stack of free ones: no two threads hold the same index.
 Outcome index_stack() {
   static IndexStack stack;
   static std::atomic<std::uint32_t> links[3];
-  std::array<bool, 3> is_held = {};  // unseen: told apart by whether it is so, not by who knows it
+  std::array<bool, 3> is_held = {};  // accesses not explored: the state counts, not who knows it
   const auto take = [&] {
     const std::uint32_t index = stack.pop(links);
     if (index == kNoIndex) return index;
@@ -62,7 +62,7 @@ Outcome index_stack() {
   return outcome;
 }
 
-// Two threads fill chunks, the background thread packs them and gives them back.
+// Two threads fill chunks; the background thread packs and frees them.
 Outcome hand_out() {
   World world({3});
   const auto thread = [&](std::uint32_t first, std::uint32_t count) {
@@ -75,7 +75,7 @@ Outcome hand_out() {
       world.scenario({thread(0, 3), thread(100, 1), [&] { world.pack_sealed(); }}, false));
 }
 
-// The same chunk again and again: it is filled as soon as it was packed and recycled.
+// One chunk is used again and again: it is filled as soon as it has been packed and recycled.
 Outcome recycling() {
   World world({2});
   return explore(world.scenario({[&] {
@@ -88,7 +88,8 @@ Outcome recycling() {
                                 false));
 }
 
-// Calls that have not returned stay in the ring, and the packer goes on behind what it has packed.
+// Chunks with calls that have not returned stay in the ring, and the packer continues behind the
+// records that it has already packed.
 Outcome active_chunks() {
   World world({2});
   return explore(world.scenario({[&] {
@@ -106,7 +107,7 @@ Outcome active_chunks() {
                                 false));
 }
 
-// A ring that is too small: what does not fit is counted.
+// The ring is too small: records that do not fit are counted as dropped.
 Outcome full_ring() {
   World world({2});
   const auto thread = [&](std::uint32_t first) {
@@ -118,7 +119,7 @@ Outcome full_ring() {
   return explore(world.scenario({thread(0), thread(100)}, false));
 }
 
-// Two threads find the ring empty, and the file thread makes it larger.
+// Two threads find no free chunk, and the file thread makes the ring larger.
 Outcome growth() {
   World world({0, true});
   const auto thread = [&](std::uint32_t first) {
@@ -130,7 +131,7 @@ Outcome growth() {
   return explore(world.scenario_with_file_thread({thread(0), thread(100)}, false));
 }
 
-// The background thread walks over a ring that is being made larger.
+// The background thread iterates over the ring's chunks while the ring is being made larger.
 Outcome walk_in_growth() {
   World world({0, true});
   return explore(world.scenario_with_file_thread({[&] {
@@ -141,11 +142,12 @@ Outcome walk_in_growth() {
                                                  false));
 }
 
-// The background thread sleeps until it is woken: what a thread seals while few chunks are free is
-// packed without any other reason, also while another thread wakes it for something else.
+// The background thread sleeps until it is woken: a chunk that a thread seals while few chunks are
+// free is packed without another cause, also while another thread wakes the sleeper for something
+// else.
 Outcome pauses() {
   World world({4});
-  static std::atomic<std::uint32_t> packed;  // chunks
+  static std::atomic<std::uint32_t> packed;  // 1 once a span is packed
   world.attach_before(1);
   Scenario scenario =
       world.scenario({[&world] {
@@ -177,7 +179,7 @@ Outcome pauses() {
   return explore(scenario);
 }
 
-// The process dies while the ring is made larger or what was gained is used.
+// The process dies while the ring is made larger or while its new chunks are used.
 Outcome death_in_growth() {
   World world({0, true});
   return explore(world.scenario_with_file_thread({[&] {
@@ -187,11 +189,11 @@ Outcome death_in_growth() {
                                                  true));
 }
 
-// One thread has the file thread do two things and waits for each, another one requests something
-// and waits until it is served.
+// One thread has the file thread do two pieces of work and waits for each; another one sends a
+// request and waits until it is served.
 Outcome file_work() {
   World world({0});
-  static int value;  // plain: the hand-over orders the accesses
+  static int value;  // not atomic: the hand-over orders the accesses
   static std::atomic<std::uint32_t> served;
   file_thread::serve(
       [](void*) noexcept {
@@ -221,7 +223,7 @@ Outcome file_work() {
   return explore(scenario);
 }
 
-// A thread ends and returns its writer, a new one takes it and goes on in its chunk.
+// A thread ends and returns its writer; a new thread takes that writer and continues in its chunk.
 Outcome change_of_hands() {
   World world({3});
   const auto thread = [&](std::uint32_t first) {
@@ -234,7 +236,7 @@ Outcome change_of_hands() {
   return explore(world.scenario({thread(0), thread(100)}, false));
 }
 
-// The background thread takes a writer back from a thread that died, while another one returns its
+// The background thread reclaims the writer of a thread that died, while another thread returns its
 // own and a third one begins.
 std::array<std::atomic<bool>, kMostThreads> dead;
 bool is_dead(std::uint32_t thread_id) { return dead[thread_id - 1].load(); }
@@ -256,7 +258,8 @@ Outcome reclaimed_writers() {
                                 false));
 }
 
-// A thread dies with a writer that it had from another one, and the next thread begins with it.
+// A thread dies with a writer that it took over from another thread, and the next thread begins
+// with that writer.
 Outcome abandoned_writer() {
   World world({4});
   return explore(world.scenario({[&] {
@@ -276,8 +279,8 @@ Outcome abandoned_writer() {
                                 false));
 }
 
-// A signal handler jumps out of the recorder before any of its accesses: what is recorded later is
-// all there. A chunk may be lost to the ring by it.
+// A signal handler jumps out of the recorder before any of the recorder's accesses: all records
+// made later are there. The jump may lose a chunk of the ring.
 Outcome left_anywhere() {
   World world({6});
   Scenario scenario = world.scenario(
@@ -304,7 +307,7 @@ Outcome left_anywhere() {
   return explore(scenario);
 }
 
-// The process dies before any store, of the recording thread or of the packing one.
+// The process dies before any store of the recording thread or of the packing thread.
 Outcome death() {
   World world({2});
   return explore(world.scenario({[&] {
@@ -321,7 +324,8 @@ Outcome death() {
                                 true));
 }
 
-// The same when a chunk is used again: its old content must not come back under its new name.
+// The process dies while a chunk is used again: its old records must not come back as records of
+// its new owner.
 Outcome death_in_reuse() {
   World world({2});
   return explore(world.scenario({[&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the program `exploration`.
+// The parts of the programs that explore the recorder.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,11 @@
 
 namespace gpumemtrace::exploration {
 
-// False, and a line on stdout, where the explorer itself is wrong. litmus.cpp
+// Tests the explorer itself: false, and a line on stdout, if it is wrong. Defined in litmus.cpp.
 bool litmus_tests_hold();
 
-// One part of the recorder in every order of its steps. scenarios.cpp
+// A scenario: one part of the recorder in every order of its steps. Defined in the *_scenarios.cpp
+// files.
 struct Proof {
   const char* name;
   Outcome (*run)();

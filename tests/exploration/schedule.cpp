@@ -26,7 +26,8 @@ std::vector<std::size_t> Schedule::threads() const {
 }
 
 bool Schedule::advance() {
-  // An execution that ended early, at a death, leaves no decisions behind its end.
+  // Steps back to the last decision that has an option left, and takes that option. An execution
+  // that a death ended early has no decisions after the death.
   for (; !path_.empty(); path_.pop_back()) {
     Decision& last = path_.back();
     if (last.is_value) {
@@ -57,13 +58,14 @@ std::size_t Schedule::next_thread(ThreadSet enabled,
   }
   const Decision& decision = path_[position_];
   const std::size_t thread = decision.chosen;
-  // Steps tried from here sleep until a step meets their own.
+  // Threads whose next step was already tried at this decision sleep until another step conflicts
+  // with theirs.
   sleeping_ = reduction_ == Reduction::kOn ? decision.sleeping | decision.done : 0;
   for (ThreadSet left = sleeping_; left != 0; left &= left - 1) {
     if (next[lowest(left)].meets(next[thread])) sleeping_ &= ~bit(lowest(left));
   }
   std::vector<std::size_t> races;
-  const bool is_new = position_ + 1 == path_.size();  // else it was chosen before
+  const bool is_new = position_ + 1 == path_.size();  // else chosen in an earlier execution
   if (is_new) find_races(thread, next[thread], races);
   record_step(thread, next[thread], position_);
   for (const std::size_t race : races) reverse(race);
@@ -82,8 +84,8 @@ std::size_t Schedule::next_value(std::size_t options) {
   return path_[position_++].chosen;
 }
 
-// The steps of others that the thread's step meets and that did not happen before it anyway: in
-// another order the two would be told apart.
+// Finds the earlier steps of other threads that conflict with this step and did not happen before
+// it: the opposite order may have another result.
 void Schedule::find_races(std::size_t thread, const Operation& operation,
                           std::vector<std::size_t>& races) const {
   const auto add = [&](std::size_t index) {
@@ -103,13 +105,13 @@ void Schedule::find_races(std::size_t thread, const Operation& operation,
   if (operation.is_death || operation.changes_file) look_at(file_, operation.is_death);
 }
 
-// The last step is to come before the one at `race`, with all that it needs and that does not need
-// that one: a thread that can begin so is to be tried there (source sets; Abdulla, Aronsson,
-// Jonsson and Sagonas, POPL 2014).
+// Plans an order in which the last step comes before the step at `race`: a thread that can begin
+// such an order (with steps that do not depend on that step) is to be tried at its decision (source
+// sets; Abdulla, Aronsson, Jonsson and Sagonas, POPL 2014).
 void Schedule::reverse(std::size_t race) {
   const Event& first = events_[race];
   ThreadSet begins = 0;
-  Clock first_moved;  // numbers; 0 = none of the thread's
+  Clock first_moved;  // number of each thread's first moved step; 0 = none
   for (std::size_t i = race + 1; i < events_.size(); ++i) {
     const Event& event = events_[i];
     const bool is_last = i + 1 == events_.size();
@@ -123,7 +125,7 @@ void Schedule::reverse(std::size_t race) {
     first_moved[event.thread] = event.number;
   }
   Decision& decision = path_[first.decision];
-  // A thread that waited there could only have looked once more in vain.
+  // A thread that waited at that decision could only have checked its condition again in vain.
   begins &= decision.enabled;
   if (begins != 0 && (decision.wanted & begins) == 0) decision.wanted |= bit(lowest(begins));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of decisions: which thread makes the next step, which of several values a load returns.
-// Walks it depth first and leaves out orders that no step can tell apart.
+// The tree of decisions: the thread that makes the next step, and the value that a load returns.
+// Walks the tree depth first and leaves out orders that no step can tell apart.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace gpumemtrace::exploration {
 
-// The part of a step by which it meets others.
+// The part of a step that decides if it conflicts with ("meets") another thread's step.
 struct Operation {
-  std::uintptr_t place = 0;  // 0: it touches no atomic place
+  std::uintptr_t place = 0;  // 0 = no atomic place is touched
   bool writes = false;
-  bool changes_file = false;  // meets only the process's death
+  bool changes_file = false;  // conflicts only with the process's death
   bool is_death = false;
 
   [[nodiscard]] bool meets(const Operation& other) const {
@@ -26,7 +26,7 @@ struct Operation {
   }
 };
 
-using ThreadSet = std::uint32_t;  // a bit a thread
+using ThreadSet = std::uint32_t;  // one bit per thread
 
 class Schedule {
  public:
@@ -34,19 +34,19 @@ class Schedule {
 
   explicit Schedule(Reduction reduction) : reduction_(reduction) {}
 
-  // Before an execution; the first has nothing decided.
+  // Called before each execution; for the first one nothing is decided yet.
   void restart();
-  // The next execution's decisions; false if all were tried.
+  // Chooses the decisions of the next execution; false if all executions were tried.
   bool advance();
 
-  // The thread that makes the next step, of those that have one to make. kNone: every order that
-  // goes on from here was tried elsewhere.
+  // Chooses the thread that makes the next step among `enabled`. kNone: every order that continues
+  // from here was already tried.
   std::size_t next_thread(ThreadSet enabled, const std::array<Operation, kMostThreads + 1>& next,
                           std::size_t preferred);
-  // One of `options` values, 0 first.
+  // Chooses one of `options` values; 0 is tried first.
   std::size_t next_value(std::size_t options);
 
-  // The threads of the present execution's steps, in order.
+  // The threads of the present execution's steps, in the order of the steps.
   [[nodiscard]] std::vector<std::size_t> threads() const;
 
  private:
@@ -55,18 +55,18 @@ class Schedule {
     std::size_t options = 0;
     std::size_t chosen = 0;
     ThreadSet enabled = 0;
-    ThreadSet wanted = 0;    // to be tried
-    ThreadSet done = 0;      // tried
-    ThreadSet sleeping = 0;  // tried in an earlier branch, and nothing has met them since
+    ThreadSet wanted = 0;    // threads to try
+    ThreadSet done = 0;      // threads tried
+    ThreadSet sleeping = 0;  // threads tried in an earlier branch; no step has conflicted since
   };
   // A step of the present execution.
   struct Event {
     std::size_t thread = kNone;
-    std::uint32_t number = 0;  // among the thread's
+    std::uint32_t number = 0;  // the step's number among its thread's
     std::size_t decision = 0;
-    Clock clock;  // of steps that happened before it, itself included
+    Clock clock;  // the steps that happened before it, and itself
   };
-  // The last steps at a place, as indexes of events.
+  // The last steps at one atomic place, as indexes into events_.
   struct Meeting {
     Meeting() { last_reads.fill(kNone); }
     std::size_t last_write = kNone;
@@ -87,7 +87,7 @@ class Schedule {
   ThreadSet sleeping_ = 0;
   std::vector<Event> events_;
   std::unordered_map<std::uintptr_t, Meeting> meetings_;
-  Meeting file_;  // deaths, and what they meet
+  Meeting file_;  // for deaths and the stores that conflict with them
   std::array<Clock, kMostThreads + 1> clocks_;
 };
 

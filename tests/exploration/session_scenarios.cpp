@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's life in every order of its steps: threads that come while it starts, the program's
-// requests, the end, a background thread that gives up, and the names that threads meet for the
-// first time.
+// A recording session's life in every order of the threads' steps: threads that come while the
+// session starts, the program's requests, the end, a background thread that gives up, and names
+// that threads use for the first time.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -16,7 +16,8 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// Threads come at once: one begins the session, the others wait until it is made, and all record.
+// Several threads come at once: one makes the session, the others wait until it is made, and all
+// record.
 Outcome start() {
   Unbegun world({4});
   const auto thread = [&](std::uint32_t number) {
@@ -27,7 +28,7 @@ Outcome start() {
   return world.explore_until({thread(0), thread(100)}, [] {});
 }
 
-// There can be no session: nobody records, nobody waits, nobody tries again.
+// The session cannot be made: no thread records, waits for ever or tries again.
 Outcome failed_start() {
   Unbegun world({4}, /*fails=*/true);
   const auto thread = [&world] { promise(!world.use(0), "a thread records without a session"); };
@@ -35,7 +36,7 @@ Outcome failed_start() {
                              [] { promise(control.session.load() == kOff, "it is not off"); });
 }
 
-// The program's request comes before the session, while it starts, or later: it holds.
+// The program requests a pause before the session, while it starts, or later: the request holds.
 Outcome request_for_a_pause() {
   Unbegun world({4});
   return world.explore_until({[&] { world.use(0); }, [&] { world.request(false); }}, [] {
@@ -48,8 +49,8 @@ Outcome request_to_record() {
                              [] { promise(is_recording(), "a request to record is lost"); });
 }
 
-// The background thread makes the session while threads wait for it, and ends it if it cannot
-// write the file.
+// The background thread ends the session's start, for which threads wait, and switches the session
+// off if it cannot write the file.
 void make_session(bool gives_up) {
   while (!beginning.has_begun.load()) wait_for_others();
   start_ends(true);
@@ -72,8 +73,8 @@ Outcome background_thread_gives_up() {
                              [] { promise(control.session.load() == kOff, "it goes on"); });
 }
 
-// The process ends while another thread records, by one thread or by two: what the ending thread
-// has recorded is packed before it goes on.
+// The process ends while another thread records; one thread ends it, or two do: the records of the
+// ending thread are packed before it continues.
 Outcome end_while_others_record() {
   World world({5});
   world.session().pool.is_emptied.store(true);
@@ -102,7 +103,8 @@ Outcome two_ends() {
                                 false));
 }
 
-// The library ends while a checkpoint is made: it goes on when the file that is half made is gone.
+// The library ends while a checkpoint is made: the ending thread continues only when the half-made
+// checkpoint file is gone.
 Outcome end_during_checkpoint() {
   World world({5});
   world.session().pool.is_emptied.store(true);
@@ -126,9 +128,9 @@ Outcome end_during_checkpoint() {
                                 false));
 }
 
-// The thread that runs forks, between any two stores into the ring. The child has a copy of all
-// memory but the session's word, which the kernel empties, and of the ring, which it still shares.
-// It makes a session of its own and never touches its parent's ring.
+// The running thread forks between any two stores into the ring. The child has a copy of all memory
+// except the session's word, which the kernel empties, and the ring, which it still shares. The
+// child makes its own session and never stores into its parent's ring.
 class Family {
  public:
   World& parent() { return parent_; }
@@ -150,12 +152,13 @@ class Family {
     const auto* const bytes = reinterpret_cast<const std::byte*>(&the_session());
     return {bytes, bytes + sizeof(Session)};
   }
-  // Sessions stand in one place: the child's is kept while the parent's does.
+  // Both sessions use the same memory: the child's bytes are kept here while the parent's session
+  // lives.
   struct KeptSession {
     ~KeptSession() { std::memcpy(static_cast<void*>(&the_session()), bytes.data(), bytes.size()); }
     const std::vector<std::byte> bytes = bytes_of_session();
   };
-  // A text: its comparison is libc's, and not a call into the explorer for each byte.
+  // Returned as a string because libc compares it, without a call into the explorer for each byte.
   std::string ring_of_parent() const {
     const Unseen unseen;
     return {ring_begin_, kRingBytes};
@@ -183,8 +186,8 @@ Outcome forked_child() {
   return explore(scenario);
 }
 
-// Two threads meet the same new name: where one's record is left, what it names is left, too, even
-// if the process dies at once.
+// Two threads use the same new name: if a thread's record that names it is left, the name's own
+// record is left, too, even if the process dies at once.
 const trace::RecordHeader* find_name(std::uint32_t of_writer) {
   const trace::RecordHeader* found = nullptr;
   for_each_record_in_ring([&](std::uint32_t writer, const trace::RecordHeader& record) {
@@ -216,7 +219,7 @@ Outcome new_name() {
   return explore(world.scenario({thread, thread}, false));
 }
 
-// Keys that the table looks for in the same place, its first bucket.
+// Keys that the table looks up in the same place, its first bucket.
 std::vector<std::uint64_t> keys_of_one_bucket(std::size_t count) {
   constexpr std::uint32_t kBucketSlots = 8;
   KeyTable empty;
@@ -229,8 +232,8 @@ std::vector<std::uint64_t> keys_of_one_bucket(std::size_t count) {
   return keys;
 }
 
-// There is room for one key more, and two threads come with one each: one of them gets a number,
-// and it is nobody else's.
+// The table has room for one more key, and two threads intern one key each: one key gets a number,
+// which no other key has.
 Outcome full_table() {
   const std::vector<std::uint64_t> keys = keys_of_one_bucket(10);
   KeyTable table;

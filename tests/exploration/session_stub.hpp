@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands for the recorder's preload/session/ in programs that do not explore a session's life.
+// Replaces the recorder's preload/session/ in programs that do not explore a session's life.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace gpumemtrace::preload {
 
-// No scenario asks which hook is the outermost.
+// Always false: no scenario asks which hook is the outermost.
 bool CallGuard::is_left(std::uintptr_t) noexcept { return false; }
 
 }  // namespace gpumemtrace::preload

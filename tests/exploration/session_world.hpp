@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session that its threads begin and end: the common part of the explorer's programs about it.
-// They have their own parts of a session (session_start.cpp).
+// A session that a scenario's threads begin and end: shared by the exploring programs about it.
+// These programs replace parts of the session's code (session_start.cpp).
 #pragma once
 
 #include <functional>
@@ -16,13 +16,14 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// The start of a session in a scenario.
+// Controls and counts the starts of the session in a scenario.
 struct Beginning {
   bool fails = false;
   bool is_paused_by_environment = false;
-  bool ends_elsewhere = false;  // a thread of the scenario ends the start, as in the recorder
-  int count = 0;                // unseen
-  // For a forked child: the memory of its session, instead of its parent's.
+  bool ends_elsewhere = false;  // a scenario's thread ends the start, as the recorder's does
+  int count = 0;                // accesses are not explored
+  // In a forked child, the bytes of its new session, which replace those of its parent's; else
+  // null.
   const std::vector<std::byte>* session_of_child = nullptr;
   std::atomic<bool> has_begun = false;
 };
@@ -31,7 +32,7 @@ Beginning beginning;
 }  // namespace
 }  // namespace gpumemtrace::exploration
 
-// The rest of the recorder.
+// Replaces the rest of the recorder.
 namespace gpumemtrace::preload {
 
 bool start_session(RequestedState requested) noexcept {
@@ -41,7 +42,7 @@ bool start_session(RequestedState requested) noexcept {
     ++beginning.count;
   }
   if (beginning.fails) return false;
-  // Plainly stored: who reads it must have been told.
+  // Stores the session with plain stores: a thread may read it only after it was published.
   Session& session = the_session();
   if (beginning.session_of_child != nullptr) {
     memcpy(static_cast<void*>(&session), beginning.session_of_child->data(), sizeof session);
@@ -67,7 +68,7 @@ void reset_if_forked() noexcept {}
 namespace gpumemtrace::exploration {
 namespace {
 
-// A world without a session; the first thread that wants to record makes it.
+// A world without a session; the first thread that wants to record makes the session.
 class Unbegun : public World {
  public:
   explicit Unbegun(RingSize size, bool fails = false, bool is_paused = false)
@@ -81,7 +82,7 @@ class Unbegun : public World {
     beginning.fails = beginning.is_paused_by_environment = beginning.ends_elsewhere = false;
   }
 
-  // False if nothing is to be recorded.
+  // Makes one record; returns false if the session does not record.
   bool use(std::uint32_t number) {
     if (!recording(/*may_start=*/true)) return false;
     record(number);
@@ -116,7 +117,7 @@ void promise_own_is_packed() {
   promise(chunk.packed == chunk.committed.load(),
           "the end came before what was recorded is packed");
 }
-// The background thread's answers to `times` requests.
+// Plays the background thread: answers `times` flush requests.
 void answer(World& world, std::uint32_t times) {
   const auto answers = [&world] {
     const Unseen unseen;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call stacks that threads meet for the first time, in every order of their steps: what a record
-// names stands in the trace with it, the stack and the code objects that the stack names, even if
-// the process dies at once, a thread is jumped out of, or the ring has no room for a while.
-// The interpreter and the native frames are the scenario's.
+// Call stacks that threads meet for the first time, in every order of the threads' steps: if a
+// record names a stack, the trace has the stack and the code objects that the stack names, even if
+// the process dies at once, a thread is jumped out of, or the ring has no room for a while. This
+// file plays the Python interpreter and the native unwinder.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -20,7 +20,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-// The frames of the thread with this number: code objects, innermost first.
+// The frames of each thread by its number: code objects, innermost first.
 std::array<std::vector<int>, kMostThreads> frames_of_thread;
 
 const void* code_object(int number) {
@@ -31,7 +31,7 @@ const void* code_object(int number) {
 }  // namespace
 }  // namespace gpumemtrace::exploration
 
-// The interpreter.
+// Plays the Python interpreter.
 namespace gpumemtrace::preload {
 namespace python {
 
@@ -91,7 +91,7 @@ void python_runs_here() noexcept {}
 namespace gpumemtrace::exploration {
 namespace {
 
-// The trace's stacks and code objects, by their numbers.
+// The stacks and code objects that stand in the trace, by their ids.
 class Written {
  public:
   void add(const trace::RecordHeader& record) {
@@ -111,7 +111,7 @@ class Written {
       named_.insert(waiting_);
     }
   }
-  // Records of `own_writer` come before those of others.
+  // Adds all records of the ring, those of the writer `own_writer` first.
   void add_ring(std::uint32_t own_writer) {
     for (const bool adds_own : {false, true}) {
       for_each_record_in_ring([&](std::uint32_t writer, const trace::RecordHeader& record) {
@@ -120,7 +120,7 @@ class Written {
     }
   }
 
-  // Everything that calls and stacks name is in the trace.
+  // Promises that the trace has all stacks and code objects that calls and stacks name.
   void promise_all() const {
     for (const trace::StackId stack : named_) {
       promise(stacks_.count(stack) != 0, "a call names a stack that no record tells");
@@ -134,7 +134,7 @@ class Written {
       }
     }
   }
-  // The records that tell of a stack.
+  // The record of a stack and those of its code objects.
   std::vector<const trace::RecordHeader*> records_of(trace::StackId stack) const {
     std::vector<const trace::RecordHeader*> records = {stacks_.at(stack)};
     for (const std::uint32_t code : codes_of_.at(stack)) {
@@ -166,14 +166,15 @@ class StackWorld : public World {
   }
   ~StackWorld() { python::current_state.store(python::State::kNotLooked); }
 
-  // A call under the calling thread's stack.
+  // Makes a call under the calling thread's stack and checks that the stack is recorded.
   void use(std::uint32_t number) {
     const CallGuard guard;
     const trace::StackId stack = current_stack(guard, {}, StackUse::kCall);
     call(number, stack);
     promise_is_told(stack);
   }
-  // A thread without Python frames looks at one that waits in code object 0.
+  // The calling thread has no Python frames and records the stack of one that waits in code object
+  // 0.
   void look_at_waiting() {
     const CallGuard guard;
     current_stack(guard, {}, StackUse::kCall);
@@ -188,7 +189,7 @@ class StackWorld : public World {
   }
 
  private:
-  // Whatever happens to the process from now on.
+  // The stack's records must stay complete, whatever happens to the process from now on.
   static void promise_is_told(trace::StackId stack) {
     std::vector<const trace::RecordHeader*> records;
     {
@@ -202,11 +203,11 @@ class StackWorld : public World {
       read_published(record, record->words * trace::kWordBytes);
     }
     const Unseen unseen;
-    records = {};  // before the explorer may leave this function for good
+    records = {};  // freed here: the explorer may abandon the function later
   }
 };
 
-// A thread that uses its stack once.
+// A thread that makes one call under its stack.
 std::function<void()> user(StackWorld& world, std::uint32_t number) {
   return [&world, number] {
     world.be_attached();
@@ -214,19 +215,19 @@ std::function<void()> user(StackWorld& world, std::uint32_t number) {
   };
 }
 
-// Two threads meet the same new stack.
+// Two threads meet the same new stack at once.
 Outcome new_stack() {
   StackWorld world({4}, {{0}, {0}});
   return explore(world.scenario({user(world, 0), user(world, 100)}, false));
 }
 
-// Two new stacks have a new code object in common.
+// Two threads meet two new stacks that have a new code object in common.
 Outcome new_code() {
   StackWorld world({4}, {{0, 1}, {2, 1}});
   return explore(world.scenario({user(world, 0), user(world, 100)}, false));
 }
 
-// A thread writes the stack of another one that waits, while a third one meets it, too.
+// A thread writes the stack of a waiting thread while another one meets the same stack itself.
 Outcome stack_of_waiting_thread() {
   StackWorld world({4}, {{0}, {}});
   return explore(world.scenario({user(world, 0),
@@ -237,7 +238,7 @@ Outcome stack_of_waiting_thread() {
                                 false));
 }
 
-// The process dies before any store: a stack that is there has its code objects.
+// The process dies before any store: if a stack's record is there, so are its code objects.
 Outcome death_at_new_stack() {
   StackWorld world({4}, {{0, 1}});
   Scenario scenario = world.scenario({user(world, 0)}, true);
@@ -253,8 +254,8 @@ Outcome death_at_new_stack() {
   return explore(scenario);
 }
 
-// A signal handler jumps out while a stack is interned, before any access; the thread itself meets
-// the stack again, or another one does.
+// A signal handler jumps out, before any access, while a thread interns a stack; the same thread
+// meets the stack again, or another thread does.
 Outcome stack_left_anywhere() {
   StackWorld world({4}, {{0, 1}});
   return explore(world.scenario({[&] {
@@ -274,12 +275,12 @@ Outcome stack_left_to_another() {
                                 false));
 }
 
-// The ring has no room while a stack is met for the first time, and has again at any moment: what
-// is named later, with room for all of it, is there.
+// The ring has no room while a stack is met for the first time, and gets room at any later moment:
+// a stack that is named when there is room for all its records is in the trace.
 Outcome stack_without_room() {
   StackWorld world({2}, {{0}, {}});
   Written written;
-  std::list<std::vector<std::byte>> packed;  // unseen; what `written` points to
+  std::list<std::vector<std::byte>> packed;  // not explored; `written` points into them
   static std::atomic<bool> has_room = false;
   const auto pack = [&] {
     preload::pack_sealed(world.session().ring, [&](const Span& span) {

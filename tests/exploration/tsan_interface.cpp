@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that code compiled with -fsanitize=thread calls at its accesses to memory, and the
-// copies that libc makes for it. Names and types are the compilers'.
+// Defines the functions that code compiled with -fsanitize=thread calls at its accesses to memory,
+// and replaces libc's memcpy() and memset() for such code. The compilers give the names and types.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -42,7 +42,7 @@ void atomic_store(volatile Value* place, Value value, int memory_order) {
   stored(where, widen(old), widen(value), order_of(memory_order), false);
 }
 
-// `change` makes the new value of the old one.
+// An atomic read-modify-write; `change` computes the new value from the old one.
 template <class Value, class Change>
 Value atomic_modify(volatile Value* place, int memory_order, Change change) {
   const void* const where = const_cast<Value*>(place);
@@ -81,7 +81,7 @@ extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
-// Orders a thread with its own signal handlers, of which there are none here.
+// Empty: the fence orders a thread with its own signal handlers, and scenarios have none.
 void __tsan_atomic_signal_fence(int) {}
 void __tsan_vptr_read(void**) {}
 void __tsan_vptr_update(void**, void*) {}
@@ -155,7 +155,7 @@ GPUMEMTRACE_ATOMIC(8)
 GPUMEMTRACE_ATOMIC(32)
 GPUMEMTRACE_ATOMIC(64)
 
-// The linker sends calls of memcpy() and memset() here (--wrap).
+// The linker redirects calls of memcpy() and memset() to the __wrap functions (--wrap).
 void* __real_memcpy(void* to, const void* from, std::size_t bytes);
 void* __real_memset(void* to, int value, std::size_t bytes);
 
@@ -169,7 +169,7 @@ void* __wrap_memset(void* to, int value, std::size_t bytes) {
   return __real_memset(to, value, bytes);
 }
 
-// A thread that gives way looks again once others have done something.
+// A thread that yields continues once other threads have stored something.
 int __wrap_sched_yield() {
   exploration::wait_for_others();
   return 0;

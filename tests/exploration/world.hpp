@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session with a ring of few chunks, and what threads do in it: what the programs of the explorer
-// have in common. Each is one unit with the recorder's sources in it, compiled with
-// -fsanitize=thread.
+// A session with a ring of few chunks, and the steps that threads make in it: shared by the
+// exploring programs. Each program is one translation unit with the recorder's sources in it,
+// compiled with -fsanitize=thread.
 #pragma once
 
 #include <errno.h>
@@ -36,11 +36,11 @@ constinit bool counter_is_invariant = true;
 
 namespace gpumemtrace::exploration {
 
-// As in the kernel, but that time never runs out.
+// Plays the kernel's futex, except that timeouts never expire.
 inline long futex(const long (&arguments)[6]) {
   if ((arguments[1] & FUTEX_CMD_MASK) != FUTEX_WAIT) return 0;
   const auto is_expected = [&] {
-    const Unseen unseen;  // this and the sleep are one step
+    const Unseen unseen;  // the check and the sleep are one step
     return reinterpret_cast<const std::atomic<std::uint32_t>*>(arguments[0])->load() ==
            static_cast<std::uint32_t>(arguments[2]);
   };
@@ -52,8 +52,9 @@ inline long futex(const long (&arguments)[6]) {
 
 }  // namespace gpumemtrace::exploration
 
-// Threads are told apart by their numbers; to the system they are one: none sleeps in it, has
-// descriptors of its own, or signals to block.
+// Replaces system calls. Scenario threads are fibers of one system thread: each has its own thread
+// id, waits in the explorer instead of the kernel, and needs no closed descriptors or blocked
+// signals.
 extern "C" long __real_syscall(long number, ...);
 extern "C" long __wrap_syscall(long number, ...) {
   if (number == SYS_gettid) {
@@ -79,16 +80,16 @@ namespace {
 
 using namespace gpumemtrace::preload;
 
-// Two such records fill a chunk of the smallest size.
+// Tail of a record; two such records fill a chunk of the smallest size.
 constexpr std::size_t kBigTailBytes = 1912;
 
-// The ring's size before the threads begin, and what it has left.
+// The ring's free space when the threads begin.
 struct RingSize {
-  std::uint32_t chunks = 0;  // free ones, of the smallest size
-  bool can_grow = false;     // by one chunk of the largest size
+  std::uint32_t chunks = 0;  // free chunks of the smallest size
+  bool can_grow = false;     // the ring can grow by one chunk of the largest size
 };
 
-// Calls `work` with each record of a chunk's content or a span.
+// Calls `work` with each record in the bytes of a chunk or of a span.
 template <class Work>
 void for_each_record(std::span<const std::byte> records, Work&& work) {
   for (std::size_t offset = 0; offset < records.size();) {
@@ -98,7 +99,7 @@ void for_each_record(std::span<const std::byte> records, Work&& work) {
   }
 }
 
-// The same for all that is committed in the ring, with its owners.
+// Calls `work` with each record that is committed in the ring and with its writer.
 template <class Work>
 void for_each_record_in_ring(Work&& work) {
   the_session().ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
@@ -108,19 +109,19 @@ void for_each_record_in_ring(Work&& work) {
   });
 }
 
-// One session with a ring of few chunks. Made before the exploration, which puts back whatever
-// happens to it.
+// A session with a ring of few chunks. Constructed before the exploration, which restores its
+// memory after each execution.
 class World {
  public:
   explicit World(RingSize size, bool has_begun = true) : size_(size) {
-    constexpr std::uint32_t kExtentsOfReserve = 13;  // all sizes that replenish() wants
+    constexpr std::uint32_t kExtentsOfReserve = 13;  // for all sizes that replenish() wants
     const std::uint32_t extents = size.can_grow ? kExtentsOfReserve + 1 : 1;
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
                                            extents * trace::kMaxChunkBytes);
     if (error != 0) violate("the ring could not be made");
     if (!session_.pool.map_writers()) violate("no memory");
     writer_pool = &session_.pool;
-    // No thread waits for a chunk: there is no background thread to wait for.
+    // With kBlock no thread waits for a chunk here, because the pool has no background thread.
     session_.pool.on_full = OnFull::kBlock;
     take_away(size);
     if (has_begun) start();
@@ -137,27 +138,27 @@ class World {
   Session& session() { return session_; }
   Ledger& ledger() { return ledger_; }
 
-  // So that the threads find it begun.
+  // Starts the session before the threads run.
   void start() {
     session_.pool.session_id = kFirstSessionId;
     control.session.store(session_.id());
   }
 
-  // --- What threads do.
+  // --- Steps of the scenario's threads.
 
   void attach() {
     promise(acquire_writer(session_.pool, take_writer(session_.pool)), "there is no writer");
     // If there is no chunk, the record that names the thread is dropped.
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
-  // `count` threads attach before the exploration, which is then about what they do later.
+  // Attaches `count` threads before the exploration, which then covers only their later steps.
   void attach_before(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       attach();
       attached_[i] = std::exchange(thread_state, ThreadState{});
     }
   }
-  // The calling thread is the one of them that has its number.
+  // Makes the calling thread the one of those threads that has its number.
   void be_attached() { thread_state = attached_[current_thread()]; }
   void attach_with_large_chunks() {
     const std::uint32_t index = take_writer(session_.pool);
@@ -165,7 +166,7 @@ class World {
     promise(acquire_writer(session_.pool, index), "there is no writer");
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
-  // One record that fills half a chunk.
+  // Makes one record that fills half a chunk.
   void record(std::uint32_t number) {
     static const char tail[kBigTailBytes] = {};
     trace::Text text;
@@ -173,7 +174,7 @@ class World {
     ledger_.begins(number);
     ledger_.ends(number, write_record(text, {tail, sizeof tail}));
   }
-  // A call that is recorded before and completed after.
+  // Makes a call's record: it is written before the call and completed after it.
   void call(std::uint32_t number, trace::StackId stack = trace::StackId::kNone) {
     const CallGuard guard;
     ledger_.begins(number);
@@ -195,7 +196,7 @@ class World {
     preload::pack_active(session_.ring, [this](const Span& span) { return append(span); });
   }
 
-  // The file thread, until all others have left it.
+  // Runs as the file thread until all other threads have left it.
   void be_file_thread() {
     file_thread::is_file_thread = true;
     file_thread::work_until_stopped();
@@ -208,14 +209,14 @@ class World {
     if (is_last) file_thread::stop();
   }
 
-  // --- Around an execution.
+  // --- Begin, end and death of an execution.
 
   void begin() {
     ledger_.reset();
     make_thread_local(&thread_state, sizeof thread_state);
     watch_file(&session_.ring.header(), session_.ring.capacity());
   }
-  // Nothing is lost, every chunk is somewhere, once.
+  // Checks that no record is lost and that every chunk is either free or in use, once.
   void end() {
     ledger_.check_left(session_.ring);
     pack_sealed();
@@ -228,7 +229,7 @@ class World {
     }
     promise(counted == ledger_.dropped(), "drops are not counted to the last one");
   }
-  // Everything that a reader of the file takes must have been published to it.
+  // Checks that everything which a reader of the file uses was published.
   void die() {
     session_.ring.for_each_chunk([](const trace::ChunkHeader& chunk) {
       if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kFree) return;
@@ -239,7 +240,7 @@ class World {
     ledger_.check_left(session_.ring);
   }
 
-  // The same with one more thread, the last one: the file thread.
+  // A scenario with the file thread as an additional, last thread.
   Scenario scenario_with_file_thread(std::vector<std::function<void()>> threads, bool may_die) {
     const auto users = threads.size();
     for (std::function<void()>& thread : threads) {
@@ -269,7 +270,7 @@ class World {
   }
 
  private:
-  // All chunks but `size.chunks` are nobody's, for good.
+  // Takes all chunks but `size.chunks` out of the ring for good.
   void take_away(RingSize size) {
     constexpr std::uint32_t kExtents[] = {1, 1, 1, 1, 1, 2, 6};
     for (std::uint32_t size_class = 0; size_class < Ring::kSizeClasses; ++size_class) {
@@ -299,7 +300,7 @@ class World {
   Session& session_ = *new (&the_session()) Session;
   Ledger ledger_;
   std::array<ThreadState, kMostThreads> attached_ = {};
-  std::size_t users_of_file_thread_ = 0;  // unseen
+  std::size_t users_of_file_thread_ = 0;  // accesses are not explored
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Promises about everything that the reader hands out, however broken the input.
+// Checks of what the reader promises about everything that it hands out, however broken the input.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,18 @@
 
 namespace gpumemtrace::tests {
 
-// Ends the process, which is how a fuzzer notices.
+// Ends the process if a promise is broken, which a fuzzer notices.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "The reader broke its promise: %s\n", what);
   std::abort();
 }
 
-// Volatile, so that the reads are not optimized away.
+// This sum is volatile, so that the reads of records are not optimized away.
 inline volatile std::uint32_t record_checksum = 0;
 
-// A record of a kind that this version knows, as long as it says; reads all of its bytes.
+// Checks that a record is of a kind that this version knows and as long as it says; reads all of
+// its bytes.
 inline void check_record(const trace::RecordHeader& record) {
   const trace::KindInfo* info = trace::find_kind(record.kind);
   require(info != nullptr, "only known kinds are handed out");

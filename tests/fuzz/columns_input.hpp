@@ -14,9 +14,9 @@
 
 namespace gpumemtrace::tests {
 
-inline constexpr std::uint8_t kUnpackOwnSchema = 1;  // the schema of this version
-inline constexpr std::uint8_t kUnpackRecords = 2;    // records of a ring chunk; else columns
-inline constexpr std::uint8_t kSameForm = 0x80;      // of a column's kind
-inline constexpr std::uint8_t kUnpackAsItIs = 4;     // columns with the headers of a payload
+inline constexpr std::uint8_t kUnpackOwnSchema = 1;  // use the schema of this version
+inline constexpr std::uint8_t kUnpackRecords = 2;    // records of a ring chunk instead of columns
+inline constexpr std::uint8_t kSameForm = 0x80;   // bit of the kind of a column in the form kSame
+inline constexpr std::uint8_t kUnpackAsItIs = 4;  // the columns have the headers of a payload
 
 }  // namespace gpumemtrace::tests

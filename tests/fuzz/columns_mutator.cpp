@@ -41,7 +41,7 @@ std::vector<std::size_t> find_columns(const std::uint8_t* data, std::size_t size
   return begins;
 }
 
-// Replaces one of the varints of a column.
+// Replaces one of a column's varints by a value at the edge of its range.
 std::size_t set_to_edge(std::uint8_t* column, std::size_t bytes, std::minstd_rand& random) {
   std::vector<std::size_t> begins = {0};
   for (std::size_t i = 0; i + 1 < bytes; ++i) {

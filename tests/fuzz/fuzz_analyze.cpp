@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever stands in a trace, through the whole analyzer to a report that the tools can draw.
+// Sends any input as a trace through the whole analyzer, to a report that the tools can draw.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.symbols.enabled = false;  // the trace may name any file of this machine
   options.what_if.emplace();
   try {
-    // A report that the tools refuse is a finding: it is ours.
+    // A report that the tools refuse is a finding, because our analyzer made it.
     (void)tools::summary_text(
         analyzer::report_of_text(analyzer::to_text(analyzer::analyze({path}, options))));
   } catch (const trace::TraceError&) {

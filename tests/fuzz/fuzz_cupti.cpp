@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's activity records of any length and content into the trace's.
+// Turns CUPTI's activity records of any length and content into records of the trace.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,13 +45,13 @@ void take(const cupti::RawRecord& record, std::uint32_t version) {
 
 }  // namespace
 
-// Records one behind the other: version, then for each its length and its bytes.
+// An input has a version, then for each record its length and its bytes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::uint32_t version = data[0] % 2 == 0 ? cupti::kOldestVersion : 130001;
   for (std::size_t at = 1; at < size;) {
     const std::size_t bytes = std::min<std::size_t>(data[at], size - at - 1);
-    // A copy of its own, so that a read behind its end is noticed.
+    // Each record is copied, so that a read behind its end is noticed.
     const std::vector<std::uint8_t> record(data + at + 1, data + at + 1 + bytes);
     take({record.data(), record.size()}, version);
     at += 1 + bytes;

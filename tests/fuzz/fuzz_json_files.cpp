@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small JSON files that people keep beside a job: the baseline of `check`, the names that
+// Reads the small JSON files that users keep beside a job: the baseline of `check`, the names that
 // `symbolize` wrote, rules of owners.
 #include <cstddef>
 #include <cstdint>

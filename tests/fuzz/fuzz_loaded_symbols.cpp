@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder's look-up of symbols in the memory of a library that may be gone: program headers,
-// as many as the first byte says, then what lies in memory at the place of the library.
+// The recorder looks up symbols in the memory of a library that may be gone. An input has program
+// headers, as many as its first byte says, then the memory at the place of the library.
 #include <link.h>
 #include <sys/mman.h>
 
@@ -21,7 +21,7 @@ using gpumemtrace::tests::require;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kMostImageBytes = 64 << 10;
 
-// The content ends with the last page; nothing is mapped behind it.
+// The place of the library: its content ends with the last page, and nothing is mapped behind it.
 std::uint8_t* place_of_library() {
   static std::uint8_t* const place = [] {
     void* const memory = mmap(nullptr, kMostImageBytes + kPageBytes, PROT_READ | PROT_WRITE,
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!headers.empty()) std::memcpy(headers.data(), data + 1, header_bytes);
   const std::size_t begin = 1 + header_bytes;
   const std::size_t bytes = std::min(size - begin, kMostImageBytes);
-  // At the end of what is mapped, page by page.
+  // The content fills whole pages at the end of the mapped memory.
   const std::size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
   std::uint8_t* const image = place_of_library() + kMostImageBytes - pages * kPageBytes;
   std::memset(image, 0, pages * kPageBytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens whatever stands in an input as a trace and reads it to the end.
+// Opens any input as a trace and reads it to the end.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +33,7 @@ void read_all(const trace::TraceFile& file, std::size_t input_bytes) {
       ++records;
     }
     tests::require(cursor.next() == nullptr, "the end stays the end");
-    // A record of a block takes a byte in the file, except where compression made it less.
+    // Each record of a block takes at least a byte in the file, unless compression made it smaller.
     tests::require(records <= stream.pieces.size() * trace::kMaxChunkBytes / 16,
                    "pieces hold a bounded number of records");
     tests::require(stream.pieces.size() <= input_bytes, "pieces come from bytes of the input");
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const trace::TraceFile file(trace::find_traces({folder.path()}).front());
     read_all(file, size);
   } catch (const trace::TraceError&) {
-    // Said to the user in a sentence; anything else is a finding.
+    // The user gets this error as a sentence; any other exception is a finding.
   }
   return 0;
 }

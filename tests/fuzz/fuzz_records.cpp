@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of random records (random_trace.hpp) through everything that reads one:
+// Sends traces of random records (random_trace.hpp) through everything that reads a trace:
 //
 //   fuzz_records FOLDER SECONDS [SEED [INPUTS]]
 //
-// FOLDER has inputs of fuzz_reader, whose records are where some traces begin. Without SEED each
-// run has another one; it is printed, and input i of seed S is input 0 of seed S + i.
+// FOLDER has inputs of fuzz_reader; some traces begin with the records of one. Without SEED each
+// run has another seed, which is printed. Input i of seed S is input 0 of seed S + i.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -49,8 +49,8 @@ namespace {
 using namespace gpumemtrace;
 using analyzer::rows::Report;
 
-constexpr unsigned kMostSeconds = 120;            // of one input
-constexpr long kMostKilobytes = 3 * 1024 * 1024;  // of all, with the sanitizers' own
+constexpr unsigned kMostSeconds = 120;            // for one input
+constexpr long kMostKilobytes = 3 * 1024 * 1024;  // of the process, with the sanitizers' memory
 
 std::uint64_t seed_of_input = 0;
 
@@ -71,7 +71,7 @@ void fail_by_signal(int signal) {
   std::raise(signal);
 }
 
-// Text for a terminal, a log or XML.
+// Fails if text for a terminal, a log or XML is not printable.
 void require_printable(const std::string& text, const char* what) {
   const std::string shown = analyzer::printable_lines(text);
   if (shown == text) return;
@@ -80,7 +80,7 @@ void require_printable(const std::string& text, const char* what) {
        shown.substr(static_cast<std::size_t>(std::max<std::ptrdiff_t>(at - 40, 0)), 80));
 }
 
-// Runs one reader of a report, which may refuse it in a sentence.
+// Runs one reader of a report; the reader may refuse the report in a sentence.
 template <class Reader>
 void try_reader(Reader&& reader) {
   try {
@@ -145,14 +145,14 @@ void export_all(const Report& report) {
 
 void read_everything(const std::filesystem::path& trace, std::uint64_t seed) {
   try {
-    // A report that the tools refuse is a finding: it is ours.
+    // A report that the tools refuse is a finding, because our analyzer made it.
     const Report raw = analyzer::analyze({trace}, analyze_options(seed));
     require_printable(analyzer::to_text(raw), "report");
     (void)tools::report_page(raw);
     const Report report = tools::printable(analyzer::report_of_text(analyzer::to_text(raw)));
     require_printable(tools::summary_text(report), "summary");
     require_printable(tools::what_if_text(report), "whatif");
-    try_reader([&] { judge(report); });  // it refuses a suppression of the program's that is none
+    try_reader([&] { judge(report); });  // the program's suppressions may be refused
     compare(report);
     export_all(report);
     analyzer::Follower follower({trace}, {{false, {}, {}, false}, {}, false});
@@ -168,7 +168,8 @@ void read_everything(const std::filesystem::path& trace, std::uint64_t seed) {
   }
 }
 
-// The records of what fuzz_reader has kept, without those of which nothing can be read.
+// The records of the inputs that fuzz_reader has kept; inputs of which nothing can be read are left
+// out.
 std::vector<tests::WordsByWriter> read_corpus(const std::filesystem::path& folder,
                                               const std::filesystem::path& place) {
   std::vector<std::filesystem::path> files;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report that somebody else made, through everything that is drawn from one: summary, verdict in
-// all its forms, difference, stacks for viewers.
+// Sends a report that somebody else made through everything that is drawn from a report: summary,
+// verdict in all its forms, difference, stacks for viewers.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,8 +20,8 @@ namespace {
 
 using namespace gpumemtrace;
 
-// Runs one reader of the report. It may refuse the report in the ways that commands turn into a
-// sentence; anything else is a finding.
+// Runs one reader of the report. The reader may refuse the report in the ways that commands turn
+// into a sentence; any other exception is a finding.
 template <class Reader>
 void try_reader(Reader&& reader) {
   try {

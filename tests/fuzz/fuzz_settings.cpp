@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that users write by hand: a policy, suppressions, thresholds, sizes. The first byte of an
-// input chooses one.
+// Reads files that users write by hand: a policy, suppressions, thresholds, sizes. The first byte
+// of an input chooses the kind of file.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that claims to be a memory snapshot of PyTorch. All numbers in its rows must lead
-// somewhere.
+// Reads a file that claims to be a memory snapshot of PyTorch. Each id in the snapshot's rows must
+// lead to an entry.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -48,7 +48,7 @@ void check_events(const Snapshot& snapshot, Range range) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Not packed ones: what unpacks them has bounds of its own.
+  // Packed files are left out: the code that unpacks them has bounds of its own.
   constexpr std::uint8_t kPickle = 0x80;
   if (size == 0 || data[0] != kPickle) return 0;
   static const tests::TemporaryFolder folder(tests::place_in_memory());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that claims to be a library or its debug information: symbol tables, DWARF, build-id, and
-// the names found in it.
+// Reads a file that claims to be a library or its debug information: symbol tables, DWARF,
+// build-id, and the names found in it.
 #include <cstddef>
 #include <cstdint>
 #include <span>

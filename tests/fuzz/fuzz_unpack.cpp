@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schemas, columns and raw records straight into their decoders. Decoded records must also come
-// back unchanged from packing and unpacking them once more.
+// Gives schemas, columns and raw records straight to their decoders. Decoded records must also come
+// back unchanged if they are packed and unpacked once more.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ const trace::RecordHeader& record_at(const trace::Image& image, std::size_t offs
   return *reinterpret_cast<const trace::RecordHeader*>(image.data() + offset);
 }
 
-// An end so far from its time that 1 + zigzag of the difference needs 65 bits.
+// True if a call's end is so far from its time that 1 + zigzag of the difference needs 65 bits.
 bool has_end_without_encoding(const trace::Image& image) {
   bool found = false;
   for (std::size_t offset = 0; offset < image.bytes;) {
@@ -39,7 +39,7 @@ bool has_end_without_encoding(const trace::Image& image) {
   return found;
 }
 
-// The result of the recorder's own decoder for columns; it must be unharmed by those of others.
+// Decodes columns by the recorder's own decoder, which columns of another origin must not harm.
 std::optional<std::vector<std::uint64_t>> decode_columns(std::span<const std::byte> columns,
                                                          std::size_t image_bytes) {
   static trace::DecodeScratch scratch;
@@ -101,7 +101,7 @@ std::span<const std::byte> take(std::span<const std::byte>& input, std::size_t b
   return taken;
 }
 
-// Columns with the headers that a payload has.
+// Gives an input's columns the headers that a payload has.
 std::vector<std::byte> expand_columns(std::span<const std::byte> input) {
   std::vector<std::byte> payload;
   while (!input.empty()) {
@@ -128,7 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     schema = trace::FileSchema::parse(tests::own_schema_bytes());
     tests::require(schema.has_value(), "the schema of this version can be read");
   } else {
-    // A copy of its own, so that a read behind its end is noticed.
+    // The schema is copied, so that a read behind its end is noticed.
     const auto part = take(input, take_number(input, 2));
     schema = trace::FileSchema::parse(std::vector<std::byte>(part.begin(), part.end()));
     if (!schema) return 0;

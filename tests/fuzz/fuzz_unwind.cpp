@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder's readers of what stands in a loaded file: the unwind tables, the rules and
-// expressions in them, and the notes with the build-id.
+// The recorder's readers of a loaded file: they read the unwind tables, the rules and expressions
+// in them, and the notes with the build-id.
 #include <elf.h>
 #include <link.h>
 
@@ -23,7 +23,7 @@ using gpumemtrace::tests::require;
 
 constexpr std::size_t kAddresses = 32;
 
-// One step up from a frame whose registers all point to readable words.
+// Takes one step up from a frame whose registers all point to readable words.
 void step_once(const FrameRules& rules) {
   std::uint64_t words[64] = {};
   Registers registers;
@@ -34,7 +34,7 @@ void step_once(const FrameRules& rules) {
   step(rules, registers, memory);
 }
 
-// The functions that the search table names, at their first instructions.
+// Looks up the functions that the search table names, at their first instructions.
 void walk_tables(const UnwindTables& tables) {
   constexpr std::size_t kTableHeaderBytes = 12;
   const auto base = reinterpret_cast<std::uintptr_t>(tables.header);
@@ -54,7 +54,7 @@ void walk_tables(const UnwindTables& tables) {
   }
 }
 
-// Program headers, as many as the first byte says, then what they describe.
+// The input has program headers, as many as its first byte says, then what they describe.
 void read_notes(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return;
   std::vector<ElfW(Phdr)> headers(
@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_notes(data + 1, size - 1);
     return 0;
   }
-  // The header's offset in the segment; the frame entries stand before it.
+  // The second byte gives the header's offset in the segment; the frame entries stand before it.
   const std::size_t bytes = size - 2;
   std::vector<std::uint8_t> segment(data + 2, data + size);
   const std::size_t header = bytes == 0 ? 0 : std::min<std::size_t>(data[1] * 4u, bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns recorded traces into seeds for the fuzzers: a few records of every kind, uncompressed, as
-// blocks, ring chunks, columns and raw records.   make_seeds FOLDER TRACE...
-// writes into FOLDER/reader and FOLDER/unpack.
+// make_seeds FOLDER TRACE...: turns recorded traces into seeds for the fuzzers: a few records of
+// every kind, uncompressed, as blocks, ring chunks, columns and raw records. Writes into
+// FOLDER/reader and FOLDER/unpack.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -35,7 +35,7 @@ class Sample {
       while (const trace::RecordHeader* record = cursor.next()) take(*record);
     }
   }
-  // Kinds that no trace had get a record of zeros.
+  // Adds a record of zeros for each kind that no trace had.
   void complete() {
     for (const trace::KindInfo& info : trace::kKinds) {
       if (counts_.count(info.kind) != 0) continue;
@@ -47,7 +47,7 @@ class Sample {
     }
   }
   const std::map<trace::RecordKind, RecordImage>& kinds() const { return kinds_; }
-  // `count` records of all kinds in turn, beginning with number `first`.
+  // Returns `count` records of all kinds in turn, from number `first` on.
   RecordImage mixed(std::size_t first, std::size_t count) const {
     RecordImage image;
     for (std::size_t i = first; i < std::min(first + count, all_.size()); ++i) {
@@ -67,7 +67,7 @@ class Sample {
     kinds_[record.kind].add_raw(all_.back());
   }
 
-  // Paths and names of the machine where the trace was made are nobody's business.
+  // Overwrites a tail, because paths and names of the machine that made the trace are private.
   static void hide_tail(std::vector<std::byte>& record, std::size_t begin) {
     for (std::size_t i = begin; i < record.size(); ++i) {
       if (record[i] != std::byte{0}) record[i] = std::byte{'x'};
@@ -111,8 +111,8 @@ class SeedFolder {
   std::filesystem::path path_;
 };
 
-// The columns of an image in the form of columns_input.hpp; those longer than that form allows are
-// left out.
+// The columns of an image in the form of columns_input.hpp; columns longer than that form allows
+// are left out.
 std::vector<std::byte> compact_columns(std::span<const std::byte> image) {
   const std::vector<std::byte> payload = tests::pack_image(image);
   std::vector<std::byte> compact;
@@ -134,7 +134,8 @@ std::vector<std::byte> compact_columns(std::span<const std::byte> image) {
   return compact;
 }
 
-// One kind alone: its columns and fields are a few bytes from the start of the input.
+// Writes seeds of one kind alone: its columns and fields are a few bytes from the start of the
+// input.
 void write_kind_seeds(const SeedFolder& seeds, const Sample& sample) {
   for (const auto& [kind, image] : sample.kinds()) {
     const std::string name(trace::find_kind(kind)->name);
@@ -148,7 +149,7 @@ void write_kind_seeds(const SeedFolder& seeds, const Sample& sample) {
   }
 }
 
-// Every way in which packed blocks and ring chunks stand beside each other.
+// Writes seeds for every way in which packed blocks and ring chunks stand beside each other.
 void write_ring_seeds(const SeedFolder& seeds, const Sample& sample) {
   const RecordImage first = sample.mixed(0, 4);
   const RecordImage second = sample.mixed(4, 4);
@@ -188,7 +189,8 @@ void write_file_seeds(const SeedFolder& seeds, const Sample& sample) {
                     sample.mixed(0, 3).bytes());
 }
 
-// A trace of a later version: a kind that this one does not know, between two that it does.
+// Writes a trace of a later version: a record of a kind that this version does not know stands
+// between two of a known kind.
 void write_newer_seeds(const SeedFolder& seeds) {
   constexpr std::uint8_t kNewKind = 200;
   constexpr auto kRequester = static_cast<std::uint8_t>(trace::RecordKind::kRequester);

@@ -15,9 +15,9 @@ using trace::KindInfo;
 
 constexpr std::size_t kMostRecords = 300;
 constexpr std::size_t kChunkBytes = 64 * 1024;
-constexpr std::size_t kMostSeen = 64;  // values of one meaning
+constexpr std::size_t kMostSeen = 64;  // remembered values for each meaning
 
-// Fields of one meaning refer to each other.
+// The meaning of a field. Fields of one meaning refer to each other.
 std::string_view meaning_of(std::string_view field) {
   constexpr auto kAddresses =
       std::to_array<std::string_view>({"address", "destination", "source", "handle", "graph",
@@ -37,7 +37,7 @@ std::span<const std::byte> bytes_of(std::span<const std::uint64_t> words) {
   return std::as_bytes(words);
 }
 
-// The records of a writer in pieces that fit a chunk.
+// Divides the records of a writer into pieces that fit a chunk.
 std::vector<std::span<const std::uint64_t>> chunks_of(std::span<const std::uint64_t> words) {
   std::vector<std::span<const std::uint64_t>> chunks;
   for (std::size_t begin = 0; begin < words.size();) {
@@ -143,7 +143,7 @@ std::string RandomTrace::text() {
 
 std::string RandomTrace::tail_of(const KindInfo& kind, const std::uint64_t* record) {
   if (kind.kind != trace::RecordKind::kStack) return text();
-  // As many frames as the record says, now and then fewer or more.
+  // The tail has as many frames as the record says, now and then fewer or more.
   trace::Stack stack;
   std::memcpy(static_cast<void*>(&stack), record, sizeof stack);
   std::uint64_t frames = std::uint64_t{stack.native_frames} + stack.python_frames;
@@ -181,7 +181,7 @@ void RandomTrace::add_record(const KindInfo& kind, std::vector<std::uint64_t>& w
       (words[begin] & ~std::uint64_t{0xffff}) | static_cast<std::uint64_t>(kind.kind) | length << 8;
 }
 
-// Some are left out, some come twice, and of some one field has another value.
+// Leaves some records out, doubles some, and changes a field in some.
 void RandomTrace::change_records(std::vector<std::uint64_t>& words) {
   std::vector<std::uint64_t> changed;
   for (std::size_t at = 0; at < words.size(); at += words_of(words[at])) {
@@ -220,7 +220,7 @@ void RandomTrace::write(const std::filesystem::path& folder, WordsByWriter known
     kinds.push_back(&trace::kKinds[below(trace::kKinds.size())]);
   const bool has_checkpoint = one_of(3);
   for (std::uint64_t i = below(kMostRecords); i > 0; --i) {
-    // The first of the kinds is what this trace is about.
+    // Half of the records are of the first kind, which this trace is about.
     const KindInfo& kind = *kinds[one_of(2) ? 0 : below(kinds.size())];
     const bool is_old = has_checkpoint && one_of(2);
     add_record(kind, known[is_old ? trace::kCheckpointWriter : writer()]);

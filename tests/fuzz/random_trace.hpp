@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of random records whose lengths and checksums are right: what a mutation of bytes hardly
-// ever makes.
+// Traces of random records whose lengths and checksums are right, as mutations of bytes hardly ever
+// make them.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@
 
 namespace gpumemtrace::tests {
 
-// Records of a trace by writer, each as many words as it says itself.
+// The records of a trace by writer; each record has as many words as it says itself.
 using WordsByWriter = std::map<std::uint32_t, std::vector<std::uint64_t>>;
 
-// Everything of the file and its ring that can be read. Throws trace::TraceError.
+// All records of the trace's file and ring that can be read. Throws trace::TraceError.
 WordsByWriter records_of(const std::filesystem::path& trace);
 
 // - The same seed makes the same trace of the same records to begin with, on every machine.
-// - A trace is about a few kinds of records; in the next one these are others. Every kind and field
-//   of the schema takes part.
+// - Each trace is about a few kinds of records, and the next trace about others. Every kind and
+//   field of the schema takes part.
 // - Values are small, were seen before in a field of the same meaning, or are extreme: near the
 //   limits of 8, 16, 32 and 64 bits, with sign and without.
-// - Names have what steers terminals, build servers and XML, and bytes that are no UTF-8.
+// - Names have characters that steer terminals, build servers and XML, and bytes that are no UTF-8.
 class RandomTrace {
  public:
   explicit RandomTrace(std::uint64_t seed) : random_(seed) {}
 
-  // Writes `trace`, with a ring beside it or without. `known`: records to change and to add to.
+  // Writes a trace into `folder`, with a ring beside it or without. `known`: records to change and
+  // to add to.
   void write(const std::filesystem::path& folder, WordsByWriter known);
 
  private:
@@ -50,7 +51,7 @@ class RandomTrace {
 
   std::mt19937_64 random_;
   std::uint64_t time_ = 1'000'000;
-  std::map<std::string_view, std::vector<std::uint64_t>> seen_;  // by what the field is about
+  std::map<std::string_view, std::vector<std::uint64_t>> seen_;  // by the meaning of a field
 };
 
 }  // namespace gpumemtrace::tests

@@ -22,12 +22,12 @@ using trace::FileHeader;
 using trace::RingHeader;
 
 constexpr std::size_t kMaxChunks = 24;
-// The size of an input's ring header. Fields that were added to it later are zeros: kept inputs
-// stay good.
+// The size of an input's ring header. Header fields that were added later are zeros, so that kept
+// inputs stay good.
 constexpr std::size_t kHeaderBytes = 376;
 static_assert(kHeaderBytes <= sizeof(RingHeader));
 
-// Takes bytes from the front; as many as there are.
+// Takes bytes from the front of an input; fewer than asked for if the input has no more.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -52,7 +52,7 @@ class Input {
   std::span<const std::byte> bytes_;
 };
 
-// The layouts hold atomics, but only as bytes of a file here.
+// The layouts hold atomics, but here they are only bytes of a file.
 template <class Object>
 void load(Object& object, const std::byte* from) {
   std::memcpy(static_cast<void*>(&object), from, sizeof object);
@@ -66,7 +66,7 @@ void append(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Makes lengths and checksums of every block fit what mutations have left of it.
+// Makes lengths and checksums of every block fit what mutations have left of the block.
 void repair_blocks(std::span<std::byte> file, std::uint8_t options) {
   std::size_t offset = sizeof(FileHeader);
   while (offset + sizeof(BlockHeader) <= file.size()) {

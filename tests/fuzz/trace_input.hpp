@@ -18,13 +18,13 @@
 
 namespace gpumemtrace::tests {
 
-inline constexpr std::uint8_t kKeepChecksums = 1;  // else they are made to fit
-inline constexpr std::uint8_t kKeepLengths = 2;    // else a block's lengths fit each other
-inline constexpr std::uint8_t kKeepRingId = 4;     // else the ring is of this trace
-inline constexpr std::uint8_t kOwnSchema = 8;      // the schema of this version goes first
+inline constexpr std::uint8_t kKeepChecksums = 1;  // if not set, checksums are made to fit
+inline constexpr std::uint8_t kKeepLengths = 2;    // if not set, lengths of a block fit each other
+inline constexpr std::uint8_t kKeepRingId = 4;     // if not set, the ring gets this trace's id
+inline constexpr std::uint8_t kOwnSchema = 8;      // the schema of this version is put first
 inline constexpr std::uint8_t kCutRing = 16;       // the ring ends inside the last content
 
-// Bytes with holes.
+// The bytes of a file with holes.
 struct SparseFile {
   std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> parts;
   std::uint64_t bytes = 0;
@@ -32,14 +32,14 @@ struct SparseFile {
 
 struct TraceInput {
   std::vector<std::byte> file;
-  SparseFile ring;  // 0 bytes: there is none
+  SparseFile ring;  // 0 bytes: there is no ring
 };
 
 // Expands an input for the reader; never fails.
 TraceInput expand_input(std::span<const std::byte> input);
 
-// The reverse: `file` without a schema block where the options ask for one, `ring` as RawTrace
-// makes it or empty.
+// The reverse of expand_input(). `file` has no schema block if the options ask for one; `ring` is
+// as RawTrace makes it, or empty.
 std::vector<std::byte> make_input(std::uint8_t options, std::span<const std::byte> file,
                                   std::span<const std::byte> ring);
 

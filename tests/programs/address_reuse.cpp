@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that all allocate and free one size, so that a freed address is at once another
-// thread's. Usage: address_reuse [ALLOCATIONS [THREADS]]
+// Threads allocate and free blocks of one size, so that another thread gets a freed address at
+// once. Usage: address_reuse [ALLOCATIONS [THREADS]]
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays and mipmapped arrays. Their bytes are the descriptor's arithmetic; a driver may take more.
+// Uses arrays and mipmapped arrays. Expected sizes are computed from the descriptors; a driver may
+// take more.
 #include <cstddef>
 
 #include "tests/programs/support/program.hpp"

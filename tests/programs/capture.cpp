@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream capture: what is called while a stream captures is a node of a graph, not an allocation
-// or a copy. The same calls in another thread with a capture mode of its own are real.
+// Uses stream capture: calls on a capturing stream become nodes of a graph, not allocations or
+// copies. The same calls in another thread, with another capture mode, take effect at once.
 #include <cstddef>
 #include <thread>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 
-// Another thread may allocate during a capture of mode thread-local.
+// A capture of mode thread-local allows another thread to allocate.
 void allocate_elsewhere(abi::CUcontext context) {
   std::thread other([context] {
     GPUMEMTRACE_CALL(cuCtxSetCurrent, context);

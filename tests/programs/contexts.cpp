@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts: memory that ends with its context, pushing and popping, the primary context retained
-// several times, released, reset.
+// Uses contexts: memory that ends with its context, the context stack, and the primary context,
+// which is retained several times, released and reset.
 #include <cstddef>
 
 #include "tests/programs/support/program.hpp"
@@ -45,7 +45,7 @@ int run() {
   destroy_with_contents();
   free_from_another_context(primary);
 
-  // Only the last release ends the primary context.
+  // The primary context ends only at the last release.
   abi::CUcontext again = nullptr;
   GPUMEMTRACE_CALL(cuDevicePrimaryCtxRetain, &again, 0);
   require(again == primary, "there is one primary context");
@@ -58,7 +58,7 @@ int run() {
   truth().ended_with_context("driver", "device", 5 * kBytes);
 
   start_on_device();
-  allocate_device(7 * kBytes);  // leaked
+  allocate_device(7 * kBytes);  // leaked on purpose
   return finish("contexts");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every copy and set function of the driver: synchronous and asynchronous, all versions, variants
-// for per-thread default streams, rows, boxes, arrays, peers and batches.
+// Calls every copy and set (memset) function of the driver: synchronous and asynchronous, all
+// versions, variants for per-thread default streams, rows, boxes, arrays, peers and batches.
 #include "tests/programs/support/copies.hpp"
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{256} << 10;
 
-// The memory that everything is copied between.
+// The buffers that all copies and sets use.
 struct Buffers {
   std::vector<unsigned char> host = std::vector<unsigned char>(kBytes, 0x11);
   std::vector<unsigned char> other_host = std::vector<unsigned char>(kBytes);

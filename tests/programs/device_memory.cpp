@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory: linear and pitched, sizes from one byte up, some of it left allocated.
+// Allocates linear and pitched device memory of one byte and more, and leaves a part of it
+// allocated.
 #include <cstddef>
 #include <vector>
 
@@ -28,7 +29,7 @@ int run() {
   std::vector<abi::CUdeviceptr> addresses;
   for (const std::size_t bytes : sizes) addresses.push_back(allocate_device(bytes));
   allocate_pitched();
-  constexpr std::size_t kLeaked = 2;  // the last ones
+  constexpr std::size_t kLeaked = 2;  // the last ones of `sizes`
   for (std::size_t index = 0; index + kLeaked < sizes.size(); ++index) {
     free_device(addresses[index], sizes[index]);
   }

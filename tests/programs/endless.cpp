@@ -19,7 +19,7 @@
 namespace gpumemtrace::programs {
 namespace {
 
-// README.md tells tests where each number stands.
+// The numbers in the file; tests find the place of each number in README.md.
 struct Counter {
   std::atomic<std::uint64_t> allocations;
   std::atomic<std::uint64_t> frees;

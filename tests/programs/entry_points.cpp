@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same allocation through every way to reach the driver: linked calls, dlsym on a handle and
-// on RTLD_DEFAULT, cuGetProcAddress in both versions and from itself. Each way has a size of its
-// own, so that a missing one shows.
+// Makes the same allocation through every way to reach the driver: linked calls, dlsym on a handle
+// and on RTLD_DEFAULT, both versions of cuGetProcAddress and the one that it returns for itself.
+// Each way has its own size, so that a test sees which one is missing.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -62,7 +62,7 @@ EntryPoint by_proc_address_v2(abi::cuGetProcAddress_v2_t* find, unsigned int fla
           reinterpret_cast<abi::cuMemFree_v2_t*>(free)};
 }
 
-// cuGetProcAddress hands itself out; the newer form is what a CUDA runtime keeps.
+// cuGetProcAddress also returns itself; a CUDA runtime keeps the newer version of it.
 abi::cuGetProcAddress_v2_t* from_itself() {
   void* found = nullptr;
   require_success("cuGetProcAddress_v2", GPUMEMTRACE_FUNCTION(cuGetProcAddress_v2)(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// External memory from a file descriptor. A real driver takes only descriptors that a graphics API
-// has exported, so there the program is skipped.
+// Imports external memory from a file descriptor. A real driver takes only descriptors that a
+// graphics API has exported; with such a driver the program is skipped.
 #include <sys/mman.h>
 #include <unistd.h>
 

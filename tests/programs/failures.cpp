@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that fail: no memory left, addresses that are no allocations, double frees, no context.
+// Makes calls that fail: no memory left, addresses that are no allocations, double frees, no
+// context.
 #include <cstddef>
 
 #include "tests/programs/support/program.hpp"

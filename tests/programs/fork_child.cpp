@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes: a child of fork has no working driver and its calls fail; a child that replaces itself
-// (this program again, with the argument `child`) uses CUDA on its own. Each prints its truth.
+// Starts processes: in a child of fork the driver does not work and calls fail; a child that
+// executes this program again (argument `child`) uses CUDA on its own. The parent and that child
+// print the truth about their own calls.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ void wait_for(pid_t child) {
 
 int use_cuda_in_new_program() {
   start_on_device();
-  allocate_device(kBytes);  // leaked
+  allocate_device(kBytes);  // leaked on purpose
   free_device(allocate_device(2 * kBytes), 2 * kBytes);
   return finish("fork_child.child");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs built by hand: nodes that allocate, copy, set and free; memory that outlives its launch;
-// launches that free it themselves. Truth: a graph allocation lives from launch to free.
+// Uses graphs built node by node: nodes that allocate, copy, set and free; memory that outlives its
+// launch; launches that free the memory of earlier ones. In the truth, a graph allocation lives
+// from its launch to its free.
 #include <cstddef>
 #include <vector>
 
@@ -61,7 +62,7 @@ abi::CUgraphNode add_copy(abi::CUgraph graph, abi::CUdeviceptr destination, abi:
   return node;
 }
 
-// Allocates, sets, copies out and frees in every launch.
+// A graph that allocates, sets, copies out and frees in every launch.
 void launch_complete_graph(abi::CUcontext context, abi::CUstream stream) {
   const abi::CUdeviceptr result = allocate_device(kBytes);
   abi::CUgraph graph = nullptr;
@@ -88,7 +89,7 @@ void launch_complete_graph(abi::CUcontext context, abi::CUstream stream) {
   free_device(result, kBytes);
 }
 
-// The memory of a launch is freed by an ordinary call.
+// An ordinary call frees the memory that a launch has allocated.
 void free_outside_graph(abi::CUstream stream) {
   abi::CUgraph graph = nullptr;
   GPUMEMTRACE_CALL(cuGraphCreate, &graph, 0);
@@ -103,7 +104,7 @@ void free_outside_graph(abi::CUstream stream) {
   GPUMEMTRACE_CALL(cuGraphDestroy, graph);
 }
 
-// Every launch frees what the one before has left.
+// Every launch first frees the memory that the launch before has left allocated.
 void free_on_launch(abi::CUstream stream) {
   abi::CUgraph graph = nullptr;
   GPUMEMTRACE_CALL(cuGraphCreate, &graph, 0);

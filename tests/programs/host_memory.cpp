@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned and registered host memory, in all forms of their functions.
+// Uses pinned and registered host memory, by all versions of the driver functions.
 #include <cstddef>
 #include <cstdlib>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of one process in another: the parent allocates and sends a handle, the child (this
-// program again, with the argument `child`) opens it, reads, closes it. Each prints its truth.
+// Shares memory between processes: the parent allocates and sends a handle; the child (this program
+// again, with the argument `child`) opens the handle, reads the memory and closes it. Each process
+// prints the truth about its own calls.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ int run_child() {
   return finish("ipc_parent_child.child");
 }
 
-// Starts this program again with a pipe as its standard input; gives the pipe's other end.
+// Starts this program again with a pipe as its standard input; returns the pipe's write end.
 int start_child(const char* program, pid_t* child) {
   int ends[2];
   require(pipe(ends) == 0, "a pipe can be made");

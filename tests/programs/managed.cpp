@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory: allocation, use on the host, prefetch and advice in both of their forms, attach.
+// Uses managed memory: allocation, use on the host, prefetch and advice (both versions of these
+// functions), and attachment to a stream.
 #include <cstddef>
 #include <cstring>
 
@@ -50,7 +51,7 @@ int run() {
   GPUMEMTRACE_CALL(cuStreamSynchronize, stream);
   GPUMEMTRACE_CALL(cuMemFree_v2, address);
   truth().freed("managed", "managed", kBytes);
-  allocate(1000);  // leaked
+  allocate(1000);  // leaked on purpose
   GPUMEMTRACE_CALL(cuStreamDestroy_v2, stream);
   return finish("managed");
 }

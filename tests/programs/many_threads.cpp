@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that allocate, copy and free at once, each on its own stream. Barriers make the peak
-// the same in every run. Usage: many_threads [THREADS]
+// Threads allocate, copy and free at once, each on its own stream. Barriers make the peak the same
+// in every run. Usage: many_threads [THREADS]
 #include <barrier>
 #include <cstddef>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream-ordered memory: the device's own pool, an explicit one, the current pool, both kinds of
-// free, trimming, attributes, a thread without a context.
+// Uses stream-ordered memory: the device's default pool, an explicit pool, the current pool, both
+// functions that free, trimming, attributes, and a thread without a context.
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -81,7 +81,7 @@ void use_explicit_pool(abi::CUstream stream) {
   GPUMEMTRACE_CALL(cuMemPoolDestroy, pool);
 }
 
-// The stream has its context; the thread has none.
+// The stream belongs to a context, but the allocating thread has no current context.
 void allocate_without_a_current_context(abi::CUstream stream) {
   std::thread([stream] { free_in_order(allocate(7 * kMegabyte, stream), stream); }).join();
 }
@@ -103,7 +103,7 @@ int run() {
   truth().freed("pool", "stream_ordered", freed_at_once.bytes);
   use_explicit_pool(stream);
   allocate_without_a_current_context(stream);
-  allocate(kMegabyte + 1, stream);  // leaked
+  allocate(kMegabyte + 1, stream);  // leaked on purpose
   GPUMEMTRACE_CALL(cuStreamSynchronize, stream);
   GPUMEMTRACE_CALL(cuStreamDestroy_v2, stream);
   return finish("pools");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many threads one after the other, a few calls each. Prints the most memory that was resident
-// before the truth. Usage: short_threads [THREADS]
+// Runs many threads one after the other, which make a few calls each. Prints the peak resident
+// memory, then the truth. Usage: short_threads [THREADS]
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +19,7 @@ void work(abi::CUcontext context) {
   free_device(allocate_device(kBytes), kBytes);
 }
 
-// This program's own peak: getrusage() counts the process that started it, too.
+// The peak of this program alone: getrusage() would include the process that started it.
 unsigned long peak_resident_kilobytes() {
   std::FILE* const status = std::fopen("/proc/self/status", "r");
   require(status != nullptr, "the process's status can be read");

@@ -28,8 +28,8 @@ struct Block {
   std::size_t bytes = 0;
 };
 
-// Every part of the job allocates by itself: a report names the innermost function of the program,
-// and a common helper would stand for all of them.
+// Adds an allocation to the truth. Each part of the job allocates by itself, because a report names
+// the innermost function of the program, which would always be a common helper's.
 void count_allocation(const Block& block) { truth().allocated("driver", "device", block.bytes); }
 
 void release(const Block& block) {
@@ -77,7 +77,7 @@ Block load_batch(const std::vector<unsigned char>& samples) {
   return batch;
 }
 
-// Later layers have smaller activations; every fifth step has longer sequences.
+// Allocates activations: later layers have smaller ones; every fifth step has longer sequences.
 std::vector<Block> run_forward(int step) {
   const std::size_t factor = step % 5 == 4 ? 2 : 1;
   std::vector<Block> activations;
@@ -105,7 +105,7 @@ void read_loss(const Block& batch) {
   }
 }
 
-// The leak: nobody keeps the address.
+// The leak: the address of the buffer is lost.
 void log_metrics() {
   Block metrics{0, kMetricsBytes};
   GPUMEMTRACE_CALL(cuMemAlloc_v2, &metrics.address, metrics.bytes);
@@ -113,7 +113,7 @@ void log_metrics() {
   clear(metrics);
 }
 
-// Scraps that stay between blocks that go: the free space is large in sum and useless in part.
+// Leaves long-lived scraps between freed blocks: much free space in sum, but in small pieces.
 std::vector<Block> fragment() {
   std::vector<Block> all;
   for (int index = 0; index < 64; ++index) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual memory management: a segment that grows by mapping, partial unmapping, a handle released
-// before its mapping, a handle retained from an address, export and import.
+// Uses virtual memory management: a segment that grows by mapping, partial unmapping, a handle that
+// is released before its mapping, a handle retained from an address, export and import.
 #include <unistd.h>
 
 #include <cstddef>
@@ -40,7 +40,7 @@ void allow_access(abi::CUdeviceptr address, std::size_t bytes) {
   GPUMEMTRACE_CALL(cuMemSetAccess, address, bytes, &access, 1);
 }
 
-// A segment of four pieces, the way growing segments of frameworks work.
+// Maps a segment of four pieces one after the other, as growing segments of frameworks do.
 void grow_and_shrink(std::size_t piece_bytes) {
   constexpr std::size_t kPieces = 4;
   abi::CUdeviceptr base = 0;
@@ -61,7 +61,7 @@ void grow_and_shrink(std::size_t piece_bytes) {
   GPUMEMTRACE_CALL(cuMemAddressFree, base, kPieces * piece_bytes);
 }
 
-// The memory stays until the mapping goes, although its handle is released at once.
+// Releases the handle at once; the physical memory stays until it is unmapped.
 void release_before_unmap(std::size_t bytes) {
   abi::CUdeviceptr base = 0;
   GPUMEMTRACE_CALL(cuMemAddressReserve, &base, bytes, 0, 0, 0);
@@ -108,7 +108,7 @@ int run() {
   } else {
     export_and_import(granularity_bytes);
   }
-  create(3 * granularity_bytes);  // leaked, never mapped
+  create(3 * granularity_bytes);  // leaked on purpose, never mapped
   return finish("vmm");
 }
 

@@ -55,7 +55,7 @@ Words quoted(const Words& words) {
   return out;
 }
 
-// A list of JSON, in several lines if one is too short.
+// A JSON list, broken into several lines if it does not fit in one.
 std::string list_of(const Words& words, const std::string& indent) {
   if (indent.size() + joined(words, ", ").size() < 80) return "[" + joined(words, ", ") + "]";
   std::string out = "[";
@@ -102,7 +102,7 @@ std::string schema_of_key(const Definition& row, const Key& key) {
   return "\"type\": " + type + ", \"items\": {" + schema_of_value(key.type) + "}";
 }
 
-// The key with its type and its comment, in several lines if one is too short.
+// The schema of a key with its type and its comment, on several lines if one is too short.
 std::string member_of_schema(const Definition& row, const Key& key, const RowComments& comments) {
   const std::string begin = "        " + in_quotes(key.name) + ": {";
   const std::string type = schema_of_key(row, key);
@@ -168,7 +168,8 @@ std::string typescript_of(const std::vector<Definition>& definitions) {
   return out;
 }
 
-// True if the file has the text, or was written.
+// With `is_check`, returns true if the file has this text; else writes the file and returns true if
+// that succeeded.
 bool write_or_check(const fs::path& path, const std::string& text, bool is_check) {
   if (!is_check) return static_cast<bool>(std::ofstream(path) << text);
   std::ostringstream found;

@@ -47,7 +47,7 @@ void RowComments::read(const std::filesystem::path& header) {
   }
 }
 
-// `comment` has the lines of comments above.
+// Reads a line of a row's struct. `comment` collects comment lines until the member below them.
 void RowComments::read_line_of_row(const std::string& line, Row& row, std::string& comment) {
   std::smatch match;
   if (std::regex_match(line, match, kComment)) return append(comment, match[1]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The comments of analyzer/rows: they are the descriptions of the report's rows and keys.
+// Reads the comments of analyzer/rows, which are the descriptions of the report's rows and keys.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@ namespace gpumemtrace::analyzer {
 
 class RowComments {
  public:
-  // Reads every header of the folder.
+  // Reads the comments of all headers in the folder.
   explicit RowComments(const std::filesystem::path& folder);
 
   // The comment above `struct row`; empty if it has none.
   [[nodiscard]] std::string of_row(std::string_view row) const;
-  // The comment of the member whose table of fields has `key`, or of that of a part whose table it
-  // includes; empty if there is none.
+  // The comment of the member that the row's table of fields writes as `key`. Tables that the row's
+  // own table includes are searched, too. Empty if there is no comment.
   [[nodiscard]] std::string of_key(std::string_view row, std::string_view key) const;
 
  private:
@@ -30,7 +30,7 @@ class RowComments {
     std::string comment;
     std::map<std::string, Member, std::less<>> members;
     std::map<std::string, std::string, std::less<>> member_of_key;  // "kind": "origin.language"
-    std::vector<std::string> parts;  // rows whose tables this one includes, and its base
+    std::vector<std::string> parts;  // rows whose tables this row's includes, and its base
   };
 
   void read(const std::filesystem::path& header);

@@ -17,7 +17,7 @@ Words rule_names() {
   return names;
 }
 
-// Closed sets of words that the rows have as text.
+// Keys that rows hold as text, but whose values are a closed set of words.
 struct TextWords {
   std::string_view row;
   std::string_view key;
@@ -50,7 +50,7 @@ constexpr auto kShares =
 constexpr auto kIds =
     std::to_array<std::string_view>({"id", "process", "fingerprint", "same_cause"});
 
-// "CardPeak" for gpumemtrace::analyzer::rows::CardPeak.
+// The name of a type without its namespaces: "CardPeak" for gpumemtrace::analyzer::rows::CardPeak.
 template <class T>
 std::string type_name() {
   const std::string_view text = __PRETTY_FUNCTION__;
@@ -69,7 +69,7 @@ template <class Value>
 constexpr bool kIsList<std::vector<Value>> =
     !std::is_same_v<std::vector<Value>, rows::NamedNumbers>;
 
-// Visits the table of the report and those of all rows in it.
+// Visits the table of fields of the report and those of all rows in it.
 class Definitions {
  public:
   Definitions() { (void)row_of<rows::Report>(); }
@@ -77,14 +77,14 @@ class Definitions {
   [[nodiscard]] std::vector<Definition> take() { return std::move(all_); }
 
  private:
-  // Implements the verbs of a table of fields: analyzer/rows/fields.hpp.
+  // Implements the verbs of a table of fields, which analyzer/rows/fields.hpp defines.
   class KeyVisitor {
    public:
     KeyVisitor(Definitions& definitions, Definition& row) : definitions_(definitions), row_(row) {}
 
     void operator()(const char* key, const auto& value) { add(key, value, true); }
     void added(const char* key, const auto& value) {
-      add(key, value, row_.name == "Report");  // no report lacks a section
+      add(key, value, row_.name == "Report");  // all sections are required
     }
     template <class Value>
     void only_if_known(const char* key, const std::optional<Value>&) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the report with their keys and types, from the tables in analyzer/rows.
+// The keys and types of all rows of the report, read from the tables of fields in analyzer/rows.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@ namespace gpumemtrace::analyzer {
 
 using Words = std::vector<std::string>;
 
-// The type of a value.
+// The JSON and TypeScript type of a key's value.
 struct Type {
-  Words json{};              // "integer"; empty for a row and for a closed set of words
-  std::string typescript{};  // "number"
-  std::string limits{};      // of a number or a text: ", \"minimum\": 0"
-  std::string definition{};  // the row or the set of words
-  Words words{};             // of a text that can be no other
-  bool is_list = false;      // of values of the type
+  Words json{};              // JSON types ("integer"); empty for a row and a closed set of words
+  std::string typescript{};  // TypeScript type: "number"
+  std::string limits{};      // JSON limits of a number or a text: ", \"minimum\": 0"
+  std::string definition{};  // name of the row or of the set of words
+  Words words{};             // all words that a text can be; empty if it is free
+  bool is_list = false;      // a list of values of this type
   bool can_be_null = false;
 };
 
 struct Key {
   std::string name;
   Type type;
-  bool is_required = true;        // older reports of this version have it, too
-  bool is_always_written = true;  // not if it has no value
+  bool is_required = true;        // else missing in older reports of this version
+  bool is_always_written = true;  // false: left out without a value
 };
 
 // A row, or a closed set of words.
@@ -34,7 +34,8 @@ struct Definition {
   Words words;
 };
 
-// The report and all rows and closed sets of words in it, in the order in which they are met.
+// Returns definitions of the report and of all rows and closed sets of words in it, in the order in
+// which the tables of fields name them.
 [[nodiscard]] std::vector<Definition> definitions_of_report();
 
 }  // namespace gpumemtrace::analyzer

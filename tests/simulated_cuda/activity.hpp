@@ -5,15 +5,17 @@
 
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
-// The driver's work as a profiling library sees it: the simulated libcupti listens.
+// Interface by which a profiling library, the simulated libcupti, listens to the simulated driver's
+// work.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
 struct ActivityListener {
-  // The outermost call of an exported function, on the calling thread.
+  // Called around the outermost exported driver function, on the thread that calls it.
   void (*call_begins)(const char* symbol);
   void (*call_ended)(const char* symbol, CUresult result);
-  // Inside the call. `kinds`: whether source and destination are a device's.
+  // Called inside the driver function. `from_device`, `to_device`: the source or the destination is
+  // device memory.
   void (*copied)(std::uint64_t bytes, bool from_device, bool to_device);
   void (*set)(std::uint64_t bytes, std::uint32_t value);
 };
@@ -27,10 +29,10 @@ void announce_set(std::uint64_t bytes, std::uint32_t value);
 }  // namespace gpumemtrace::cuda_abi::simulated
 
 extern "C" {
-// One listener at a time; nullptr ends it. Nonzero where another one listens already.
+// Sets the process's only listener; nullptr removes it. Returns nonzero if another one is set.
 int cuSimulatedListen(const gpumemtrace::cuda_abi::simulated::ActivityListener* listener);
-// Between the two, the calling thread is inside a function of the CUDA runtime: its driver calls
-// are no API calls of the program.
+// Between these two calls, the calling thread is inside a function of the CUDA runtime: its driver
+// calls are no API calls of the program.
 void cuSimulatedRuntimeBegins(const char* symbol);
 void cuSimulatedRuntimeEnded(const char* symbol);
 }

@@ -26,7 +26,7 @@ std::uint64_t channel_bytes(CUarray_format format) {
 
 std::uint64_t at_least_one(std::uint64_t value) { return std::max<std::uint64_t>(value, 1); }
 
-// Gives a level its layout, without memory.
+// Computes the layout of an array (or of one mipmap level) without allocating its memory.
 CUresult lay_out(const CUDA_ARRAY3D_DESCRIPTOR& descriptor, CUarray array) {
   const std::uint64_t channel = channel_bytes(descriptor.Format);
   const unsigned int channels = descriptor.NumChannels;

@@ -92,7 +92,7 @@ bool Backing::map_own(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void Backing::discard(std::uint64_t address, std::uint64_t bytes) {
-  // Refused by some sandboxes; the memory then stays committed until the process ends.
+  // Some sandboxes refuse to punch holes; the memory then stays committed until the process ends.
   static_cast<void>(fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                               static_cast<off_t>(file_offset(address)), static_cast<off_t>(bytes)));
 }

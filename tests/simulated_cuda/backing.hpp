@@ -20,23 +20,23 @@ namespace gpumemtrace::cuda_abi::simulated {
 // Not thread-safe: the driver's lock covers it.
 class Backing {
  public:
-  // Reserves the wide region. False when the operating system refuses.
+  // Reserves the wide address region. Returns false if the operating system refuses.
   bool open();
-  // Reserves the region below 4 GiB at its first use. False when there is no room for it.
+  // Reserves the region below 4 GiB at its first use. Returns false if there is no room for it.
   bool open_low();
 
   bool contains(std::uint64_t address) const;
   std::byte* host(std::uint64_t address) const;
 
-  // Another process reaches the same bytes by the memory file and the offset in it.
+  // Another process reaches the same bytes through the memory file, at this offset.
   int file() const { return file_; }
   std::uint64_t file_offset(std::uint64_t address) const;
 
-  // Shows `bytes` of another file, or of this one, at a device address.
+  // Maps `bytes` of `file`, which may be another process's or this one's, at a device address.
   bool map_file(std::uint64_t address, std::uint64_t bytes, int file, std::uint64_t offset);
-  // Shows the address's own bytes again.
+  // Maps a device address to its own bytes of the memory file again.
   bool map_own(std::uint64_t address, std::uint64_t bytes);
-  // Gives the memory back to the operating system.
+  // Gives the memory behind a device address back to the operating system.
   void discard(std::uint64_t address, std::uint64_t bytes);
 
   std::uint64_t wide_base() const { return regions_[0].base; }

@@ -10,7 +10,8 @@
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
-// A side with its bytes found: the first row, and the steps to the next row and slice.
+// The source or the destination of a copy, resolved to host memory: the first row, and the byte
+// steps to the next row and the next slice.
 struct Rows {
   std::byte* first = nullptr;
   std::uint64_t address = 0;

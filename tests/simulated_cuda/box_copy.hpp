@@ -32,7 +32,7 @@ CUresult copy_box(const BoxCopy& box);
 
 BoxCopy box_of(const CUDA_MEMCPY3D_BATCH_OP& operation);
 
-// CUDA_MEMCPY2D and its 32-bit form.
+// Makes a BoxCopy of a CUDA_MEMCPY2D or of its 32-bit form.
 template <typename Parameters>
 BoxCopy box_of_2d(const Parameters& from) {
   const auto side = [](CUmemorytype type, const void* host, std::uint64_t device, CUarray array) {
@@ -56,7 +56,7 @@ BoxCopy box_of_2d(const Parameters& from) {
   return box;
 }
 
-// CUDA_MEMCPY3D, its 32-bit form and CUDA_MEMCPY3D_PEER.
+// Makes a BoxCopy of a CUDA_MEMCPY3D, of its 32-bit form or of a CUDA_MEMCPY3D_PEER.
 template <typename Parameters>
 BoxCopy box_of_3d(const Parameters& from) {
   BoxCopy box = box_of_2d(from);

@@ -28,10 +28,11 @@ struct DeferredHostFunction {
   CUhostFn function = nullptr;
   void* argument = nullptr;
 };
-// Never freed: the main thread's objects are gone when static objects still call the driver.
+// A plain pointer whose vector is never freed: the main thread's thread-local objects are gone when
+// destructors of static objects still call the driver.
 thread_local std::vector<DeferredHostFunction>* deferred = nullptr;
 
-// A child of fork has no working driver, as with the real one.
+// After a fork the driver does not work in the child, as with the real driver.
 std::atomic<bool> is_forked_child{false};
 
 void mark_forked_child() { is_forked_child = state().initialized; }
@@ -53,7 +54,7 @@ int call_log_file() {
 }  // namespace
 
 CUresult begin_call(EntryPoint& entry) {
-  // Only the number matters, no other memory is published with it.
+  // Relaxed: only the counter's value matters, no other memory is published with it.
   const std::uint64_t number = entry.calls.fetch_add(1, std::memory_order_relaxed) + 1;
   for (const InjectedFailure& failure : state().settings.failures) {
     if (failure.call != number || failure.symbol != entry.symbol) continue;
@@ -90,11 +91,11 @@ void run_deferred_host_functions() {
 
 namespace {
 
-// In memory that the kernel wipes in every child: one of raw clone, where no handler of
-// pthread_atfork runs, finds the lock free.
+// The driver's lock lies in memory that the kernel wipes in every child (MADV_WIPEONFORK): a child
+// made by raw clone, which runs no handlers of pthread_atfork, finds the lock free.
 std::mutex& driver_mutex() {
   static std::mutex* const mutex = [] {
-    constexpr std::size_t kPageBytes = 65536;  // or a part of it
+    constexpr std::size_t kPageBytes = 65536;  // a whole number of pages of any size
     void* const page =
         mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || madvise(page, kPageBytes, MADV_WIPEONFORK) != 0) std::abort();
@@ -108,7 +109,8 @@ std::mutex& driver_mutex() {
 DriverLock::DriverLock() {
   static const int registered = pthread_atfork(nullptr, nullptr, &mark_forked_child);
   static_cast<void>(registered);
-  // The lock may have been taken by another thread at the fork; the child only fails anyway.
+  // A forked child does not lock: another thread may have held the lock at the fork, and every call
+  // of the child only fails anyway.
   if (!is_forked_child) driver_mutex().lock();
 }
 
@@ -119,7 +121,7 @@ DriverLock::~DriverLock() {
 bool call_log_wanted() { return call_log_file() != -1; }
 
 void append_argument(std::string* line, std::uint64_t value) {
-  // Addresses are above all counts and sizes.
+  // Numbers from here on are printed as hexadecimal addresses: counts and sizes are below.
   constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 40;
   char text[32];
   std::snprintf(text, sizeof text, value >= kFirstAddress ? "0x%" PRIx64 : "%" PRIu64, value);
@@ -136,7 +138,8 @@ void write_call_log(const EntryPoint& entry, const std::string& arguments, CUres
   const int length = std::snprintf(line, sizeof line, "%d %ld %s %s= %d\n", getpid(),
                                    syscall(SYS_gettid), entry.symbol, arguments.c_str(), result);
   const auto bytes = std::min(static_cast<std::size_t>(length), sizeof line - 1);
-  // One write per line, so that lines of several threads and processes do not mix.
+  // Each line of the call log is one write(), so that lines of several threads and processes do not
+  // mix.
   if (write(call_log_file(), line, bytes) == -1) return;
 }
 

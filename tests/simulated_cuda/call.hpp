@@ -9,20 +9,20 @@
 #include "tests/simulated_cuda/activity.hpp"
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
-// Every exported function's frame around its implementation: checks, injected failures, the
-// driver's lock, the call log.
+// The code that every exported driver function runs around its implementation: checks, injected
+// failures, the driver's lock, the call log.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// The conditions of a function.
+// Conditions that must hold for a driver function to run; each includes the ones before.
 enum class Needs {
   kNothing,
-  kDriver,         // cuInit
-  kContext,        // and a current context
-  kSynchronising,  // and no stream capture in the way
+  kDriver,         // cuInit was called
+  kContext,        // a context is current
+  kSynchronising,  // no stream capture forbids the call
 };
 
-// One exported symbol.
+// One exported symbol of the driver.
 struct EntryPoint {
   const char* symbol;
   Needs needs;
@@ -30,15 +30,17 @@ struct EntryPoint {
   std::atomic<std::uint64_t> calls{0};
 };
 
-// Counts the call. Returns the failure that the environment asks for, or CUDA_SUCCESS.
+// Counts the call of an exported function. Returns the failure that the environment asks for, or
+// CUDA_SUCCESS.
 CUresult begin_call(EntryPoint& entry);
-// The obstacle to the call: no cuInit, no context, a sticky error, a stream capture.
+// Returns the error of the first condition that fails: no cuInit, no context, a sticky error, a
+// stream capture.
 CUresult check_needs(const EntryPoint& entry);
-// Runs host functions that the call put off until the lock is free.
+// Runs the host functions that defer_host_function() has put off because the lock was held.
 void run_deferred_host_functions();
 void defer_host_function(CUhostFn function, void* argument);
 
-// Holds the driver's lock.
+// Holds the driver's lock while it lives.
 class DriverLock {
  public:
   DriverLock();
@@ -47,13 +49,13 @@ class DriverLock {
   DriverLock& operator=(const DriverLock&) = delete;
 };
 
-// The line of a call in the log.
+// These functions write one line for a driver call into the call log.
 bool call_log_wanted();
 void append_argument(std::string* line, std::uint64_t value);
 void append_argument(std::string* line, const char* text);
 void write_call_log(const EntryPoint& entry, const std::string& arguments, CUresult result);
 
-// A call stores a number, no text, behind a pointer of this kind.
+// True if a driver function stores a number, not text, through a pointer to `Target`.
 template <typename Target>
 constexpr bool kIsOutputNumber =
     std::is_integral_v<Target> && !std::is_const_v<Target> && !std::is_same_v<Target, char> &&

@@ -9,24 +9,25 @@
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// Resolves a stream handle, the two predefined streams included.
+// Resolves a stream handle, including the two predefined ones (legacy and per-thread).
 CUresult find_stream(CUstream handle, CUstream* stream);
 
-// The result for a call that synchronises or allocates while a capture forbids that to the calling
-// thread. The capture is invalidated by it, as the real driver does.
+// The result of a call that synchronises or allocates: an error if a stream capture forbids such a
+// call to the calling thread. The call then invalidates that capture, as in the real driver.
 CUresult forbid_during_capture();
 
-// The calling thread's capture mode.
+// Sets the calling thread's capture mode and returns the previous one.
 CUstreamCaptureMode exchange_capture_mode(CUstreamCaptureMode mode);
 
-// Adds a node that depends on everything that the stream's capture has seen last.
+// Adds a graph node that depends on the last nodes of the stream's capture.
 CUgraphNode capture_node(CUstream stream, CUgraphNodeType type, Work work);
 
-// Adds a node to a graph, after `dependencies`.
+// Adds a node to a graph; the node depends on the `count` nodes in `dependencies`.
 CUgraphNode add_node(CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
                      CUgraphNodeType type, Work work);
 
-// Does the work now, since simulated streams are always idle, or captures it.
+// Runs the work now, since simulated streams are always idle, or adds a node for it to the graph if
+// the stream is capturing.
 template <typename Function>
 CUresult submit(CUstream handle, CUgraphNodeType type, Function work) {
   CUstream stream = nullptr;

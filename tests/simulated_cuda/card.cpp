@@ -13,7 +13,7 @@
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
-// Entries are zero in a new file: nobody's.
+// In a new file all entries are zero: they belong to no process.
 void* map_file(const char* path) {
   const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file == -1) return MAP_FAILED;

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 
-// The memory that the simulated driver's processes hold of the cards, for each other and for the
-// simulated NVML. With GPUMEMTRACE_SIM_CARD it lies in that file, and all processes that name the
-// file share their cards; else each process has the cards for itself.
+// The device memory that each process of the simulated driver holds, which the other processes and
+// the simulated NVML read. GPUMEMTRACE_SIM_CARD names a file that holds it: all processes that name
+// the same file share their cards. Without it each process has the cards for itself.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
@@ -19,20 +19,21 @@ struct Card {
     std::atomic<std::uint32_t> contexts;
   };
   struct Process {
-    std::atomic<std::int32_t> id;  // 0 = nobody's entry
+    std::atomic<std::int32_t> id;  // process id; 0 = the entry is free
     Use devices[kMostDevices];
   };
   Process processes[kMostProcesses];
 };
 
-// The file's, or this process's own; never null. `path` may be null.
+// Maps the file at `path`. Without a path (null), or if the file cannot be opened, the result lies
+// in this process's own memory; never null.
 Card* open_card(const char* path);
 
-// The entry of this process; null if all are taken. Entries of processes that are gone are given
-// out again.
+// Returns the entry of this process; null if all are taken. Entries of processes that have ended
+// are given out again.
 Card::Process* enter_card(Card* card);
 
-// The bytes of other processes on a device.
+// The bytes that other processes hold of a device.
 std::uint64_t bytes_of_others(const Card& card, int device);
 
 }  // namespace gpumemtrace::cuda_abi::simulated

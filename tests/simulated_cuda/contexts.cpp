@@ -8,7 +8,8 @@
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
-// Plain data: it is still there when static objects call the driver at exit.
+// The context stack of a thread. Plain data, without a destructor: static objects still call the
+// driver at exit.
 struct ContextStack {
   static constexpr unsigned int kMost = 64;
   CUcontext entries[kMost];
@@ -22,7 +23,7 @@ constexpr std::size_t kDefaultStackBytes = 1024;
 constexpr std::size_t kDefaultPrintfBytes = 8'650'752;
 constexpr std::size_t kDefaultHeapBytes = std::size_t{8} << 20;
 
-// For NVML, which lists processes with a context.
+// Counts the process's contexts for NVML, which lists only processes with a context.
 void count_context(const Device& device, int change) {
   Card::Process* const entry = state().card_entry;
   if (entry != nullptr) {
@@ -43,8 +44,9 @@ void set_default_limits(CUcontext context) {
   context->limit_bytes = {};
 }
 
-// The bytes that the limit makes the context take beyond its own, as measured on an H100
-// (docs/verification.md): local memory for every thread that can run, and the heap.
+// The device memory that a limit (cuCtxSetLimit) makes a context take beyond its base size, as
+// measured on an H100 (docs/verification.md): local memory for every thread that can run, and the
+// malloc heap.
 std::uint64_t bytes_for_limit(CUlimit limit, std::size_t value) {
   constexpr std::uint64_t kThreads = 132 * 2048;
   if (limit == CU_LIMIT_STACK_SIZE) {
@@ -75,8 +77,9 @@ CUresult begin_context(Device* device, unsigned int flags, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-// Frees everything that belongs to the context. Pools and physical memory of the virtual memory
-// management functions belong to the device and the process; they go with the primary context.
+// Frees everything that belongs to the context. Pools belong to the device and end with its primary
+// context. Physical memory of the virtual memory management functions belongs to the process and
+// stays.
 void release_contents(CUcontext context) {
   State& driver = state();
   std::vector<std::uint64_t> owned;

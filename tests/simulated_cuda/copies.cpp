@@ -17,7 +17,7 @@ CUresult move_bytes(std::byte* destination, const std::byte* source, std::size_t
   return CUDA_SUCCESS;
 }
 
-// Which side of a copy a device has to be able to use.
+// The sides of a copy that must be addresses which a device can use.
 enum class DeviceSide { kNone, kSource, kDestination, kBoth };
 
 CUresult copy_now(std::uint64_t destination, std::uint64_t source, std::size_t bytes,
@@ -38,7 +38,8 @@ CUresult copy_in_stream(std::uint64_t destination, std::uint64_t source, std::si
                 [=] { return copy_now(destination, source, bytes, side); });
 }
 
-// The bytes [offset, offset + bytes) of an array's first row and on.
+// The address of the bytes [offset, offset + bytes) of an array, counted from its first row; 0 if
+// the array is not live or too small.
 std::uint64_t in_array(CUarray array, std::size_t offset, std::size_t bytes) {
   const bool fits = state().arrays.has(array) && offset + bytes <= array->bytes;
   return fits ? array->address + offset : 0;

@@ -6,8 +6,8 @@
 
 #include "preload/driver/cuda_abi.hpp"
 
-// The driver's ABI as far as the simulated driver has it and programs here call it: what the
-// recorder wraps or calls (preload/driver/cuda_abi.hpp), and all else, in the same form.
+// The types of all driver functions that the simulated driver exports and the tests call: those
+// that the recorder wraps or calls (preload/driver/cuda_abi.hpp), and all others, in the same form.
 
 namespace gpumemtrace::cuda_abi {
 
@@ -15,7 +15,7 @@ using CUhostFn = void (*)(void* userData);
 using CUstreamCallback = void (*)(CUstream hStream, CUresult status, void* userData);
 using CUDA_KERNEL_NODE_PARAMS = CUDA_KERNEL_NODE_PARAMS_v3;
 
-// Only passed through, so their layout is of no interest.
+// The simulated driver only passes these types through pointers, so it needs no layout of them.
 enum CUfunction_attribute : int;
 enum CUdevResourceType : int;
 struct CUcheckpointLockArgs;
@@ -157,21 +157,21 @@ enum CUdriverProcAddress_flags : int {
   CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
 };
 
-// Start-up and resolution.
+// Types of driver functions: start-up and resolution of symbols.
 using cuGetExportTable_t = CUresult(const void** ppExportTable, const CUuuid* pExportTableId);
 using cuCheckpointProcessLock_t = CUresult(int pid, CUcheckpointLockArgs* args);
 using cuCheckpointProcessUnlock_t = CUresult(int pid, CUcheckpointUnlockArgs* args);
 using cuGetErrorName_t = CUresult(CUresult error, const char** pStr);
 using cuGetErrorString_t = CUresult(CUresult error, const char** pStr);
 
-// Devices.
+// Types of driver functions: devices.
 using cuDeviceGet_t = CUresult(CUdevice* device, int ordinal);
 using cuDeviceTotalMem_t = CUresult(unsigned int* bytes, CUdevice dev);
 using cuDeviceGetByPCIBusId_t = CUresult(CUdevice* dev, const char* pciBusId);
 using cuDeviceComputeCapability_t = CUresult(int* major, int* minor, CUdevice dev);
 using cuDeviceCanAccessPeer_t = CUresult(int* canAccessPeer, CUdevice dev, CUdevice peerDev);
 
-// Contexts.
+// Types of driver functions: contexts.
 using cuDevicePrimaryCtxSetFlags_t = CUresult(CUdevice dev, unsigned int flags);
 using cuDevicePrimaryCtxSetFlags_v2_t = CUresult(CUdevice dev, unsigned int flags);
 using cuCtxGetDevice_v2_t = CUresult(CUdevice* device, CUcontext ctx);
@@ -190,7 +190,7 @@ using cuDeviceGetDevResource_t = CUresult(CUdevice device, CUdevResource* resour
 using cuDevResourceGenerateDesc_t = CUresult(CUdevResourceDesc* phDesc, CUdevResource* resources,
                                              unsigned int nbResources);
 
-// Device, managed and host memory.
+// Types of driver functions: device, managed and host memory.
 using cuMemGetInfo_t = CUresult(unsigned int* free, unsigned int* total);
 using cuMemGetAddressRange_t = CUresult(CUdeviceptr_v1* pbase, unsigned int* psize,
                                         CUdeviceptr_v1 dptr);
@@ -205,7 +205,7 @@ using cuMemHostGetDevicePointer_t = CUresult(CUdeviceptr_v1* pdptr, void* p, uns
 using cuMemHostGetDevicePointer_v2_t = CUresult(CUdeviceptr* pdptr, void* p, unsigned int Flags);
 using cuMemHostGetFlags_t = CUresult(unsigned int* pFlags, void* p);
 
-// Stream-ordered memory and pools.
+// Types of driver functions: stream-ordered memory and pools.
 using cuMemPoolGetAccess_t = CUresult(CUmemAccess_flags* flags, CUmemoryPool memPool,
                                       CUmemLocation* location);
 using cuMemGetDefaultMemPool_t = CUresult(CUmemoryPool* pool_out, CUmemLocation* location,
@@ -213,7 +213,7 @@ using cuMemGetDefaultMemPool_t = CUresult(CUmemoryPool* pool_out, CUmemLocation*
 using cuMemGetMemPool_t = CUresult(CUmemoryPool* pool, CUmemLocation* location,
                                    CUmemAllocationType type);
 
-// Virtual memory management.
+// Types of driver functions: virtual memory management.
 using cuMemGetAllocationGranularity_t = CUresult(std::size_t* granularity,
                                                  const CUmemAllocationProp* prop,
                                                  CUmemAllocationGranularity_flags option);
@@ -225,7 +225,7 @@ using cuMulticastGetGranularity_t = CUresult(std::size_t* granularity,
                                              const CUmulticastObjectProp* prop,
                                              CUmulticastGranularity_flags option);
 
-// Arrays.
+// Types of driver functions: arrays.
 using cuArrayGetDescriptor_t = CUresult(CUDA_ARRAY_DESCRIPTOR_v1* pArrayDescriptor, CUarray hArray);
 using cuArrayGetDescriptor_v2_t = CUresult(CUDA_ARRAY_DESCRIPTOR* pArrayDescriptor, CUarray hArray);
 using cuArray3DGetDescriptor_t = CUresult(CUDA_ARRAY3D_DESCRIPTOR_v1* pArrayDescriptor,
@@ -239,7 +239,7 @@ using cuMipmappedArrayGetLevel_t = CUresult(CUarray* pLevelArray, CUmipmappedArr
 using cuMipmappedArrayGetMemoryRequirements_t = CUresult(
     CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements, CUmipmappedArray mipmap, CUdevice device);
 
-// Graphics interoperability.
+// Types of driver functions: graphics interoperability.
 using cuGraphicsSubResourceGetMappedArray_t = CUresult(CUarray* pArray, CUgraphicsResource resource,
                                                        unsigned int arrayIndex,
                                                        unsigned int mipLevel);
@@ -247,13 +247,13 @@ using cuGraphicsResourceGetMappedMipmappedArray_t = CUresult(CUmipmappedArray* p
                                                              CUgraphicsResource resource);
 using cuGraphicsUnregisterResource_t = CUresult(CUgraphicsResource resource);
 
-// Placement of managed memory and batches.
+// Types of driver functions: placement of managed memory and batches of it.
 using cuMemRangeGetAttributes_t = CUresult(void** data, std::size_t* dataSizes,
                                            CUmem_range_attribute* attributes,
                                            std::size_t numAttributes, CUdeviceptr devPtr,
                                            std::size_t count);
 
-// Graphs.
+// Types of driver functions: graphs.
 using cuDeviceGetGraphMemAttribute_t = CUresult(CUdevice device, CUgraphMem_attribute attr,
                                                 void* value);
 using cuDeviceSetGraphMemAttribute_t = CUresult(CUdevice device, CUgraphMem_attribute attr,
@@ -281,7 +281,7 @@ using cuGraphExecUpdate_t = CUresult(CUgraphExec hGraphExec, CUgraph hGraph,
 using cuGraphExecUpdate_v2_t = CUresult(CUgraphExec hGraphExec, CUgraph hGraph,
                                         CUgraphExecUpdateResultInfo* resultInfo);
 
-// Streams, events and capture.
+// Types of driver functions: streams, events and capture.
 using cuStreamDestroy_t = CUresult(CUstream hStream);
 using cuStreamDestroy_v2_t = CUresult(CUstream hStream);
 using cuStreamSynchronize_t = CUresult(CUstream hStream);
@@ -329,7 +329,7 @@ using cuEventSynchronize_t = CUresult(CUevent hEvent);
 using cuEventElapsedTime_t = CUresult(float* pMilliseconds, CUevent hStart, CUevent hEnd);
 using cuEventElapsedTime_v2_t = CUresult(float* pMilliseconds, CUevent hStart, CUevent hEnd);
 
-// Modules and launches.
+// Types of driver functions: modules and launches.
 using cuModuleGetGlobal_t = CUresult(CUdeviceptr_v1* dptr, unsigned int* bytes, CUmodule hmod,
                                      const char* name);
 using cuModuleGetGlobal_v2_t = CUresult(CUdeviceptr* dptr, std::size_t* bytes, CUmodule hmod,

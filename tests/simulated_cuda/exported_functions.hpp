@@ -3,7 +3,7 @@
 
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
-// The simulated driver's functions as declarations, for programs that are linked with it.
+// Declares the simulated driver's functions, for programs that are linked with it.
 
 #define GPUMEMTRACE_EXPORT(count, symbol, version, needs, implementation) \
   extern "C" gpumemtrace::cuda_abi::symbol##_t symbol;

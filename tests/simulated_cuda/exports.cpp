@@ -8,8 +8,8 @@
 #include "tests/simulated_cuda/implementations.hpp"
 #include "tests/simulated_cuda/symbols.hpp"
 
-// The exported functions, one for each row of exports.inc, and the search of cuGetProcAddress
-// among them.
+// Defines the exported driver functions, one for each row of exports.inc, and the search that
+// cuGetProcAddress makes among them.
 
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
@@ -94,8 +94,9 @@ const Symbol kSymbols[] = {
 #undef GPUMEMTRACE_EXPORT
 };
 
-// True if a symbol is a version of the base name: cuMemAlloc, cuMemAlloc_v2, but not
-// cuMemAllocAsync. Variants for per-thread default streams are looked up on their own.
+// True if a symbol is a version of the base name: cuMemAlloc and cuMemAlloc_v2 are versions of
+// cuMemAlloc, cuMemAllocAsync is none. Per-thread default stream variants match only with
+// `per_thread`.
 bool is_version_of(const char* symbol, const char* base_name, bool per_thread) {
   const std::size_t length = std::strlen(base_name);
   if (std::strncmp(symbol, base_name, length) != 0) return false;
@@ -116,8 +117,8 @@ SymbolSearch find_newest(const char* base_name, int version, bool per_thread) {
       }
       continue;
     }
-    // Rows of one function stand in the order of their versions, and some versions share one
-    // number.
+    // The rows of one function stand in the order of their versions, and some of them share one
+    // CUDA version: the last such row is taken.
     if (symbol.version < newest) continue;
     newest = symbol.version;
     search = {symbol.function, CU_GET_PROC_ADDRESS_SUCCESS};

@@ -7,7 +7,7 @@
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// A set: `height` rows of `width` elements, `pitch` bytes apart.
+// A memset of the driver: `height` rows of `width` elements; rows begin `pitch` bytes apart.
 struct Fill {
   std::uint64_t address = 0;
   std::uint64_t pitch = 0;

@@ -9,19 +9,19 @@
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// Hands out parts of an address range, smallest fitting hole first and lowest address among equals,
-// so that an address that was just given back is soon given out again, as the real driver does.
-// Not thread-safe: the driver's lock covers it.
+// Hands out parts of an address range from its free ranges (holes): the smallest hole that fits,
+// the lowest among equals. An address that was just given back is therefore soon given out again,
+// as by the real driver. Not thread-safe: the driver's lock covers it.
 class FreeRanges {
  public:
-  // Holes that meet at a multiple of `boundary` stay apart; 0 joins all that meet.
+  // Adjacent holes are not merged if they meet at a multiple of `boundary`; 0 merges all of them.
   explicit FreeRanges(std::uint64_t boundary = 0) : boundary_(boundary) {}
 
-  // Gives [address, address + bytes) back, or in.
+  // Makes [address, address + bytes) free, at first or when it is given back.
   void add(std::uint64_t address, std::uint64_t bytes);
-  // Takes `bytes` at a multiple of `alignment`; nothing when no hole is large enough.
+  // Takes `bytes` at a multiple of `alignment`; nullopt if no hole is large enough.
   std::optional<std::uint64_t> take(std::uint64_t bytes, std::uint64_t alignment);
-  // Takes exactly this range; false when a part of it is not free.
+  // Takes exactly this range; returns false if a part of it is not free.
   bool take_at(std::uint64_t address, std::uint64_t bytes);
 
  private:
@@ -32,7 +32,7 @@ class FreeRanges {
 
   std::uint64_t boundary_;
   std::map<std::uint64_t, std::uint64_t> bytes_by_address_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;  // bytes, address
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;  // pairs of bytes, address
 };
 
 }  // namespace gpumemtrace::cuda_abi::simulated

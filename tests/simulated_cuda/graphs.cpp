@@ -25,7 +25,7 @@ Work set_work(const Parameters& from) {
   return [fill] { return fill_now(fill); };
 }
 
-// The position of a new node.
+// The graph that a new node is added to, and the nodes that it depends on.
 struct Place {
   CUgraphNode* node;
   CUgraph graph;
@@ -102,7 +102,8 @@ std::uint64_t* memory_counter(Device* device, CUgraphMem_attribute attribute) {
   return nullptr;
 }
 
-// With AUTO_FREE_ON_LAUNCH what an earlier launch left allocated is freed first.
+// With CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, a launch first frees what an earlier launch
+// left allocated.
 void free_leftovers(CUgraphExec executable) {
   if ((executable->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) == 0) return;
   for (const CUgraphExec_st::Step& step : executable->steps) {
@@ -112,7 +113,8 @@ void free_leftovers(CUgraphExec executable) {
   }
 }
 
-// Memory that destroyed graphs left is used first.
+// Charges device memory for one more executable graph; memory that destroyed executable graphs left
+// to the context is used first.
 bool take_for_executable(CUcontext context) {
   const std::uint64_t wanted = (context->executable_graphs + 1) * state().settings.graph_bytes;
   if (wanted > context->executable_graph_bytes) {
@@ -304,7 +306,7 @@ CUresult graph_upload(CUgraphExec executable, CUstream handle) {
 
 CUresult executable_destroy(CUgraphExec executable) {
   if (!state().executable_graphs.has(executable)) return CUDA_ERROR_INVALID_VALUE;
-  // The context may have ended, and the count with it.
+  // The graph's context may have ended before it, which set this count to 0.
   if (executable->context->executable_graphs != 0) --executable->context->executable_graphs;
   state().executable_graphs.destroy(executable);
   return CUDA_SUCCESS;
@@ -327,7 +329,7 @@ CUresult device_get_graph_mem_attribute(CUdevice ordinal, CUgraphMem_attribute a
   return CUDA_SUCCESS;
 }
 
-// Only the high-water marks can be set, and only back to the current value.
+// Only the high-water marks of graph memory can be set, and only to the current value.
 CUresult device_set_graph_mem_attribute(CUdevice ordinal, CUgraphMem_attribute attribute, void*) {
   Device* device = find_device(ordinal);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;

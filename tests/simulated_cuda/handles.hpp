@@ -12,7 +12,7 @@
 #include "tests/simulated_cuda/cuda_abi.hpp"
 #include "tests/simulated_cuda/free_ranges.hpp"
 
-// The objects behind the opaque handles of the CUDA driver ABI. The names are the tags that
+// The objects behind the opaque handles of the CUDA driver ABI. Their type names are the tags that
 // preload/driver/cuda_types.hpp declares, so that handles need no casts.
 
 namespace gpumemtrace::cuda_abi::simulated {
@@ -26,7 +26,7 @@ struct Capture {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::uint64_t id = 0;
-  bool began_here = false;     // the stream that the capture must end on
+  bool began_here = false;     // the capture must end on this stream
   bool graph_is_ours = false;  // cuStreamBeginCapture made the graph
   std::uint64_t thread = 0;
   CUgraph graph = nullptr;
@@ -45,15 +45,15 @@ namespace gpumemtrace::cuda_abi {
 struct CUctx_st {
   simulated::Device* device = nullptr;
   bool is_primary = false;
-  bool alive = true;  // dead contexts stay, because threads may still have them on their stacks
+  bool alive = true;  // destroyed contexts are kept: context stacks may hold them
   unsigned int flags = 0;
   unsigned int api_version = 0;
   unsigned int attach_count = 1;
   std::uint64_t id = 0;
   std::map<int, std::size_t> limits;
-  std::map<int, std::uint64_t> limit_bytes;  // that the limits made it take
+  std::map<int, std::uint64_t> limit_bytes;  // device memory taken for each limit
   std::uint64_t executable_graphs = 0;
-  std::uint64_t executable_graph_bytes = 0;  // stay when graphs are destroyed, for later ones
+  std::uint64_t executable_graph_bytes = 0;  // kept for later graphs when graphs are destroyed
   std::vector<CUcontext> peers;
 };
 
@@ -70,7 +70,7 @@ struct CUevent_st {
   unsigned int flags = 0;
   bool recorded = false;
   std::uint64_t time_ns = 0;
-  simulated::Capture capture;  // of the stream that it was recorded on
+  simulated::Capture capture;  // capture state of the stream that recorded the event
 };
 
 struct CUmemPoolHandle_st {
@@ -78,7 +78,7 @@ struct CUmemPoolHandle_st {
   CUmemPoolProps properties{};
   bool is_default = false;
   bool is_imported = false;
-  bool destroyed = false;  // ends when its last allocation is freed
+  bool destroyed = false;  // a destroyed pool ends when its last allocation is freed
   std::map<int, std::uint64_t> settings;
   std::uint64_t release_threshold_bytes = 0;
   std::uint64_t used_bytes = 0;
@@ -117,7 +117,7 @@ struct CUgraphNode_st {
 };
 
 struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // every node after those it depends on
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // each node after all that it depends on
 };
 
 struct CUgraphExec_st {

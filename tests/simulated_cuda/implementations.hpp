@@ -7,13 +7,13 @@
 #include "tests/simulated_cuda/cuda_abi.hpp"
 #include "tests/simulated_cuda/state.hpp"
 
-// The implementations of the exported functions, one for all symbols that differ in nothing but the
-// meaning of stream 0 or in the width of integers. exports.inc says which symbol runs which. All of
-// them run under the driver's lock.
+// The implementations of the exported driver functions: symbols that differ only in the meaning of
+// stream 0 or in the width of integers share one. exports.inc says which symbol runs which
+// function. All run under the driver's lock.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// startup.cpp
+// Functions of startup.cpp.
 CUresult initialize(unsigned int flags);
 CUresult driver_get_version(int* version);
 CUresult get_error_name(CUresult error, const char** name);
@@ -22,7 +22,7 @@ CUresult get_proc_address(const char* name, void** function, int version, std::u
                           CUdriverProcAddressQueryResult* status);
 CUresult get_proc_address_v1(const char* name, void** function, int version, std::uint64_t flags);
 
-// devices.cpp
+// Functions of devices.cpp.
 CUresult device_get(CUdevice* device, int ordinal);
 CUresult device_get_count(int* count);
 CUresult device_get_name(char* name, int length, CUdevice device);
@@ -35,7 +35,7 @@ CUresult device_get_by_pci_bus_id(CUdevice* device, const char* text);
 CUresult device_compute_capability(int* major, int* minor, CUdevice device);
 CUresult device_can_access_peer(int* can_access, CUdevice device, CUdevice peer);
 
-// contexts.cpp
+// Functions of contexts.cpp.
 CUresult context_create(CUcontext* context, unsigned int flags, CUdevice ordinal);
 CUresult context_create_with_affinity(CUcontext* context, CUexecAffinityParam*, int,
                                       unsigned int flags, CUdevice device);
@@ -58,7 +58,7 @@ CUresult context_synchronize_of(CUcontext context);
 CUresult context_get_flags(unsigned int* flags);
 CUresult context_get_limit(std::size_t* value, CUlimit limit);
 CUresult context_set_limit(CUlimit limit, std::size_t value);
-// Takes the current context's memory of the first kernel.
+// Charges the current context for the malloc heap, which its first kernel launch takes.
 CUresult take_heap();
 CUresult context_get_api_version(CUcontext context, unsigned int* version);
 CUresult context_attach(CUcontext* context, unsigned int);
@@ -68,7 +68,7 @@ CUresult context_get_stream_priority_range(int* least, int* greatest);
 CUresult context_enable_peer_access(CUcontext peer, unsigned int);
 CUresult context_disable_peer_access(CUcontext peer);
 
-// memory.cpp
+// Functions of memory.cpp.
 CUresult alloc(CUdeviceptr* address, std::size_t bytes);
 CUresult alloc_v1(CUdeviceptr_v1* address, unsigned int bytes);
 CUresult alloc_pitch(CUdeviceptr* address, std::size_t* pitch, std::size_t width_bytes,
@@ -90,14 +90,14 @@ CUresult get_address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr ad
 CUresult get_address_range_v1(CUdeviceptr_v1* base, unsigned int* bytes, CUdeviceptr_v1 address);
 CUresult host_get_device_pointer_v1(CUdeviceptr_v1* address, void* host, unsigned int flags);
 
-// pointers.cpp
+// Functions of pointers.cpp.
 CUresult pointer_get_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
 CUresult pointer_get_attributes(unsigned int count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr address);
 CUresult pointer_set_attribute(const void* value, CUpointer_attribute attribute,
                                CUdeviceptr address);
 
-// pools.cpp
+// Functions of pools.cpp.
 CUresult alloc_async(CUdeviceptr* address, std::size_t bytes, CUstream stream);
 CUresult alloc_from_pool_async(CUdeviceptr* address, std::size_t bytes, CUmemoryPool pool,
                                CUstream stream);
@@ -123,7 +123,7 @@ CUresult pool_import_handle(CUmemoryPool* pool, void*, CUmemAllocationHandleType
 CUresult pool_export_pointer(CUmemPoolPtrExportData* data, CUdeviceptr address);
 CUresult pool_import_pointer(CUdeviceptr* address, CUmemoryPool pool, CUmemPoolPtrExportData* data);
 
-// vmm.cpp
+// Functions of vmm.cpp.
 CUresult address_reserve(CUdeviceptr* address, std::size_t bytes, std::size_t alignment,
                          CUdeviceptr wanted, unsigned long long flags);
 CUresult address_free(CUdeviceptr address, std::size_t bytes);
@@ -146,7 +146,7 @@ CUresult get_allocation_granularity(std::size_t* granularity, const CUmemAllocat
 CUresult get_allocation_properties(CUmemAllocationProp* properties,
                                    CUmemGenericAllocationHandle handle);
 
-// arrays.cpp
+// Functions of arrays.cpp.
 CUresult array_3d_create(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* descriptor);
 CUresult array_3d_create_v1(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR_v1* descriptor);
 CUresult array_create(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* descriptor);
@@ -161,7 +161,7 @@ CUresult mipmapped_array_create(CUmipmappedArray* mipmapped,
 CUresult mipmapped_array_get_level(CUarray* array, CUmipmappedArray mipmapped, unsigned int level);
 CUresult mipmapped_array_destroy(CUmipmappedArray mipmapped);
 
-// sharing.cpp
+// Functions of sharing.cpp.
 CUresult ipc_get_mem_handle(CUipcMemHandle* handle, CUdeviceptr address);
 CUresult ipc_open_mem_handle(CUdeviceptr* address, CUipcMemHandle handle, unsigned int flags);
 CUresult ipc_close_mem_handle(CUdeviceptr address);
@@ -171,7 +171,7 @@ CUresult external_memory_get_mapped_buffer(CUdeviceptr* address, CUexternalMemor
                                            const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* description);
 CUresult destroy_external_memory(CUexternalMemory memory);
 
-// copies.cpp
+// Functions of copies.cpp.
 CUresult copy(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes);
 CUresult copy_async(CUdeviceptr destination, CUdeviceptr source, std::size_t bytes,
                     CUstream stream);
@@ -215,7 +215,7 @@ CUresult copy_3d_batch_async_v1(std::size_t count, CUDA_MEMCPY3D_BATCH_OP* opera
                                 std::size_t* failed_index, unsigned long long flags,
                                 CUstream stream);
 
-// box_copy.cpp
+// Functions of box_copy.cpp.
 CUresult copy_2d(const CUDA_MEMCPY2D* parameters);
 CUresult copy_2d_v1(const CUDA_MEMCPY2D_v1* parameters);
 CUresult copy_2d_async(const CUDA_MEMCPY2D* parameters, CUstream stream);
@@ -227,7 +227,7 @@ CUresult copy_3d_async_v1(const CUDA_MEMCPY3D_v1* parameters, CUstream stream);
 CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER* parameters);
 CUresult copy_3d_peer_async(const CUDA_MEMCPY3D_PEER* parameters, CUstream stream);
 
-// sets.cpp
+// Functions of sets.cpp.
 CUresult set_d8(CUdeviceptr address, unsigned char value, std::size_t count);
 CUresult set_d16(CUdeviceptr address, unsigned short value, std::size_t count);
 CUresult set_d32(CUdeviceptr address, unsigned int value, std::size_t count);
@@ -252,7 +252,7 @@ CUresult stream_write_value_32(CUstream stream, CUdeviceptr address, std::uint32
 CUresult stream_write_value_64(CUstream stream, CUdeviceptr address, std::uint64_t value,
                                unsigned int);
 
-// managed.cpp
+// Functions of managed.cpp.
 CUresult prefetch_async_v1(CUdeviceptr address, std::size_t bytes, CUdevice device,
                            CUstream stream);
 CUresult prefetch_async(CUdeviceptr address, std::size_t bytes, CUmemLocation location,
@@ -266,7 +266,7 @@ CUresult advise_v1(CUdeviceptr address, std::size_t bytes, CUmem_advise, CUdevic
 CUresult advise(CUdeviceptr address, std::size_t bytes, CUmem_advise, CUmemLocation location);
 CUresult stream_attach_async(CUstream stream, CUdeviceptr address, std::size_t, unsigned int);
 
-// streams.cpp
+// Functions of streams.cpp.
 CUresult stream_create_with_priority(CUstream* stream, unsigned int flags, int priority);
 CUresult stream_create(CUstream* stream, unsigned int flags);
 CUresult stream_destroy(CUstream stream);
@@ -304,7 +304,7 @@ CUresult event_query(CUevent event);
 CUresult event_synchronize(CUevent event);
 CUresult event_elapsed_time(float* milliseconds, CUevent start, CUevent end);
 
-// graphs.cpp
+// Functions of graphs.cpp.
 CUresult graph_create(CUgraph* graph, unsigned int flags);
 CUresult graph_clone(CUgraph* clone, CUgraph original);
 CUresult graph_destroy(CUgraph graph);
@@ -354,7 +354,7 @@ CUresult device_get_graph_mem_attribute(CUdevice ordinal, CUgraphMem_attribute a
                                         void* value);
 CUresult device_set_graph_mem_attribute(CUdevice ordinal, CUgraphMem_attribute attribute, void*);
 
-// modules.cpp
+// Functions of modules.cpp.
 CUresult module_load(CUmodule* module, const char* file_name);
 CUresult module_load_data(CUmodule* module, const void* image);
 CUresult module_load_data_with_options(CUmodule* module, const void* image, unsigned int,

@@ -2,8 +2,8 @@
 #include "tests/simulated_cuda/capture.hpp"
 #include "tests/simulated_cuda/implementations.hpp"
 
-// Placement of managed memory: arguments are checked, nothing moves, because managed memory is
-// host memory here.
+// Placement (prefetch, advice) of managed memory: arguments are checked, but nothing moves, because
+// the simulated driver's managed memory is host memory.
 
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {

@@ -59,7 +59,8 @@ bool overlaps_known(std::uint64_t address, std::uint64_t bytes) {
   return into_next || find_allocation(address) != nullptr;
 }
 
-// Writes through a CUdeviceptr* or CUdeviceptr_v1* of a legacy function.
+// Stores a value through an output pointer, narrowed to 32 bits for a legacy function; null is
+// allowed.
 template <typename Wide, typename Narrow>
 void narrow(Wide value, Narrow* target) {
   if (target != nullptr) *target = static_cast<Narrow>(value);

@@ -2,14 +2,15 @@
 #include "tests/simulated_cuda/capture.hpp"
 #include "tests/simulated_cuda/implementations.hpp"
 
-// Modules are accepted unread and hold every function that is asked for; a launch does nothing.
+// The simulated driver accepts modules without reading them, and each holds every function that a
+// program asks for; a kernel launch does nothing.
 
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
 CUresult launch_nothing(CUfunction function, CUstream stream) {
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // Any kernel may call malloc.
+  // Each launch takes the malloc heap, since any kernel may call malloc.
   if (const CUresult result = take_heap(); result != CUDA_SUCCESS) return result;
   return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, [] { return CUDA_SUCCESS; });
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated libnvidia-ml.so.1: what NVML says of the simulated driver's cards. It needs no CUDA
-// in its process where GPUMEMTRACE_SIM_CARD names the cards. Declarations by the NVML API
-// reference.
+// The simulated libnvidia-ml.so.1: NVML's view of the simulated driver's cards. Its process needs
+// no CUDA if GPUMEMTRACE_SIM_CARD names the cards. The declarations follow the NVML API reference.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -49,7 +48,8 @@ const Settings& settings() {
   return *only;
 }
 
-// The driver's where it is in this process: without a file nobody else knows what it holds.
+// Taken from the simulated driver if that is in this process: without a file only the driver knows
+// what its process holds.
 const Card& card() {
   static const Card* const only = [] {
     using Find = const Card*();
@@ -80,7 +80,8 @@ std::uint64_t used_bytes(int ordinal) {
 }
 
 ProcessInfo info_of(std::int32_t process, std::uint64_t bytes) {
-  // As in a container that NVML numbers by the host's processes.
+  // In kOtherNamespace, process ids are not this namespace's, as in a container in which NVML gives
+  // the host's.
   constexpr int kOfHost = 1'000'000;
   const bool is_of_host = settings().nvml == NvmlMode::kOtherNamespace;
   const bool is_told = settings().nvml != NvmlMode::kNoProcessBytes;
@@ -96,7 +97,7 @@ GPUMEMTRACE_NVML nvmlInit_v2() {
   return settings().nvml == NvmlMode::kAbsent ? kDriverNotLoaded : kSuccess;
 }
 
-// "0000:01:00.0" is the first device.
+// PCI bus id "0000:01:00.0" is the first device.
 GPUMEMTRACE_NVML nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
   unsigned int bus = 0;
   if (bus_id == nullptr || std::sscanf(bus_id, "%*x:%x:", &bus) != 1) return kInvalidArgument;
@@ -132,7 +133,7 @@ GPUMEMTRACE_NVML nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned 
     const Card::Use& use = process.devices[ordinal];
     if (id != 0 && use.contexts.load() != 0 && is_alive(id)) add(info_of(id, use.bytes.load()));
   }
-  constexpr int kFirstProcess = 1;  // nobody's child
+  constexpr int kFirstProcess = 1;  // no process of the tests
   if (settings().other_bytes != 0) add(info_of(kFirstProcess, settings().other_bytes));
   return *count > room ? kInsufficientSize : kSuccess;
 }

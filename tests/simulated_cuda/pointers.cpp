@@ -3,7 +3,7 @@
 
 #include "tests/simulated_cuda/implementations.hpp"
 
-// cuPointerGetAttribute and its relatives.
+// cuPointerGetAttribute and related functions.
 
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
@@ -68,7 +68,8 @@ CUresult pointer_get_attribute(void* data, CUpointer_attribute attribute, CUdevi
   return read_attribute(data, attribute, *found, address);
 }
 
-// Attributes of an unknown address are left as they are, as the plural form promises to succeed.
+// Attributes of an unknown address are left unchanged: cuPointerGetAttributes succeeds for any
+// address.
 CUresult pointer_get_attributes(unsigned int count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr address) {
   if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;

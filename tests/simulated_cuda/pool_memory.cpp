@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kSegmentBytes = std::uint64_t{32} << 20;
 
-// Counts a piece in or out of the segments that it lies in.
+// Adds a piece to, or subtracts it from, the live bytes of the segments that it lies in.
 void account_live(CUmemoryPool pool, std::uint64_t address, std::uint64_t bytes, bool taken) {
   const std::uint64_t end = address + bytes;
   auto segment = std::prev(pool->segments.upper_bound(address));

@@ -12,17 +12,17 @@
 namespace gpumemtrace::cuda_abi::simulated {
 
 CUmemoryPool create_pool(Device* device, const CUmemPoolProps& properties);
-// A pool that still has allocations ends with the last of them.
+// A pool that still has allocations is destroyed when the last of them is freed.
 void destroy_pool(CUmemoryPool pool);
 
-// Returns 0 when the pool is at its maximum or the device is full.
+// Allocates from a pool. Returns 0 if the pool is at its maximum size or the device is full.
 std::uint64_t take_pool_memory(CUmemoryPool pool, std::uint64_t bytes);
 void give_pool_memory(CUmemoryPool pool, std::uint64_t address, std::uint64_t bytes);
 
-// Gives free segments back while more than `kept_bytes` are reserved.
+// Gives a pool's free segments back to the device while more than `kept_bytes` are reserved.
 void trim_pool(CUmemoryPool pool, std::uint64_t kept_bytes);
 void trim_all_pools(Device* device, std::uint64_t kept_bytes);
-// The effect of a synchronisation.
+// At a synchronisation, trims each pool to its release threshold.
 void trim_to_release_thresholds();
 
 }  // namespace gpumemtrace::cuda_abi::simulated

@@ -13,8 +13,8 @@
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
-// The context of a stream of the caller's need not be current; the predefined streams are of the
-// one that is.
+// The context that a stream belongs to. It need not be current for a stream that the program made;
+// the predefined streams belong to the current one.
 CUresult context_of(CUstream stream, CUcontext* context) {
   const CUresult found = stream_get_context(stream, context);
   if (found != CUDA_SUCCESS) return found;
@@ -132,7 +132,7 @@ CUresult pool_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, vo
     pool->release_threshold_bytes = wanted;
     return CUDA_SUCCESS;
   }
-  // A high-water mark can only be set back to the current value.
+  // A pool's high-water mark can only be reset to the current value, by writing 0.
   if (wanted != 0) return CUDA_ERROR_INVALID_VALUE;
   if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) {
     pool->reserved_high_bytes = pool->reserved_bytes;

@@ -41,7 +41,7 @@ CUresult fill_now(const Fill& fill) {
       continue;
     }
     for (std::uint64_t x = 0; x < row_bytes; x += fill.element_bytes) {
-      std::memcpy(target + x, &fill.value, fill.element_bytes);  // little endian
+      std::memcpy(target + x, &fill.value, fill.element_bytes);  // needs little endian
     }
   }
   return CUDA_SUCCESS;

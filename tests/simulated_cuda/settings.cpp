@@ -28,7 +28,7 @@ std::uint64_t read_number(const char* name, std::uint64_t fallback) {
   return fallback;
 }
 
-// SYMBOL:CALL:RESULT, separated by commas.
+// Reads injected failures from a variable: SYMBOL:CALL:RESULT, separated by commas.
 void read_failures(const char* name, bool sticky, std::vector<InjectedFailure>* failures) {
   const char* text = std::getenv(name);
   if (text == nullptr) return;

@@ -9,22 +9,22 @@
 
 namespace gpumemtrace::cuda_abi::simulated {
 
-// A failure to act out: call number `call` (from 1) of the exported symbol returns `result`.
+// A failure to simulate: call number `call` (from 1) of the exported symbol returns `result`.
 struct InjectedFailure {
   std::string symbol;
   std::uint64_t call = 0;
   CUresult result = CUDA_SUCCESS;
-  bool sticky = false;  // from then on every call that needs a context returns it
+  bool sticky = false;  // afterwards every call that needs a context returns `result`
 };
 
-// The abilities of the simulated NVML.
+// The features that the simulated NVML has.
 enum class NvmlMode {
   kAbsent,
   kFull,
-  kNoProcessBytes,  // it lists processes without their bytes
-  kOtherNamespace,  // it numbers processes as the host of a container does
-  kNoMemory,        // "not supported", as on chips that share the host's memory
-  kSlow,            // it answers after a minute
+  kNoProcessBytes,  // NVML lists processes without their bytes
+  kOtherNamespace,  // NVML gives process ids of a container's host
+  kNoMemory,        // memory is "not supported", as on chips that share the host's
+  kSlow,            // NVML answers a query of memory after a minute
 };
 
 // The environment variables of the simulated driver; README.md lists them.
@@ -43,8 +43,7 @@ struct Settings {
   std::vector<InjectedFailure> failures;
 };
 
-// Reads the environment. A value that cannot be read is named on standard error and its default
-// is taken.
+// Reads the environment. A malformed value is reported on standard error, and its default is used.
 Settings read_settings();
 
 }  // namespace gpumemtrace::cuda_abi::simulated

@@ -18,7 +18,7 @@ struct Description {
   std::uint64_t offset;
   std::uint64_t bytes;
   std::int64_t device;
-  std::uint64_t id;  // a new one for each allocation, also at an address that was freed
+  std::uint64_t id;  // unique for each allocation, also if its address is used again
 };
 static_assert(sizeof(Description) <= sizeof(CUipcMemHandle));
 
@@ -46,7 +46,7 @@ CUresult open_shared(const void* handle, Kind kind, CUmemoryPool pool, CUdevicep
   if (address == nullptr || std::memcmp(description.magic, kMagic, sizeof kMagic) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // The real driver refuses to open a process's own memory.
+  // The real driver refuses to open an IPC handle in the process that made it.
   if (description.pid == getpid() && kind == Kind::kIpc) return CUDA_ERROR_INVALID_CONTEXT;
   const std::string origin(static_cast<const char*>(handle), sizeof description);
   for (auto& [start, allocation] : state().allocations) {

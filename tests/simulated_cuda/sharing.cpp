@@ -4,7 +4,7 @@
 #include "tests/simulated_cuda/implementations.hpp"
 #include "tests/simulated_cuda/shared_memory.hpp"
 
-// IPC handles and external memory.
+// Driver functions for IPC handles and external memory.
 
 namespace gpumemtrace::cuda_abi::simulated {
 
@@ -39,7 +39,7 @@ CUresult import_external_memory(CUexternalMemory* memory,
   }
   if (description->handle.fd < 0) return CUDA_ERROR_INVALID_VALUE;
   *memory = state().external_memories.create();
-  (*memory)->file = description->handle.fd;  // from now on the driver's
+  (*memory)->file = description->handle.fd;  // the driver owns the descriptor now
   (*memory)->bytes = description->size;
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated driver by itself. Each test uses a context of its own and compares differences, so
-// that tests may run in one process or in many.
+// Tests the simulated driver alone, without the recorder. Each test uses its own context and
+// compares differences, so the tests may run in one process or in many.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -72,8 +72,8 @@ CUresult get_error_name(CUresult error, const char** name) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-// The CUDA runtime asks for such tables at its first call and gives up without them. Programs of
-// the driver API need none.
+// Only the CUDA runtime asks for export tables, at its first call, and gives up without them.
+// Programs of the driver API need none.
 CUresult get_export_table(const void** table, const CUuuid*) {
   static std::atomic_flag is_said;
   if (!is_said.test_and_set()) {
@@ -107,7 +107,7 @@ CUresult get_proc_address_v1(const char* name, void** function, int version, std
 
 }  // namespace gpumemtrace::cuda_abi::simulated
 
-// For the simulated NVML.
+// The simulated NVML looks this function up to read the driver's card.
 extern "C" __attribute__((visibility("default"))) const gpumemtrace::cuda_abi::simulated::Card*
 cuSimulatedCard() {
   return gpumemtrace::cuda_abi::simulated::state().card;

@@ -35,7 +35,7 @@ std::uint64_t take_low(Device* device, std::uint64_t bytes) {
   return *address;
 }
 
-// For other processes and NVML.
+// Tells other processes and NVML how much of the device this process uses.
 void publish(const Device& device) {
   Card::Process* const entry = state().card_entry;
   if (entry != nullptr) entry->devices[device.ordinal].bytes = device.used_bytes;

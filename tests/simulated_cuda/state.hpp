@@ -38,7 +38,7 @@ enum class Kind {
   kMapping,
 };
 
-// One range of addresses that the driver knows.
+// One address range that the driver has allocated or mapped.
 struct Allocation {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -49,23 +49,23 @@ struct Allocation {
   CUmemoryPool pool = nullptr;
   std::uint64_t id = 0;
   unsigned int flags = 0;
-  unsigned int open_count = 1;        // IPC: how often it was opened
-  std::uint64_t physical_handle = 0;  // mapping: what is mapped, and from where on
+  unsigned int open_count = 1;        // IPC: number of openings
+  std::uint64_t physical_handle = 0;  // mapping: the physical memory, and the offset in it
   std::uint64_t physical_offset = 0;
-  bool accessible = true;  // mapping: after cuMemSetAccess
-  bool touched = false;    // its memory may be committed
-  std::string origin;      // IPC: which memory of which process
+  bool accessible = true;  // mapping: true after cuMemSetAccess
+  bool touched = false;    // the operating system may have committed memory for it
+  std::string origin;      // IPC: describes the memory and its process
 };
 
-// Physical memory of the virtual memory management functions.
+// Physical memory that cuMemCreate made or that was imported.
 struct PhysicalMemory {
   CUmemAllocationProp properties{};
-  Device* device = nullptr;  // charged for it; null when imported or on the host
+  Device* device = nullptr;  // the device that is charged; null if imported or on the host
   std::uint64_t bytes = 0;
   unsigned int references = 1;
   unsigned int mappings = 0;
-  int file = -1;                     // own memory file, when it can be exported
-  std::uint64_t hidden_address = 0;  // else where its bytes lie
+  int file = -1;                     // memory file of its own, if it can be exported
+  std::uint64_t hidden_address = 0;  // else the device address of its bytes
 };
 
 struct Chunk {
@@ -77,9 +77,9 @@ struct Device {
   int ordinal = 0;
   std::uint64_t capacity_bytes = 0;
   std::uint64_t used_bytes = 0;
-  FreeRanges small{kGranuleBytes};        // room in chunks of 2 MiB for small allocations
-  std::map<std::uint64_t, Chunk> chunks;  // by address
-  CUcontext primary = nullptr;            // once retained for the first time
+  FreeRanges small{kGranuleBytes};        // free parts of chunks of 2 MiB, for small allocations
+  std::map<std::uint64_t, Chunk> chunks;  // chunks by address
+  CUcontext primary = nullptr;            // null until it is first retained
   unsigned int primary_count = 0;
   unsigned int primary_flags = 0;
   CUmemoryPool default_pool = nullptr;
@@ -90,7 +90,7 @@ struct Device {
   std::uint64_t graph_reserved_high_bytes = 0;
 };
 
-// The live objects of one handle type. A handle that is not live is never followed.
+// The live objects of one handle type. A handle that is not among them is never dereferenced.
 template <typename Object>
 class Registry {
  public:
@@ -111,8 +111,8 @@ class Registry {
   std::unordered_map<const Object*, std::unique_ptr<Object>> objects_;
 };
 
-// Everything that the simulated driver keeps. There is one, which is never destroyed, because
-// destructors of static objects still call the driver.
+// All state of the simulated driver. Its only object is never destroyed, because destructors of
+// static objects still call the driver.
 struct State {
   Settings settings;
   bool initialized = false;
@@ -125,9 +125,9 @@ struct State {
   std::vector<std::unique_ptr<Device>> devices;
   Card* card = nullptr;
   Card::Process* card_entry = nullptr;
-  std::map<std::uint64_t, Allocation> allocations;      // by address, never overlapping
-  std::map<std::uint64_t, std::uint64_t> reservations;  // bytes by address
-  std::map<std::uint64_t, PhysicalMemory> physical;     // by handle
+  std::map<std::uint64_t, Allocation> allocations;      // by address; ranges never overlap
+  std::map<std::uint64_t, std::uint64_t> reservations;  // bytes by begin address
+  std::map<std::uint64_t, PhysicalMemory> physical;     // memory by its handle
 
   Registry<CUctx_st> contexts;
   Registry<CUstream_st> streams;
@@ -141,46 +141,47 @@ struct State {
   Registry<CUmod_st> modules;
   Registry<CUlib_st> libraries;
   CUstream legacy_stream = nullptr;
-  std::vector<CUstream> capturing;  // the streams that captures began on
+  std::vector<CUstream> capturing;  // the streams on which captures began
 
   std::uint64_t next_id() { return ++last_id; }
 };
 
 State& state();
 
-// Null when the ordinal is not one of a device.
+// Returns null if no device has this ordinal.
 Device* find_device(CUdevice ordinal);
 
-// The calling thread's current context, null when it has none. Contexts that have been destroyed
-// may still be current.
+// The calling thread's current context; null if there is none. A destroyed context may still be
+// current.
 CUcontext current_context();
 
-// The bytes of other processes on a device.
+// The bytes that other processes hold of a device.
 std::uint64_t bytes_of_others(const Device& device);
 
-// Charges a device for physical memory; trims its pools when there is not enough.
+// Counts physical memory as used on a device, after trimming its pools if it is full. False if
+// there is still not enough.
 bool charge(Device* device, std::uint64_t bytes);
 void refund(Device* device, std::uint64_t bytes);
 
-// Takes device memory: out of a chunk where it is small, else in units of 2 MiB. Returns 0 when
-// the device is full. `low` asks for an address below 4 GiB.
+// Takes device memory: small sizes out of a chunk, larger ones in units of 2 MiB. Returns 0 if the
+// device is full. `low` asks for an address below 4 GiB.
 std::uint64_t take_device_memory(Device* device, std::uint64_t bytes, bool low = false);
 void give_device_memory(Device* device, std::uint64_t address, std::uint64_t bytes, bool touched);
 
-// Enters an allocation in the table and gives it its number.
+// Adds an allocation to the table and assigns its id.
 Allocation& remember(Allocation allocation);
 
-// The allocation that holds the address, or null.
+// Returns the allocation that contains the address, or null.
 Allocation* find_allocation(std::uint64_t address);
-// The allocation that begins at the address, or null.
+// Returns the allocation that begins at the address, or null.
 Allocation* find_allocation_start(std::uint64_t address);
-// Frees what the allocation holds and takes it out of the table.
+// Frees the memory of an allocation and removes it from the table.
 void release_allocation(std::uint64_t address);
 
-// The address at which this process reaches the bytes of [address, address + bytes): null when a
-// part of it is not accessible memory. An address that the driver does not know is the host's own.
+// Returns the host address of the bytes [address, address + bytes) in this process; null if a part
+// of them is not accessible memory. An address unknown to the driver is taken as host memory.
 std::byte* resolve(std::uint64_t address, std::uint64_t bytes);
-// The same for addresses that a device must be able to use.
+// As resolve(), but null also for an address unknown to the driver, which no device can use.
 std::byte* resolve_device(std::uint64_t address, std::uint64_t bytes);
 
 }  // namespace gpumemtrace::cuda_abi::simulated

@@ -18,7 +18,7 @@ std::uint64_t now_ns() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// Waiting for a stream that is being captured is a mistake that ends the capture.
+// Waiting for a stream that is being captured is an error, and it invalidates the capture.
 CUresult wait_for(CUstream handle) {
   CUstream stream = nullptr;
   const CUresult found = find_stream(handle, &stream);

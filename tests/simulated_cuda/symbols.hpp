@@ -10,7 +10,7 @@ struct SymbolSearch {
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 };
 
-// The newest export of a base name that CUDA `version` had, as cuGetProcAddress picks it.
+// Finds the newest export of a base name that CUDA `version` has, as cuGetProcAddress does.
 SymbolSearch find_symbol(const char* base_name, int version, bool per_thread_stream);
 
 }  // namespace gpumemtrace::cuda_abi::simulated

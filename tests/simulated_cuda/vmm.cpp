@@ -9,7 +9,7 @@
 
 #include "tests/simulated_cuda/implementations.hpp"
 
-// Virtual memory management: reservations, physical memory and what maps one onto the other.
+// Virtual memory management: address reservations, physical memory and the mappings between them.
 
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
@@ -19,7 +19,7 @@ PhysicalMemory* find_physical(CUmemGenericAllocationHandle handle) {
   return found == state().physical.end() ? nullptr : &found->second;
 }
 
-// The memory goes when neither a handle nor a mapping needs it.
+// Frees physical memory once neither a handle nor a mapping refers to it.
 void drop_if_unused(CUmemGenericAllocationHandle handle) {
   State& driver = state();
   const PhysicalMemory memory = driver.physical.at(handle);
@@ -50,7 +50,7 @@ bool inside_reservation(std::uint64_t address, std::uint64_t bytes) {
   return address + bytes <= start + reserved_bytes;
 }
 
-// The addresses of the mappings in a range, in order.
+// The addresses of the mappings in a range, in ascending order.
 std::vector<std::uint64_t> mappings_in(std::uint64_t address, std::uint64_t bytes) {
   std::vector<std::uint64_t> found;
   auto next = state().allocations.lower_bound(address);

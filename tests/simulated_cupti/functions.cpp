@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exported functions, with the results and side effects that a real CUPTI 13.0 was measured to
-// have.
+// The exported functions of the simulated CUPTI. Results and side effects are those that were
+// measured with a real CUPTI 13.0.
 #include <cstring>
 
 #include "cupti/abi.hpp"
@@ -29,7 +29,7 @@ Result switch_kind(Kind kind, bool on) {
   if (value == 0 || value >= kMostKinds) return kInvalidKind;
   const std::unique_lock lock(cupti.mutex);
   if (SelectedCalls* const calls = calls_of(kind)) {
-    // The kind overrides what was selected by function before.
+    // Switching a kind on or off discards the earlier selection of single functions.
     *calls = SelectedCalls{};
     calls->whole_kind = on;
   }
@@ -41,7 +41,7 @@ Result switch_kind(Kind kind, bool on) {
   return kSuccess;
 }
 
-// Once there is a context, functions can be selected only within a kind that is on.
+// Once a context exists, single functions can be selected only within a kind that is on.
 Result select(SelectedCalls& calls, CallbackId function, bool on) {
   State& cupti = state();
   if (const Result result = guarded(); result != kSuccess) return result;
@@ -204,8 +204,8 @@ GPUMEMTRACE_EXPORT cuptiSubscribe(void** subscriber, void*, void*) {
   return kSuccess;
 }
 
-// Clients of these functions and of those without a suffix exclude each other (CUPTI 13.3). A
-// subscriber's other abilities are not played.
+// Subscribers by cuptiSubscribe_v2 and clients of the functions without this suffix exclude each
+// other (CUPTI 13.3). Other features of such a subscriber are not simulated.
 GPUMEMTRACE_EXPORT cuptiSubscribe_v2(void** subscriber, void*, void*, void*) {
   simulated::State& cupti = simulated::state();
   const std::unique_lock lock(cupti.mutex);

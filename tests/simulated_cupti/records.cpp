@@ -39,7 +39,7 @@ const Function* find(std::string_view name) {
   return nullptr;
 }
 
-// The thread's call in progress.
+// The API call that the thread is making.
 struct Call {
   std::uint32_t correlation = 0;
   std::uint64_t start = 0;
@@ -62,7 +62,7 @@ class Record {
   std::vector<std::uint8_t> bytes_;
 };
 
-// Sizes of the records in the versions that are played: 11.8 (18) to 12.7, 12.8 (26) and later.
+// Record sizes changed with CUPTI 12.8 (version 26); the simulated versions begin with 11.8 (18).
 bool is_new() { return state().settings.version >= 26; }
 
 constexpr std::uint32_t kContext = 1;

@@ -5,7 +5,7 @@
 
 namespace gpumemtrace::simulated_cupti {
 
-// Makes records of what the driver says.
+// The listener that makes activity records of the simulated driver's work.
 const cuda_abi::simulated::ActivityListener& listener();
 
 }  // namespace gpumemtrace::simulated_cupti

@@ -30,7 +30,7 @@ Settings read_settings() {
   return settings;
 }
 
-// Completes buffers one after the other, with no lock held, as CUPTI's own thread does.
+// Completes buffers one after the other, without holding the lock, as CUPTI's own thread does.
 void complete_buffers() {
   State& cupti = state();
   std::unique_lock lock(cupti.mutex);
@@ -49,10 +49,10 @@ void complete_buffers() {
 void complete(Buffer& buffer) {
   State& cupti = state();
   if (buffer.bytes == nullptr) return;
-  // Never joined: it waits when the process ends.
+  // The thread is never joined: it still waits when the process ends.
   if (!cupti.completer.joinable()) cupti.completer = std::thread(complete_buffers);
   Buffer done = std::exchange(buffer, {});
-  // An earlier client's buffer may go to the present one.
+  // A buffer that an earlier client gave is completed by the present client's callback, if any.
   done.callbacks = cupti.callbacks.complete != nullptr ? cupti.callbacks : done.callbacks;
   cupti.completed.push_back(done);
   ++cupti.completions_wanted;
@@ -61,12 +61,12 @@ void complete(Buffer& buffer) {
 
 }  // namespace
 
-// Never destroyed: the driver and the completing thread may use it until the process is gone.
+// Never destroyed: the driver and the completing thread may use the state until the process ends.
 State& state() {
   static State* const made = [] {
     auto* fresh = new State;
     fresh->settings = read_settings();
-    // A child must not find the lock held by a thread that it does not have.
+    // A child of fork must not find the mutex held by a thread that the child does not have.
     pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
                    [] { state().mutex.unlock(); });
     return fresh;
@@ -97,7 +97,7 @@ void append(std::unique_lock<std::mutex>& lock, Buffer& buffer,
     fresh.callbacks.request(&fresh.bytes, &fresh.size, &fresh.most_records);
     lock.lock();
     if (fresh.most_records == 0) fresh.most_records = cupti.settings.most_records;
-    if (buffer.bytes != nullptr) complete(buffer);  // another thread was faster
+    if (buffer.bytes != nullptr) complete(buffer);  // another thread has got a buffer meanwhile
     buffer = fresh;
   }
   if (buffer.bytes == nullptr || buffer.used + record.size() > buffer.size) {
@@ -122,7 +122,7 @@ namespace {
 
 int (*driver_listen)(const cuda_abi::simulated::ActivityListener*) = nullptr;
 
-// The calling thread has a context, which may have been made before anybody listened.
+// True if the calling thread has a context, which may be older than the listener.
 bool has_context(void* driver) {
   using GetCurrent = cuda_abi::CUresult(cuda_abi::CUcontext*);
   auto* const get_current = reinterpret_cast<GetCurrent*>(dlsym(driver, "cuCtxGetCurrent"));

@@ -22,13 +22,13 @@ namespace gpumemtrace::simulated_cupti {
 using namespace cupti;
 using trace::ActivityDomain;
 
-// The environment variables; README.md lists them.
+// The environment variables of the simulated CUPTI; README.md lists them.
 struct Settings {
   std::uint32_t version = 130001;
-  bool held = false;             // another tool has the subscriber
-  std::uint64_t late_ns = 0;     // copies and sets run that long after their call
-  std::size_t most_records = 0;  // a buffer is complete with so many; 0 = when it is full
-  bool calls_last = false;       // API records are delivered after what the calls did
+  bool held = false;             // another tool is the subscriber
+  std::uint64_t late_ns = 0;     // copies and sets run this long after their calls
+  std::size_t most_records = 0;  // a buffer is full with this many; 0 = by its bytes
+  bool calls_last = false;       // API records come after those of the calls' work
 };
 
 struct Callbacks {
@@ -36,14 +36,14 @@ struct Callbacks {
   CompleteFunction* complete = nullptr;
 };
 
-// A buffer that is being filled.
+// A client's buffer that is being filled with records.
 struct Buffer {
   std::uint8_t* bytes = nullptr;
   std::size_t size = 0;
   std::size_t used = 0;
   std::size_t most_records = 0;
   std::size_t records = 0;
-  Callbacks callbacks;  // that gave it
+  Callbacks callbacks;  // of the client that gave the buffer
 };
 
 // The functions of a domain whose calls are recorded.
@@ -58,7 +58,7 @@ struct SelectedCalls {
 
 struct State {
   Settings settings;
-  std::mutex mutex;  // of everything below
+  std::mutex mutex;  // guards everything below
   bool registered = false;
   Callbacks callbacks;
   std::set<std::uint32_t> kinds;
@@ -74,7 +74,7 @@ struct State {
   bool subscribed = false;
   std::atomic<bool> has_subscriber_v2{false};
 
-  // Completion happens on a thread of its own.
+  // A separate thread completes buffers; these variables are its queue.
   std::thread completer;
   std::condition_variable work_came;
   std::condition_variable work_done;
@@ -87,15 +87,15 @@ State& state();
 
 std::uint64_t timestamp();
 
-// Appends a record to a buffer, asking for one if there is none. Counts a drop where the client
-// gives none. The lock is held, and let go of around the request.
+// Appends a record to a buffer, and requests a buffer from the client if there is none. Counts a
+// drop if the client gives none. The caller holds the lock, which is released during the request.
 void append(std::unique_lock<std::mutex>& lock, Buffer& buffer,
             const std::vector<std::uint8_t>& record);
 
-// Hands all buffers to the thread that completes them and waits for it.
+// Gives all buffers to the completing thread and waits until they are completed.
 void complete_all(std::unique_lock<std::mutex>& lock);
 
-// Starts to listen to the driver; false if another copy does.
+// Starts to listen to the driver; false if another listener is set.
 bool listen_to_driver();
 void stop_listening();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds CUPTI's records to a trace that TraceBuilder writes. Times are given in ticks of the trace,
-// as everywhere; the records have them on CUPTI's clock.
+// Adds CUPTI's records to a trace that TraceBuilder writes. Callers give times in ticks of the
+// trace, as everywhere; the records hold them on CUPTI's clock.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::tests {
 
-// CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind, as far as tests need them.
+// Values of CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind, as far as tests need them.
 inline constexpr std::uint8_t kCopyHostToDevice = 1;
 inline constexpr std::uint8_t kCopyDeviceToHost = 2;
 inline constexpr std::uint8_t kCopyDeviceToDevice = 8;
@@ -34,12 +34,12 @@ struct CopyRecord {
   std::int32_t device = 0;
   std::uint64_t graph_node = 0;
   std::uint16_t library = 0;
-  std::uint64_t taken_over = 0;  // 0 = after everything before
+  std::uint64_t taken_over = 0;  // 0 = after all earlier records
 };
 
 class ActivityBuilder {
  public:
-  static constexpr std::uint32_t kWriter = 90;  // CUPTI's own thread
+  static constexpr std::uint32_t kWriter = 90;  // the thread of CUPTI itself
 
   // CUPTI's clock shows `at_tick_0` when the ticks are 0 and runs `units_per_tick` as fast.
   explicit ActivityBuilder(TraceBuilder& trace,
@@ -47,7 +47,7 @@ class ActivityBuilder {
                            std::uint64_t units_per_tick = 1)
       : trace_(trace), at_tick_0_(at_tick_0), units_per_tick_(units_per_tick) {}
 
-  // From here on another clock; an epoch of its own.
+  // From here on CUPTI has another clock, which is an epoch of its own.
   void exchange_clock(std::uint64_t at_tick_0, std::uint64_t units_per_tick) {
     at_tick_0_ = at_tick_0;
     units_per_tick_ = units_per_tick;
@@ -65,7 +65,7 @@ class ActivityBuilder {
     record.is_shared = is_shared;
     trace_.add(record, 0, reason);
   }
-  // A pair, read as exactly as `uncertainty` says.
+  // Adds a reading of CUPTI's clock beside the ticks, as exact as `uncertainty` says.
   void clock(std::uint64_t ticks, std::uint64_t uncertainty = 0, std::uint16_t library = 0) {
     trace::ActivityClock record;
     record.record.time = ticks - uncertainty / 2;

@@ -36,12 +36,13 @@ inline std::string output_of(const std::string& command) {
   return output;
 }
 
-// A shared library in a folder of its own.
+// Compiles a shared library in a folder of its own.
 struct CompiledLibrary {
   TemporaryFolder folder;
   std::filesystem::path path;
   std::string build_id;
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> functions;  // begin and size
+  // Begin and size of each function by its name.
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> functions;
 
   CompiledLibrary(const std::string& name, const std::string& source, const std::string& flags)
       : path(folder.path() / name) {

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::test_support {
 
-// A record of `bytes` bytes, each 0 until put.
+// A CUPTI record of `bytes` bytes, which are 0 until put() sets them.
 class CuptiRecord {
  public:
   CuptiRecord(cupti::Kind kind, std::size_t bytes) : bytes_(bytes, 0) {
@@ -48,7 +48,7 @@ inline CuptiRecord call_record(cupti::Kind domain, std::uint32_t correlation, st
       .put(Layout::kFunction, function);
 }
 
-// As long as CUPTI 13.0 makes a record of that kind; 0 for kinds that it does not know.
+// The size of CUPTI 13.0's record of that kind; 0 for kinds that CUPTI 13.0 does not know.
 inline std::size_t newest_size(std::uint32_t kind) {
   switch (static_cast<cupti::Kind>(kind)) {
     case cupti::Kind::kMemcpy:
@@ -74,7 +74,7 @@ inline std::size_t newest_size(std::uint32_t kind) {
   }
 }
 
-// cuptiActivityGetNextRecord, as it is declared in functions.def.
+// Stands in for cuptiActivityGetNextRecord, as functions.def declares it.
 inline cupti::Result next_record(std::uint8_t* buffer, std::size_t valid_bytes,
                                  std::uint8_t** record) {
   constexpr cupti::Result kInvalidKind = 21;

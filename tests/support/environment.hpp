@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environment variables of this process, as they were at the end of a test.
+// Sets environment variables for a test and restores the former ones at its end.
 #pragma once
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 namespace gpumemtrace::tests {
 
-// Exactly these variables until it goes; one at a time, no other threads.
+// While an Environment lives, the process has exactly these variables. Only one may live at a time,
+// and no other threads may run.
 class Environment {
  public:
   struct Variable {

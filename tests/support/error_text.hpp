@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of an error.
+// The text of the error that a call throws.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::tests {
 
-// The text of the Error that `call` throws; a failed check where it throws none.
+// The text of the Error that `call` throws; a failed check if it throws none.
 template <class Error, class Call>
 std::string error_of(Call&& call) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions of tests to one finding.
+// Helpers by which tests ask what one finding of a report says.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::tests {
 
-// A call from that far into the program's own library.
+// A call from `offset` bytes into the program's own library.
 constexpr Call call_at(std::uint64_t offset, std::uint16_t result = 0, std::uint16_t flags = 0) {
   return {.result = result, .flags = flags, .caller = kProgram + offset};
 }
@@ -23,12 +23,12 @@ inline bool has(const Json& finding, const std::string& part) {
   return text_of(finding).find(part) != std::string::npos;
 }
 
-// The offset of a place in a finding's evidence; 0 if it is not known.
+// The offset of a place in a finding's evidence; 0 if the place is not known.
 inline std::uint64_t offset_of(const Json& place) {
   return place.is_null() ? 0 : place.at("site").at("offset").get<std::uint64_t>();
 }
 
-// The only finding of the rule.
+// The rule's finding, which must be the only one.
 inline Json finding_of(TraceBuilder& trace, const char* rule) {
   const Json found = findings_of(trace, rule);
   REQUIRE(found.size() == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace file that grows as the recorder lets it grow, and is compacted as a checkpoint does it.
+// A trace file that grows as the recorder makes it grow, and is compacted as a checkpoint does.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace gpumemtrace::tests {
 
-// Records reach the file as the recorder packs them: in pieces of chunks, a writer at a time.
+// Packs records into the file as the recorder does: in pieces of chunks, one writer at a time.
 class PackedTrace {
  public:
   explicit PackedTrace(const std::filesystem::path& path)
@@ -35,7 +35,8 @@ class PackedTrace {
     }
   }
 
-  // Packs what has been added. A chunk ends now and then; else the next piece continues it.
+  // Packs the records added since the last time. A chunk ends now and then; else the next piece
+  // continues it.
   void pack() {
     for (auto& [id, stream] : streams_) {
       if (stream.words.empty()) continue;
@@ -50,7 +51,8 @@ class PackedTrace {
     }
   }
 
-  // Compacts all but the newest bytes; `limit` is when the first record began that is not packed.
+  // Compacts all but the newest `keep_bytes`; `limit` is the begin of the first record that is not
+  // packed.
   preload::CheckpointResult compact(std::uint64_t keep_bytes, std::uint64_t limit) {
     preload::CheckpointRequest request;
     request.path = path_.c_str();

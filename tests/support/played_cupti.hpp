@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage on which the collection is tested without CUPTI: a CUPTI of which the test says what
-// happens in it, a recorder that keeps what is written, and a program with a profiler of its own.
+// A stage on which tests run the collection without CUPTI: a CUPTI that does what the test says, a
+// recorder that keeps the written records, and a program with a profiler of its own.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ struct Played {
   std::vector<std::string> calls;
   std::atomic<std::size_t> dropped{0};
   std::function<void()> on_enable;
-  std::function<void()> on_flush;  // records that CUPTI still has
+  std::function<void()> on_flush;  // delivers what CUPTI still has
   std::function<void()> on_clock;
 };
 inline Played played;
@@ -98,7 +98,7 @@ inline Functions functions() {
   return made;
 }
 
-// Plays CUPTI with its records: asks for a buffer, until it gets one, fills and completes it.
+// Plays CUPTI with its records: asks for buffers until it gets one, fills it and completes it.
 inline void complete_buffer(const std::vector<CuptiRecord>& records) {
   std::uint8_t* buffer = nullptr;
   std::size_t bytes = 0;
@@ -158,7 +158,7 @@ inline std::atomic<std::size_t> program_buffer_bytes{4096};
 inline std::atomic<int> program_buffers_out{0};
 inline std::atomic<std::size_t> program_most_records{0};
 inline std::mutex program_mutex;
-inline std::set<std::uint8_t*> program_buffers;  // those that are out
+inline std::set<std::uint8_t*> program_buffers;  // those that CUPTI holds
 
 inline void program_request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *bytes = program_buffer_bytes;
@@ -195,7 +195,7 @@ inline Library& fresh_library() {
   static Library library;
   the_collection().reset();
   library.reset();
-  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // of the test before
+  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // left by the test before
   program_buffers.clear();
   library.found(functions(), 0, the_collection());
   played.register_result = kSuccess;

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::tests {
 
-inline constexpr std::uint64_t kProgram = 0x100000;  // callers in the user's own library
+inline constexpr std::uint64_t kProgram = 0x100000;  // where the user's own library is loaded
 inline constexpr std::uint64_t kLeaky = kProgram + 0x10;
 
 inline TraceBuilder program_trace(std::uint32_t process_id = 100) {
@@ -25,8 +25,7 @@ inline Json findings_of(TraceBuilder& trace, const char* rule, Ending ending = E
   return found;
 }
 
-// Ten segments of the framework with a block of 1 MiB that stays in each, and 19 MiB free beside
-// it.
+// Ten segments of the framework, each with a block of 1 MiB that stays and 19 MiB free beside it.
 inline void strand_memory(TraceBuilder& trace) {
   constexpr auto kBlock = static_cast<std::int64_t>(kMiB);
   const auto segment = [](std::uint64_t number) { return 0x200000000 + number * 64 * kMiB; };

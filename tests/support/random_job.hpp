@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random job that keeps the driver's rules: what several threads recorded of it, call by call.
+// A random job that keeps the driver's rules: the records of several threads, call by call.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace gpumemtrace::tests {
 
 struct JobRecord {
   std::uint32_t writer = 0;
-  std::uint64_t start = 0;  // ticks; one tick is one nanosecond
+  std::uint64_t start = 0;  // in ticks; one tick is one nanosecond
   std::uint64_t end = 0;
   std::vector<std::uint64_t> words;
 };
@@ -31,7 +31,7 @@ class RandomJob {
  public:
   static constexpr std::uint32_t kThreads = 4;
   static constexpr std::uint32_t kPrimaryContexts = 2;
-  // Long beside the time that the analysis waits for a late free.
+  // Longer than the time for which the analysis waits for a late free.
   static constexpr std::uint64_t kPauseTicks = 100'000;
 
   explicit RandomJob(std::uint64_t seed) : random_(seed) { begin(); }
@@ -39,7 +39,7 @@ class RandomJob {
   void run(std::size_t events) {
     for (std::size_t i = 0; i < events; ++i) step();
   }
-  // The process runs its exit handlers.
+  // Ends the process by its exit handlers.
   void finish() {
     trace::Mark mark;
     mark.mark = trace::MarkKind::kExit;
@@ -65,7 +65,7 @@ class RandomJob {
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
   std::uint32_t thread() { return static_cast<std::uint32_t>(1 + below(kThreads)); }
-  // A tick that nothing else has, not before `wanted`.
+  // The first tick from `wanted` on that no other record has.
   std::uint64_t tick(std::uint64_t wanted) {
     while (!used_.insert(wanted).second) ++wanted;
     return wanted;
@@ -86,7 +86,7 @@ class RandomJob {
     record.record.time = now_;
     store(&record, sizeof record, {writer, now_, now_, {}}, tail);
   }
-  // A call of a thread, which takes a while; 0 = whichever thread.
+  // A call that takes a while, on the thread `writer`; 0 = on any thread.
   template <class Record>
   void call(Record record, std::uint32_t writer = 0) {
     if (writer == 0) writer = thread();
@@ -159,7 +159,7 @@ class RandomJob {
     record.primary = primary ? 1 : 0;
     event(record, 1);
   }
-  // Sometimes it is announced when memory is in it already.
+  // A context beside the primary ones; at times its record comes after memory is allocated in it.
   void side_context() {
     side_context_ = trace::ContextId{++last_context_};
     if (one_in(2)) {
@@ -263,8 +263,8 @@ class RandomJob {
     call(record);
     if (record.call.record.result == 0) freed_.push_back(record.address);
   }
-  // Frees an address that was freed before, whether or not it was handed out since; now and then
-  // one inside a live allocation, or an unknown one.
+  // Frees an address that was freed before, whether or not the driver handed it out since; now and
+  // then an address inside a live allocation, or an unknown one.
   void free_again() {
     trace::Free record;
     record.call.record.result = 1;
@@ -275,7 +275,7 @@ class RandomJob {
     }
     if (record.address != 0) call(record);
   }
-  // The framework hands out its first block from memory that has been there for a while.
+  // The framework hands out its first block from driver memory that was allocated long before.
   void late_owner() {
     auto chosen = live_.lower_bound(below(120) << 24);
     if (chosen == live_.end()) return;
@@ -285,7 +285,7 @@ class RandomJob {
     live.is_segment = true;
     add_block(chosen->first);
   }
-  // Another thread has the address already when the free is recorded.
+  // Another thread already has the address again when the free is recorded.
   void free_late(trace::Free record, Live& live) {
     const std::uint32_t writer = thread();
     const std::uint32_t other = writer % kThreads + 1;
@@ -403,7 +403,8 @@ class RandomJob {
     if (one_in(2)) return one_in(3) ? limits() : clock();
     ask_about_card(static_cast<std::int32_t>(below(2)));
   }
-  // A round of questions: CUDA, NVML, NVML's list. Some drivers do not answer all of them.
+  // Samples a card by CUDA, by NVML and by NVML's process list. Some drivers do not answer all of
+  // them.
   void ask_about_card(std::int32_t device) {
     trace::MemorySample record;
     record.device = device;
@@ -472,7 +473,8 @@ class RandomJob {
     call(record);
   }
 
-  // Blocks of the framework on device 0, in a few driver allocations and in mapped memory.
+  // Allocates or frees a block of the framework on device 0, in one of a few driver allocations or
+  // in mapped memory.
   void block() {
     if (!blocks_.empty() && one_in(2)) {
       auto chosen = blocks_.lower_bound(below(120) << 24);
@@ -499,7 +501,7 @@ class RandomJob {
     blocks_[address] = static_cast<std::uint64_t>(bytes);
     put_block(address, bytes);
   }
-  // The bytes that the framework's segments have of the device.
+  // The bytes of the device that the framework's segments take.
   std::uint64_t reserved_bytes() const {
     std::uint64_t bytes = 0;
     for (const auto& [address, live] : live_) bytes += live.is_segment ? live.bytes : 0;

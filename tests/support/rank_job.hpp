@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of the ranks of one training with data, tensor, pipeline and expert parallelism, as
-// Megatron-LM numbers them. The same seed makes the same traces, and no two ranks have equal ones.
+// Traces of the ranks of one training with data, tensor, pipeline and expert parallelism, which are
+// numbered as in Megatron-LM. The same seed makes the same traces, and no two ranks have equal
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ namespace gpumemtrace::tests {
 // A fault of one rank.
 enum class RankFault : std::uint8_t {
   kNone,
-  kFeatures,   // keeps the features of every step in its last block
-  kLogits,     // holds the logits of all tensor ranks
-  kExperts,    // one of its experts gets all the tokens
-  kEndsEarly,  // is killed after half of the steps
+  kFeatures,   // the rank keeps the features of every step in its last block
+  kLogits,     // the rank holds the logits of all tensor ranks
+  kExperts,    // one of the rank's experts gets all the tokens
+  kEndsEarly,  // the rank is killed after half of the steps
 };
 
 struct RankJob {
@@ -28,11 +29,11 @@ struct RankJob {
   std::uint64_t tensor = 2;
   std::uint64_t pipeline = 4;
   std::uint64_t experts = 1;  // neighbours of a data group that share the experts
-  std::uint64_t blocks = 2;   // of a stage
+  std::uint64_t blocks = 2;   // transformer blocks in each stage
   std::uint64_t steps = 8;
   std::uint64_t seed = 1;
   std::uint64_t card_bytes = std::uint64_t{80} << 30;
-  bool says_sizes = false;  // on the command line
+  bool says_sizes = false;  // the command line has the sizes of groups
   bool names_layers = false;
   RankFault fault = RankFault::kNone;
   std::uint64_t faulty_rank = 0;
@@ -52,7 +53,7 @@ class RankTrace {
         state_(job.seed * 1'000'003 + rank),
         trace_(kFirstProcess + 2 * rank, job.card_bytes / 2) {}
 
-  // The path of the trace.
+  // Writes the trace and returns its path.
   std::filesystem::path write(const std::filesystem::path& folder) {
     describe();
     make_parameters();
@@ -85,7 +86,7 @@ class RankTrace {
     value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
     return (value ^ (value >> 31)) % limit;
   }
-  // So many MiB, and up to a fiftieth more.
+  // Returns `mebibytes` in bytes and up to a fiftieth more.
   std::uint64_t about(std::uint64_t mebibytes) {
     return mebibytes * kMebibyte + random(mebibytes * kMebibyte / 50 / 512 + 1) * 512;
   }
@@ -127,7 +128,7 @@ class RankTrace {
     trace_.name(address, bytes, trace::TensorRole::kParameter, layer + ".weight", {}, layer);
   }
 
-  // The first stage has the embedding, the last one the head.
+  // Makes the stage's parameters: the first stage has the embedding, the last one the head.
   void make_parameters() {
     if (stage_ == 0) add_parameter(400, "embedding");
     for (std::uint64_t i = 0; i < job_.blocks; ++i) {
@@ -141,7 +142,7 @@ class RankTrace {
     for (const Kept& one : list) trace_.give_back(one.address, one.bytes, 0, writer);
   }
 
-  // Tokens go to experts unevenly, and in all replicas alike.
+  // Experts get tokens unevenly, and the same expert gets as many in all replicas.
   std::uint64_t expert_mebibytes() {
     constexpr std::uint64_t kLoads[] = {96, 240, 160, 480};
     if (has(RankFault::kExperts)) return 1400;
@@ -165,7 +166,7 @@ class RankTrace {
     return activations;
   }
 
-  // A stage holds the activations of as many microbatches as there are stages after it.
+  // A stage holds the activations of as many microbatches as there are stages from it on.
   void train(std::uint64_t step) {
     TraceBuilder& builder = trace_.builder();
     builder.wait_until(TraceBuilder::kFirstTick + (step + 1) * kStepNs + random(1'000'000));
@@ -201,7 +202,7 @@ class RankTrace {
   std::vector<Kept> features_;
 };
 
-// A trace for each rank.
+// Writes a trace for each rank.
 inline void write_rank_job(const RankJob& job, const std::filesystem::path& folder) {
   for (std::uint64_t rank = 0; rank < job.ranks; ++rank) RankTrace(job, rank).write(folder);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace file and its ring put together block by block, for tests of the reader: what a recorder
-// writes, and what it never would. TraceBuilder is the one for tests of what a trace means.
+// A trace file and its ring put together block by block, for tests of the reader: they may hold
+// what a recorder writes, and what none ever would. TraceBuilder is for tests of what a trace
+// means.
 #pragma once
 
 #include <zstd.h>
@@ -26,7 +27,7 @@ namespace gpumemtrace::tests {
 // Records one after the other, as they stand in a chunk.
 class RecordImage {
  public:
-  // Fills in kind and length.
+  // Adds a record and fills in its kind and length.
   template <class Record>
   void add(const Record& record, std::string_view tail = {}) {
     trace::append_record(words_, record, tail);
@@ -42,16 +43,16 @@ class RecordImage {
   std::vector<std::uint64_t> words_;
 };
 
-// Columns of an image; empty if the packer refuses it.
+// The columns of packed records; empty if the packer refuses the records.
 inline std::vector<std::byte> pack_image(std::span<const std::byte> image) {
-  // Large and the same for every call.
+  // These buffers are large and the same for every call.
   thread_local trace::PackScratch scratch;
   thread_local std::vector<std::byte> room(trace::kMaxColumnBytes);
   const std::size_t bytes = trace::pack(image, room, scratch).column_bytes;
   return {room.begin(), room.begin() + static_cast<std::ptrdiff_t>(bytes)};
 }
 
-// The schema payload of this version.
+// The payload of the schema block of this version.
 inline std::vector<std::byte> own_schema_bytes() {
   std::vector<std::byte> payload(1 << 16);
   payload.resize(trace::write_schema(payload));
@@ -77,7 +78,7 @@ class RawTrace {
     append_object(file, header);
   }
 
-  // A block with its lengths and checksums filled in. `stored` is the payload after `codec`.
+  // Adds a block with its lengths and checksums filled in. `stored` is the payload after `codec`.
   void add_block(trace::BlockHeader header, std::span<const std::byte> stored) {
     header.header_bytes = sizeof header;
     header.stored_bytes = static_cast<std::uint32_t>(stored.size());
@@ -94,7 +95,7 @@ class RawTrace {
     add_block(header, payload);
   }
 
-  // Records that stand at `begin_offset` of a writer's chunk.
+  // Adds packed records that stood at `begin_offset` of a writer's chunk.
   void add_records(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin_offset,
                    std::span<const std::byte> image, trace::Codec codec = trace::Codec::kNone) {
     std::vector<std::byte> payload = pack_image(image);
@@ -135,7 +136,7 @@ class RawTrace {
     ring.resize(end);
   }
 
-  // Returns the path of the trace file.
+  // Writes the file and the ring. Returns the path of the trace file.
   std::filesystem::path write(const std::filesystem::path& folder) const {
     const std::filesystem::path path = folder / "trace.gmt";
     write_bytes(path, file);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as a value of JSON, which tests ask by key.
+// A report as a JSON value, which tests ask by key.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include "analyzer/rows/report.hpp"
 
-// Compiled once and optimized (json_values.cpp): the tests themselves are not.
+// json_values.cpp compiles this class once and optimized; the tests themselves are not optimized.
 extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace gpumemtrace {
@@ -17,7 +17,7 @@ namespace tests {
 
 using gpumemtrace::Json;
 
-// The report as users get it.
+// The JSON of a report as users get it.
 Json to_json(const analyzer::rows::Report& report);
 analyzer::rows::Report report_of_json(const Json& json);
 

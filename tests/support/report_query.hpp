@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions of tests to a report.
+// Helpers by which tests ask what a report says.
 #pragma once
 
 #include <cstdlib>
@@ -16,7 +16,8 @@
 
 namespace gpumemtrace::tests {
 
-// GPUMEMTRACE_KEEP_REPORTS=FOLDER keeps every report, to look at or to hold against the schema.
+// GPUMEMTRACE_KEEP_REPORTS=FOLDER keeps every report of the tests, to look at or to check against
+// the schema.
 inline void keep_report(const Json& report) {
   static int number = 0;
   const char* folder = std::getenv("GPUMEMTRACE_KEEP_REPORTS");
@@ -37,7 +38,7 @@ inline Json report_of(TraceBuilder& trace, Ending ending = Ending::kExit) {
   return report;
 }
 
-// The only row whose keys have these values; null if there is none or more than one.
+// The only row whose keys have these values; null if there is no such row or more than one.
 inline Json row_where(const Json& rows,
                       std::initializer_list<std::pair<const char*, Json>> wanted) {
   Json found = nullptr;
@@ -55,7 +56,7 @@ inline Json usage_of(const Json& report, const char* kind) {
   return row_where(report.at("usage"), {{"kind", kind}});
 }
 
-// Count of a row of losses, 0 if it is not there.
+// The count of the losses with this name; 0 if the report has no such row.
 inline std::uint64_t loss_of(const Json& report, const char* name) {
   const Json row = row_where(report.at("losses"), {{"name", name}});
   return row.is_null() ? 0 : row.at("count").get<std::uint64_t>();

@@ -6,7 +6,7 @@
 
 namespace gpumemtrace::tests {
 
-// The absolute path of a file. `path`: below the source tree's top folder.
+// The absolute path of a file; `path` is relative to the source tree's top folder.
 [[nodiscard]] std::string source_file(const std::string& path);
 
 }  // namespace gpumemtrace::tests

@@ -14,8 +14,8 @@ namespace gpumemtrace::tests {
 
 inline constexpr std::uint32_t kPython312 = 0x030c03f0;
 
-// Code objects without a line table: every instruction lies on no known line, unless `line` is
-// given, which becomes a table that says so for the first instructions.
+// Adds a code object. Without `line` it has no line table, so that all instructions lie on no known
+// line; else its line table says that the first instructions lie on `line`.
 inline void add_code(TraceBuilder& trace, std::uint32_t id, std::string_view function,
                      std::string_view file, std::uint32_t line = 0) {
   const auto add_text = [&](trace::CodeText which, std::string_view text) {
@@ -58,7 +58,8 @@ inline void add_thread(TraceBuilder& trace, std::uint32_t writer, std::uint64_t 
   trace.add(record, writer, name);
 }
 
-// A waiting thread's stack, as the background thread or another thread of the program saw it.
+// Adds the stack of a waiting thread as the background thread or another thread of the program saw
+// it.
 inline void add_waiting(TraceBuilder& trace, std::uint64_t thread_id, std::uint32_t stack,
                         std::uint64_t time = 0, std::uint32_t writer = 0) {
   trace::WaitingStack record;

@@ -27,7 +27,7 @@ inline std::filesystem::path place_in_memory() {
 
 class TemporaryFolder {
  public:
-  // Throws std::runtime_error if nothing can be made in `parent`.
+  // Throws std::runtime_error if no folder can be made in `parent`.
   explicit TemporaryFolder(
       const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
     std::string name = (parent / "gpumemtrace-XXXXXX").string();
@@ -46,7 +46,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // The file of that name, below folders of its own if need be, with this content and no other.
+  // Writes a file of that name with this content only, and makes the folders of the name.
   std::filesystem::path write(const std::filesystem::path& name, std::string_view content) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes small traces for tests of everything that reads them: what a recorder would have written,
-// said in a line a call. One tick of these traces is one nanosecond.
+// Writes small traces for tests of everything that reads them: each line of a test adds a call as
+// the recorder would have written it. One tick of these traces is one nanosecond.
 #pragma once
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ struct Call {
 enum class Ending { kExit, kKilled };
 
 // - Records of a writer stand in the order of the calls that added them.
-// - Begins with a calibrated clock, one context (1) on device 0, and no module.
+// - A trace begins with a calibrated clock, one context (1) on device 0, and no module.
 class TraceBuilder {
  public:
   static constexpr std::uint64_t kStartRealtimeNs = 1'700'000'000'000'000'000;
@@ -50,7 +50,7 @@ class TraceBuilder {
     context(1, 0);
   }
 
-  // Any record: kind, length and, if it has none, time are filled in.
+  // Adds any record: kind, length and, if it has none, time are filled in.
   template <class Record>
   void add(Record record, std::uint32_t writer = 1, std::string_view tail = {}) {
     trace::RecordHeader& header = header_of(record);
@@ -58,7 +58,7 @@ class TraceBuilder {
     trace::append_record(writers_[writer], record, tail);
   }
 
-  // A call record with its header filled in from `call`.
+  // Adds a call record with its header filled in from `call`.
   template <class Record>
   void add_call(Record record, const Call& call) {
     const std::uint64_t start = call.start != 0 ? call.start : now_ += 10;
@@ -130,7 +130,7 @@ class TraceBuilder {
     add_call(record, {});
   }
 
-  // As gpumemtrace_step() tells it.
+  // Adds the record that gpumemtrace_step() makes.
   void step(std::uint64_t number) {
     trace::Annotation record;
     record.operation = trace::AnnotationOperation::kStep;
@@ -139,7 +139,8 @@ class TraceBuilder {
     add(record);
   }
 
-  // A block of the framework; bytes below zero take it back. Keeps the framework's own total.
+  // Allocates a block of the framework, or frees it if `bytes` is below zero. Keeps the framework's
+  // own total.
   void block(std::uint64_t address, std::int64_t bytes, std::uint64_t reserved_bytes,
              std::int8_t device = 0) {
     framework_bytes_ += static_cast<std::uint64_t>(bytes);
@@ -218,7 +219,7 @@ class TraceBuilder {
   std::uint64_t now() const { return now_; }
   void wait_until(std::uint64_t ticks) { now_ = ticks; }
 
-  // The records of each writer since the last time, for a trace that is written otherwise.
+  // Takes the records of each writer since the last time, for a trace that is written otherwise.
   std::map<std::uint32_t, std::vector<std::uint64_t>> take_words() {
     return std::exchange(writers_, {});
   }
@@ -258,7 +259,7 @@ class TraceBuilder {
     file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
   }
 
-  // As many chunks as the records need.
+  // Writes a writer's records into as many chunks as they need.
   static void put_writer(trace::FileWriter& file, std::uint32_t writer,
                          std::span<const std::uint64_t> words) {
     constexpr std::size_t kImageBytes = 64 * 1024;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training program in a trace: blocks with Python stacks as PyTorch has them, on the thread of
-// the program and on an engine thread, which has none.
+// A training program in a trace: blocks with Python stacks as PyTorch has them, on the program's
+// own thread, and blocks on an engine thread, which has no Python stacks.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class TrainingTrace {
   static constexpr std::uint64_t kSegment = 0x200000000;
   const std::uint64_t segment_bytes_;
 
-  // The stacks below are made with these.
+  // These members come first, because the members with stacks are made with them.
   TraceBuilder trace_;
-  std::map<std::string, std::uint32_t> codes_;  // by function and file
+  std::map<std::string, std::uint32_t> codes_;  // ids by function and file
   std::uint32_t stacks_ = 0;
   std::map<std::string, std::uint32_t> names_;
   std::uint64_t next_address_ = kSegment;
@@ -98,7 +98,7 @@ class TrainingTrace {
     trace_.add(record, writer, name);
   }
 
-  // A block of the framework; its address.
+  // Allocates a block of the framework and returns its address.
   std::uint64_t take(std::uint64_t bytes, std::uint32_t stack, std::uint32_t writer = kMain) {
     const std::uint64_t address = next_address_;
     next_address_ += bytes;
@@ -109,7 +109,7 @@ class TrainingTrace {
                  std::uint32_t writer = kMain) {
     add_block(address, -static_cast<std::int64_t>(bytes), stack, writer);
   }
-  // cuBLAS takes memory of the driver for a new handle.
+  // Makes a handle of cuBLAS, for which cuBLAS takes memory from the driver.
   void make_handle(std::uint32_t stack, std::uint32_t writer = kMain) {
     if (!has_cublas_) trace_.module(kCublas, kCublas + kCublasBytes, "/lib/libcublas.so.13");
     has_cublas_ = true;
@@ -129,7 +129,7 @@ class TrainingTrace {
     copy.call.stack = trace::StackId{stack};
     trace_.add_call(copy, {});
   }
-  // As gpumemtrace_tensor() tells it.
+  // Adds the record that gpumemtrace_tensor() makes.
   void name(std::uint64_t address, std::uint64_t bytes, trace::TensorRole role,
             std::string_view name, std::string_view state = {}, std::string_view layer = {}) {
     trace::Tensor record;
@@ -165,7 +165,7 @@ class TrainingTrace {
     }
     return found->second;
   }
-  // The number of a text that the trace has from now on; 0 for an empty one.
+  // The number of a text, which the trace gets if it is new; 0 for an empty one.
   std::uint32_t text(std::string_view name, std::uint32_t writer = kMain) {
     const auto [known, is_new] = names_.try_emplace(std::string(name), names_.size() + 1);
     if (name.empty()) return 0;

@@ -121,7 +121,7 @@ TEST_CASE("limits are held against the level and the device that they name", "[u
 }
 
 TEST_CASE("the peak of the job holds, fails or is not certain", "[unit]") {
-  rows::Report report = example_report();  // the job had 73,641,492,480 to 73,643,589,632 bytes
+  rows::Report report = example_report();  // the job's peak: 73,641,492,480 to 73,643,589,632 bytes
   const auto check_of = [&](std::string_view policy) { return judge(report, policy).checks.at(0); };
   const PolicyCheck holds = check_of("max-peak = 73643589632");
   CHECK(holds.holds);
@@ -134,13 +134,13 @@ TEST_CASE("the peak of the job holds, fails or is not certain", "[unit]") {
   CHECK_FALSE(unsure.holds);
   CHECK(unsure.message.starts_with(
       "not certain: 73,641,492,480 to 73,643,589,632 bytes at the peak, "));
-  // 6 GiB of the card are other processes'.
+  // Other processes hold 6 GiB of the card.
   CHECK(check_of("max-peak = 80096526336,scope=card").holds);
   CHECK_FALSE(check_of("max-peak = 79GB,scope=card").holds);
   CHECK(check_of("max-peak = 75GB,scope=job").holds);
   CHECK(judge(report, "max-peak = 1,gpu=1").outcome == Outcome::kNothingMatched);
 
-  // A report from before these rows.
+  // A report of a version before card_peaks has no such rows.
   report.card_peaks.clear();
   const PolicyCheck old = check_of("max-peak = 73098330112");
   CHECK(old.holds);
@@ -174,7 +174,7 @@ TEST_CASE("a line holds no more of a peak than its part of it", "[unit]") {
   rows::Report report = example_report();
   rows::CardPart& blocks = report.card_peaks.at(1).parts.at(0);
   REQUIRE(blocks.what == rows::CardPartKind::kFrameworkAllocated);
-  blocks.bytes = 1000;  // at the card's peak, which was before the peak of PyTorch
+  blocks.bytes = 1000;  // at the card's peak, which came before PyTorch's
   const Verdict verdict = judge(report, "max-peak = 1");
   for (const HeldBytes& holder : verdict.checks.at(0).holders) {
     INFO(holder.name);
@@ -193,9 +193,9 @@ TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]")
   rows::CardPeak& job = report.card_peaks.at(1);
   job.low_bytes += 10'000'000'000;
   job.high_bytes += 10'000'000'000;
-  rows::Holder& grown = report.peak.at(1).holders.at(2);  // train.py:30
+  rows::Holder& grown = report.peak.at(1).holders.at(2);  // held at train.py:30
   grown.bytes += 10'000'000'000;
-  grown.origin.site->line = 31;  // code above it changed
+  grown.origin.site->line = 31;  // the code above this line changed
   const auto check_of = [&](const Baseline& base) {
     const Verdict verdict = judge(report, policy_of("max-regression = 0%"), Suppressions(), &base);
     for (const PolicyCheck& check : verdict.checks) {
@@ -211,7 +211,7 @@ TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]")
   CHECK(tests::contains(check.holders[0].name, "train.py:31 in train"));
   CHECK(check.holders[0].base_bytes == 4294967296);
 
-  // The range of a peak that nobody sampled hides no growth of what was asked for.
+  // A wide range of the peak, for want of samples, must not hide that calls asked for more.
   report.card_peaks.at(1).low_bytes = 0;
   report.card_peaks.at(1).high_bytes = baseline.find(report)->peak_bytes.at("job");
   report.devices.at(0).physical_peak->bytes *= 2;
@@ -219,7 +219,8 @@ TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]")
   report.devices.at(0).physical_peak->bytes /= 2;
   report.card_peaks.at(1).high_bytes += 10'000'000'000;
 
-  // One of an older version: the old number is compared, and the verdict says so.
+  // A baseline of an older version has another peak: that peak is compared, and the verdict says
+  // so.
   BaselineEntry entry = baseline_of(report);
   entry.peak_bytes.erase("job");
   entry.peak_bytes["physical"] = 1;
@@ -245,7 +246,7 @@ TEST_CASE("copies that a limit or a baseline does not allow name the lines that 
   rows::CopySite on_device = copies;
   on_device.direction = analyzer::Direction::kDeviceToDevice;
   on_device.origin.site->line = 13;
-  rows::CopySite others;  // the remainder, which has no line
+  rows::CopySite others;  // the remaining copies, which have no line
   others.bytes = 1'000'000;
   report.transfers.sites = {copies, on_device, others};
   const PolicyCheck limit = judge(report, "max-transfer = 1").checks.at(0);
@@ -285,7 +286,7 @@ TEST_CASE("a baseline of another driver compares all but what the driver takes",
   Baseline baseline;
   baseline.put(baseline_of(report));
   report.processes[0].cuda.driver_version = 12040;
-  report.card_peaks.at(1).low_bytes *= 2;  // contexts
+  report.card_peaks.at(1).low_bytes *= 2;  // the contexts grew
   report.card_peaks.at(1).high_bytes *= 2;
   *report.findings[0].bytes *= 1'000'000;
   const auto verdict_of = [&] { return judge(report, Policy{}, Suppressions(), &baseline); };
@@ -301,9 +302,9 @@ TEST_CASE("a baseline of another driver compares all but what the driver takes",
   CHECK(std::ranges::count(subjects, "job peak") == 0);
   CHECK(std::ranges::count(subjects, "physical peak") == 1);
 
-  report.peak[2].bytes *= 2;  // of PyTorch
+  report.peak[2].bytes *= 2;  // the peak of PyTorch
   CHECK(verdict_of().outcome == Outcome::kViolated);
-  // Its own entry is preferred, once there is one.
+  // The baseline's entry for the present driver is preferred, once there is one.
   baseline.put(baseline_of(report));
   CHECK(verdict_of().outcome == Outcome::kPassed);
   CHECK(verdict_of().base_peak_bytes == report.card_peaks.at(1).high_bytes);
@@ -405,7 +406,7 @@ TEST_CASE("a leak and its growth are judged apart and told once", "[unit]") {
     }
     return times;
   };
-  // The first finding on the terminal and on GitHub: the one that fails, else the leak.
+  // The finding that the terminal and GitHub show first: the one that fails a limit, else the leak.
   const auto check_told = [&](std::string_view policy, std::string_view rule) {
     INFO(policy);
     const Verdict verdict = judge(report, policy);

@@ -130,8 +130,8 @@ TEST_CASE("a peak between two samples is a range, also in the headline", "[unit]
 TEST_CASE("layers are listed apart, with what is summed in the title", "[unit]") {
   const rows::Report base = example_report();
   rows::Report next = example_report();
-  next.peak[0].holders[1].bytes += 1000;  // of the driver
-  next.peak[1].holders[0].bytes += 2000;  // of PyTorch
+  next.peak[0].holders[1].bytes += 1000;  // bytes of the driver
+  next.peak[1].holders[0].bytes += 2000;  // bytes of PyTorch
   const std::string text = text_of(section_of(compare_jobs(base, next), "owners"));
   const std::size_t of_pytorch = text.find("At the peak by owner, PyTorch allocated\n");
   const std::size_t of_driver = text.find("At the peak by owner, asked of the CUDA driver\n");
@@ -152,7 +152,7 @@ TEST_CASE("new findings and those that are gone are named once", "[unit]") {
   next.findings.resize(3, base.findings[0]);
   next.findings[0].fingerprint = "new";
   next.findings[0].title = "It grew";
-  next.findings[1] = next.findings[0];  // of another rank
+  next.findings[1] = next.findings[0];  // the same finding on another rank
   next.findings[2].fingerprint = "hint";
   next.findings[2].severity = analyzer::Severity::kInfo;
   Difference difference;

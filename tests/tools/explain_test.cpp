@@ -39,7 +39,7 @@ double mebibytes(const std::optional<ByteRange>& bytes) {
   return bytes ? static_cast<double>(bytes->low_bytes + bytes->high_bytes) / 2 / 0x1p20 : -1;
 }
 
-// The text of PyTorch 2.2 and later, which most cases vary.
+// The error text of PyTorch 2.2 and later, which most test cases vary.
 std::string new_text(const std::string& requested, const std::string& free,
                      const std::string& processes, const std::string& allocated,
                      const std::string& unallocated) {
@@ -51,7 +51,8 @@ std::string new_text(const std::string& requested, const std::string& free,
          "documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html)\n";
 }
 
-// The number of MiB is what is missing, or what is left of a fragmented request.
+// An error text and its expected verdict. `mib`: the MiB that are missing, or those left of a
+// fragmented request.
 struct Wording {
   const char* source;
   const char* text;
@@ -183,7 +184,7 @@ TEST_CASE("a message that is wrapped anywhere says the same", "[unit]") {
 }
 
 TEST_CASE("a difference below the rounding of the text is none", "[unit]") {
-  // 40.00 GiB may be 39.996, and the free bytes with the cache 40.004.
+  // As the text is rounded, 40.00 GiB may be 39.996, and the free bytes with the cache 40.004.
   CHECK(
       only_failure(new_text("40.00 GiB", "39.00 GiB", "", "39.00 GiB", "1.00 GiB")).cause.verdict ==
       kTooClose);
@@ -193,7 +194,7 @@ TEST_CASE("a difference below the rounding of the text is none", "[unit]") {
   CHECK(
       only_failure(new_text("40.00 GiB", "38.95 GiB", "", "39.00 GiB", "1.00 GiB")).cause.verdict ==
       kExhausted);
-  // PyTorch asks the driver for 20 MiB if a tensor has 2: 12 MiB may have been enough.
+  // PyTorch asks the driver for 20 MiB even for a tensor of 2 MiB: 12 MiB may have been enough.
   CHECK(
       only_failure(new_text("20.00 MiB", "2.00 MiB", "", "78.00 GiB", "10.00 MiB")).cause.verdict ==
       kTooClose);
@@ -216,7 +217,7 @@ TEST_CASE("other processes are named where the text tells them from this one", "
   CHECK(unclear.cause.verdict == kExhausted);
   CHECK_FALSE(unclear.cause.other_processes);
   CHECK(mebibytes(unclear.cause.elsewhere) == Approx(42.19 * 1024).margin(16));
-  // The driver of Windows does not know: 2^64 bytes.
+  // The driver of Windows does not know a process's bytes and reports 2^64.
   const FailureGroup unknown =
       failure_with("Process 9 has 17179869184.00 GiB memory in use. " + own);
   CHECK(unknown.cause.verdict == kExhausted);
@@ -302,7 +303,7 @@ TEST_CASE("a log without bounds is read with bounded memory", "[unit]") {
   const FailureLog log = log_of(text);
   CHECK(log.groups().size() == FailureLog::kMostGroups);
   CHECK(log.left_out() == 5);
-  // One line without an end, with a message in it.
+  // A log of a single long line without an end, with a message in it.
   const std::string end(100'000, 'x');
   CHECK(only_failure(end + " Error: " + kWordings.front().text + end).cause.verdict == kExhausted);
 }

@@ -82,7 +82,7 @@ TEST_CASE("what separates frames and lines does not stand in a name", "[unit]") 
 
 TEST_CASE("no byte is counted at two levels", "[unit]") {
   rows::Report report = small_report();
-  // The framework's blocks lie in driver memory, so they stand for it.
+  // The framework's blocks lie in driver memory, so the blocks' bytes stand for that memory.
   CHECK(collapsed_stacks(report, {kCostMeasures[0], ""}) ==
         collapsed_stacks(report, {kCostMeasures[0], "framework"}));
   report.costs.erase(report.costs.begin() + 1);
@@ -103,7 +103,7 @@ TEST_CASE("by user the frames are those of the user's own files", "[unit]") {
   rows::Report report = small_report();
   CHECK(collapsed_stacks(report, {kCostMeasures[0], "driver", FrameKind::kUsers}) ==
         "step (train.py:12);model::grow(int) (model.cpp:4) 100\n");
-  report.stacks[0].frames.own.resize(1);  // of the runtime alone
+  report.stacks[0].frames.own.resize(1);  // only frames of the runtime are left
   CHECK(collapsed_stacks(report, {kCostMeasures[0], "driver", FrameKind::kUsers}) ==
         "program 100\n");
 }

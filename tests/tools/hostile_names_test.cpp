@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every name that a trace can hold, with what steers terminals, build servers and XML in it,
-// through every text that is made of a report.
+// Every name that a trace can hold gets characters that steer terminals, build servers and XML, and
+// goes through every text that is made of a report.
 #include <string>
 #include <vector>
 
@@ -38,8 +38,8 @@ std::string hostile(const char* name) { return name + kHostile; }
 std::filesystem::path write_trace(const tests::TemporaryFolder& folder) {
   TraceBuilder trace;
   for (std::uint32_t key = 1; key <= 40; ++key) {
-    if (key == 5 || key == 6 || key == 7) continue;  // numbers: a text there is none
-    // A suppression that is none is refused.
+    if (key == 5 || key == 6 || key == 7) continue;  // keys of numbers, which have no text
+    // Key 22 is the program's suppressions; text that is no suppression is refused.
     trace.text(static_cast<trace::TextKey>(key), hostile(key == 22 ? "leak:text" : "text"));
   }
   trace::Device device;
@@ -88,7 +88,7 @@ TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
   const std::filesystem::path trace = write_trace(folder);
   const std::string json = analyzer::to_text(analyzer::analyze({trace}, {}));
   check_text(json, "report");
-  CHECK(json.find("function\\n::error") != std::string::npos);  // it has the name itself
+  CHECK(json.find("function\\n::error") != std::string::npos);  // JSON has the name itself
   const std::filesystem::path saved = folder.write("report.json", json);
   for (const std::filesystem::path& input : {trace, saved}) {
     LoadOptions options;
@@ -107,8 +107,8 @@ TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
     check_text(verdict_json(verdict), "verdict as JSON");
     check_text(verdict_sarif(verdict, "/src"), "SARIF");
     CHECK(verdict_text(verdict, {trace}).letters().find("\\x1b[2J") !=
-          std::string::npos);  // as an escape
-    // Its own commands are those alone that have a title.
+          std::string::npos);  // the text shows it as an escape
+    // The only commands in the text are the tool's own, which all have a title.
     for (const std::string& line : split(verdict_github(verdict, "/src"), "\n")) {
       const bool is_command = line.starts_with("::");
       if (is_command) CHECK(line.find("title=") != std::string::npos);

@@ -9,7 +9,7 @@
 namespace gpumemtrace::tools::launch_environment_test {
 namespace {
 
-// Sets a variable for one test and puts back what was there.
+// Sets an environment variable for one test and restores its former value.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const char* value) : name_(name) {

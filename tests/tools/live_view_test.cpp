@@ -58,7 +58,7 @@ TEST_CASE("arrow keys choose the row whose holders are shown", "[unit]") {
   CHECK(has(text_of(view), "model_22.py:7"));
   CHECK_FALSE(has(text_of(view), "model_11.py:7"));
 
-  // It stays chosen where it is the fullest now, and where it is gone the first is shown.
+  // The chosen row stays chosen if it becomes the fullest; once it is gone, the first row is shown.
   LiveState later = two_rows();
   std::ranges::reverse(later.rows);
   view.show(later);
@@ -103,7 +103,7 @@ TEST_CASE("the history is drawn in what the other lines leave free", "[unit]") {
   state.rows[0].history = {{0, kSecond, 0},
                            {kSecond, 2 * kSecond, kMebibyte},
                            {2 * kSecond, 4 * kSecond, 8 * kMebibyte}};
-  // 32 columns of an eighth of a second.
+  // The chart has 32 columns of an eighth of a second.
   const std::string text = text_of(live_lines(state, 45, 100));
   const std::string quarter(8, '#');
   const std::string none(8, ' ');

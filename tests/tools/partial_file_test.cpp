@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of partial reports: packed as we write them, or unpacked by somebody to look at them.
+// Files of partial reports: packed as the tool writes them, or unpacked by a user who looks at
+// them.
 #include "tools/report_view/partial_file.hpp"
 
 #include "analyzer/json/report_json.hpp"
@@ -44,7 +45,7 @@ TEST_CASE("a partial report that is not whole is refused by name", "[unit]") {
     return tests::error_of<Failure>([&] { (void)read_partial(file); });
   };
   std::string changed = packed;
-  changed[packed.size() - 1] ^= 1;  // of the checksum
+  changed[packed.size() - 1] ^= 1;  // changes a byte of the checksum
   for (const std::string& bytes :
        {packed.substr(0, packed.size() - 1), packed.substr(0, packed.size() / 2),
         packed.substr(0, 20), packed + "more", changed, std::string()}) {

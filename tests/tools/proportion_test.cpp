@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time and memory are proportional to an input's size: twice the input takes at most 2.3 times the
-// processor time and the memory, whatever there is more of.
+// Commands take time and memory in proportion to their input: twice as much of anything in it takes
+// at most 2.3 times the processor time and the memory.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,11 +37,11 @@ using tests::TraceBuilder;
 constexpr double kMost = 2.3;
 
 struct Taken {
-  double seconds = 0;  // of processor time
+  double seconds = 0;  // processor time
   double kilobytes = 0;
 };
 
-// The usage of a child that does the work and ends.
+// The processor time and the memory of a child process that does the work and ends.
 Taken taken_by(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
@@ -69,13 +69,13 @@ Taken least_of(const Taken& a, const Taken& b) {
   return {std::min(a.seconds, b.seconds), std::min(a.kilobytes, b.kilobytes)};
 }
 
-// A megabyte is what the allocator itself may take more or less.
+// The megabyte is allowed because the memory allocator itself may take that much more or less.
 bool are_proportional(const Taken& once, const Taken& twice) {
   return twice.seconds <= kMost * once.seconds && twice.kilobytes <= kMost * once.kilobytes + 1024;
 }
 
-// Makes inputs of `units`, twice as many, and none, and has all commands read them. Time and memory
-// are the least of as many runs as it takes: only other processes make them more.
+// Makes inputs of no, `units` and twice `units` parts, and has `read` read them. Time and memory
+// are the least of several runs, because only other processes make them larger.
 void check_proportion(std::uint64_t units,
                       const std::function<fs::path(const fs::path&, std::uint64_t)>& make,
                       const std::function<void(const fs::path&)>& read) {
@@ -101,7 +101,7 @@ void check_proportion(std::uint64_t units,
   CHECK(are_proportional(once - none, twice - none));
 }
 
-// All that commands make of traces.
+// Makes all that commands make of a trace.
 void read_traces(const fs::path& input) {
   analyzer::Options options;
   options.symbols.enabled = false;
@@ -152,7 +152,7 @@ TEST_CASE("what a report takes is proportional to its keys", "[unit]") {
         try {
           (void)load_report({report}, {});
         } catch (const Failure&) {
-          return;  // it has no section
+          return;  // refused: it has no section of a report
         }
       });
 }
@@ -166,7 +166,7 @@ TEST_CASE("what a trace takes is proportional to its devices", "[unit]") {
     allocation.location = static_cast<std::int32_t>(i);
     trace.add_call(allocation, {});
   };
-  // More than there can be: the rest has none.
+  // A trace can have 1,024 devices; the allocations on further ones have no device.
   check_records(1100, add, [](const fs::path& input) {
     analyzer::Options options;
     options.symbols.enabled = false;
@@ -202,7 +202,8 @@ TEST_CASE("a stack with a high number takes no more memory than one with a low n
     const fs::path input = trace.write(folder.path());
     return taken_by([&] { read_traces(input); }).kilobytes;
   };
-  constexpr double kAllocators = 4096;  // that the allocator itself may take more or less
+  // KiB that the memory allocator itself may take more or less.
+  constexpr double kAllocators = 4096;
   CHECK(taken_with(4'000'000) <= taken_with(1) + kAllocators);
 }
 

@@ -29,7 +29,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The word that stands for a value of a field, of a record that is zero otherwise.
+// The word that the text of a record has for a value of a field, if all other fields are zero.
 std::string word_of(trace::RecordKind kind, std::string_view field, std::uint64_t value) {
   const trace::KindInfo& info = *trace::find_kind(kind);
   std::vector<std::uint64_t> words(info.bytes / trace::kWordBytes);
@@ -100,7 +100,7 @@ TEST_CASE("the first and the last value of each enumeration have their own words
               trace::ActivityDomain::kRuntime) == "driver runtime");
   CHECK(words(RecordKind::kActivityState, "mode", trace::ActivityMode::kOff,
               trace::ActivityMode::kLost) == "off lost");
-  // As cupti_activity.h numbers them.
+  // These numbers are those of cupti_activity.h.
   CHECK(words(RecordKind::kActivityCopy, "copy_kind", 1, 10) == "host_to_device peer");
   CHECK(words(RecordKind::kActivitySet, "memory_kind", 1, 7) == "pageable managed_static");
   CHECK(words(RecordKind::kActivityMemory, "operation", 1, 2) == "allocation release");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which traces of a folder that was used twice are of an earlier run.
+// Finds the traces of an earlier run in a folder that was used twice.
 #include "tools/report_view/recorded_jobs.hpp"
 
 #include "analyzer/rows/report.hpp"
@@ -13,7 +13,8 @@ namespace rows = analyzer::rows;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// Processes one by one: what ran, from when to when in seconds, and what it was started in.
+// A folder of processes that are added one by one: the command, its begin and end in seconds, the
+// ids of its run, and its parent.
 class Folder {
  public:
   Folder& add(const std::string& command, std::uint64_t from_s, std::uint64_t to_s,
@@ -34,14 +35,14 @@ class Folder {
     return *this;
   }
 
-  // Says that the last process is this rank of two.
+  // Makes the process that was added last this rank of two.
   Folder& rank(std::uint64_t rank) {
     report_.processes.back().rank = report_.processes.back().local_rank = rank;
     report_.processes.back().world_size = 2;
     return *this;
   }
 
-  // A letter a trace: r replaced, j judged.
+  // One letter for each trace: r if a later run replaced it, j if it is judged.
   [[nodiscard]] std::string replaced() const {
     std::string text;
     for (const bool is_replaced : replaced_traces(report_)) text += is_replaced ? 'r' : 'j';
@@ -64,14 +65,14 @@ rows::RunIds job(const char* id, const char* attempt = "0") {
   ids.attempt = attempt;
   return ids;
 }
-// A job of Slurm for each task of an array.
+// The ids of a Slurm job that runs one task of a job array.
 rows::RunIds task(const char* job_id, const char* array, const char* number) {
   rows::RunIds ids = job(job_id);
   ids.array = array;
   ids.task = number;
   return ids;
 }
-// A worker of torchrun under `gpumemtrace run`, in a job without a name.
+// The ids of a worker of torchrun under `gpumemtrace run`, in a job without a name.
 rows::RunIds worker(const char* run_id, const char* restart) {
   rows::RunIds ids = run(run_id);
   ids.job = "none";
@@ -92,7 +93,7 @@ TEST_CASE("of a command that was recorded again the newest is judged", "[unit]")
   CHECK(Folder().add("a", 1, 2).add("a", 3, 4).replaced() == "rj");
   CHECK(Folder().add("a", 3, 4).add("a", 1, 2).replaced() == "jr");
   CHECK(Folder().add("a", 1, 2).add("b", 3, 4).add("a", 5, 6).replaced() == "rjj");
-  // Ranks of an earlier run, of which the later one has fewer.
+  // The earlier run has more ranks than the later one, and all of them are replaced.
   CHECK(Folder().add("a", 1, 3).add("a", 1, 3).add("a", 5, 6).replaced() == "rrj");
 }
 
@@ -122,7 +123,7 @@ TEST_CASE("one attempt of a scheduler's job is one run", "[unit]") {
   CHECK(Folder().add("a", 1, 2, job("7")).add("a", 3, 4, job("7")).replaced() == "jj");
   CHECK(Folder().add("a", 1, 2, job("7")).add("a", 3, 4, job("7", "1")).replaced() == "rj");
   CHECK(Folder().add("a", 1, 2, job("7")).add("a", 3, 4, job("8")).replaced() == "rj");
-  // On two nodes, so that they have no parent in common.
+  // The ranks run on two nodes, so that they have no parent process in common.
   Folder folder;
   folder.add("a", 1, 2, job("7"), 1).rank(0).add("b", 3, 4, job("7"), 2).rank(1);
   CHECK(folder.several_jobs().empty());
@@ -133,7 +134,7 @@ TEST_CASE("tasks of one job array do not replace each other", "[unit]") {
   folder.add("a", 1, 2, task("70", "70", "0"), 1).add("a", 3, 4, task("71", "70", "1"), 2);
   CHECK(folder.replaced() == "jj");
   CHECK(folder.several_jobs() == "2 tasks of job array 70: 0, 1");
-  // The first task again, then another array.
+  // The first task runs again, then a task of another array.
   CHECK(folder.add("a", 5, 6, task("72", "70", "0")).replaced() == "rjj");
   CHECK(folder.add("a", 7, 8, task("80", "80", "0")).replaced() == "rrrj");
 }
@@ -149,7 +150,7 @@ TEST_CASE("a restart by torchrun begins a run of its own", "[unit]") {
   two_workers(folder, 5, "1");
   CHECK(folder.replaced() == "rrjj");
   CHECK(folder.several_jobs().empty());
-  // A worker of another node failed: the agent of this one starts its workers again.
+  // A worker of another node failed: the agent of this node starts its workers again.
   two_workers(folder, 9, "1");
   CHECK(folder.replaced() == "rrrrjj");
 }
@@ -157,7 +158,7 @@ TEST_CASE("a restart by torchrun begins a run of its own", "[unit]") {
 TEST_CASE("what a worker of torchrun started goes with the worker", "[unit]") {
   Folder folder;
   folder.add("a", 1, 9, worker("x", "0"), 50).rank(0);
-  const std::uint64_t first = 101;  // the process id of the first one that is added
+  const std::uint64_t first = 101;  // the id of the process that is added first
   folder.add("loader", 2, 3, worker("x", "0"), first).rank(0);
   folder.add("loader", 4, 5, worker("x", "0"), first).rank(0);
   CHECK(folder.replaced() == "jjj");

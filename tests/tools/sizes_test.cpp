@@ -27,7 +27,7 @@ TEST_CASE("a time is nanoseconds, or a number with a unit", "[unit]") {
   CHECK(parse_time("120") == 120);
   CHECK(parse_time("120ns") == 120);
   CHECK(parse_time("12.4s") == 12'400'000'000);
-  CHECK(parse_time("0.67") == 670'000'000);  // a point makes it seconds
+  CHECK(parse_time("0.67") == 670'000'000);  // a number with a point is in seconds
   CHECK(parse_time("12.400000001 s") == 12'400'000'001);
   CHECK(parse_time("1.5us") == 1500);
   CHECK(parse_time("350ms") == 350'000'000);

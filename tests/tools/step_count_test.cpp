@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One count of a job's steps, whatever shows it.
+// The count of a job's steps, which is the same in all views of a report.
 #include "tools/report_view/step_count.hpp"
 
 #include "tests/catch.hpp"

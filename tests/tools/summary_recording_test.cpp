@@ -38,7 +38,7 @@ TEST_CASE("a line without a name says what gives one", "[unit]") {
   site.function = "allocate";
   CHECK(text_of(report).empty());
   site.function.reset();
-  finding.origin.owner = "cublas";  // nobody has its names
+  finding.origin.owner = "cublas";  // nobody has names of cuBLAS's code
   CHECK(text_of(report).empty());
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("what XLA took in advance is told, what it needed is not", "[unit]") {
   const std::string text = text_of(report);
   CHECK(has(text, "XLA preallocated 55.9 GiB, 75 % of the card"));
   CHECK(has(text, "XLA_PYTHON_CLIENT_PREALLOCATE=false"));
-  holder.count = 30;  // it grew
+  holder.count = 30;  // as the memory grew, it was not preallocated
   CHECK(text_of(report).empty());
   holder.count = 1;
   holder.bytes = 60'000'000;

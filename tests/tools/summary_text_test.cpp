@@ -35,7 +35,7 @@ std::string full_summary(const Json& report) {
 
 Json example_report() { return Json::parse(read_file("docs/report.example.json")); }
 
-// As versions before card_peaks[] wrote it.
+// The report as versions before card_peaks[] wrote it.
 Json older_report() {
   Json report = example_report();
   report.erase("card_peaks");
@@ -71,7 +71,7 @@ TEST_CASE("no line of a name that is cut begins as a command of a build server",
   }
 }
 
-// After a wanted change: gpumemtrace summary docs/report.example.json > the golden file.
+// To accept a wanted change: gpumemtrace summary docs/report.example.json > the golden file.
 TEST_CASE("the example report is drawn as its golden text", "[unit]") {
   CHECK(tools::summary_text(tests::report_of_json(example_report()),
                             {.inputs = "docs/report.example.json"})
@@ -236,7 +236,7 @@ TEST_CASE("the largest is chosen over everything in the peak", "[unit]") {
   CHECK(has(summary_text(report, 200), "CUDA contexts, code, 100 % of the peak; largest line "));
   set_part("allocated", "cublas", 70ull << 30);
   CHECK(has(summary_text(report, 120), "cublas, 100 % of the peak"));
-  // A known line is named, with no more than it held.
+  // The largest line is named if it is known, with no more bytes than it held.
   set_part("allocated", "python_extension", 40u << 20);
   CHECK(has(summary_text(report, 120), "fastops.py:12 (fused_step), 91 % of the peak"));
 }
@@ -286,7 +286,7 @@ TEST_CASE("a driver's number of another moment is told apart from the parts", "[
   CHECK(has(text, "68.1 GiB by the process's calls (cuMemGetInfo 256.0 MiB, 400.0 ms before)"));
   CHECK_FALSE(has(text, "contexts, modules and other processes"));
 
-  // A report from before these keys.
+  // A report of a version whose composition[] lacks outside_calls and the keys that came with it.
   for (Json& row : report["composition"]) {
     for (const char* key : {"outside_calls", "sample_time_ns", "driver_bytes"}) row.erase(key);
     row["unattributed"] = 268435456;
@@ -392,7 +392,7 @@ TEST_CASE("memory that stayed open when its exporter freed it or had ended is to
             "Shared    rank 1 had 4.0 MiB open for 500.0 ms after rank 0 freed it at fastops.py:12 "
             "(fused_step); opened at fastops.py:12 (fused_step)\n"));
 
-  // Processes of a job end one after the other.
+  // It is no fault that rank 0 ends first: the processes of a job end one after the other.
   row["freed_while_open_bytes"] = 0;
   row["ended_while_open_bytes"] = 8 << 20;
   report["shared_memory"] = Json::array({row});
@@ -445,7 +445,7 @@ TEST_CASE("what does not fit is left out whole, and is there in full", "[unit]")
     CHECK_FALSE(has(full_summary(report), "--full"));
   }
   CHECK(has(summary_text(report), "\n          --full shows "));
-  // A name without room goes on in the next line.
+  // A name for which a line has no room goes on in the next line.
   std::string joined = summary_text(report, 40);
   for (std::size_t at = joined.find("\n"); at != std::string::npos; at = joined.find("\n", at)) {
     joined.erase(at, joined.find_first_not_of("\n ", at) - at);
@@ -610,7 +610,8 @@ TEST_CASE("the largest tensors that were named are told with their gradients and
                 {"other_names", Json::array()},
                 {"names", 1}};
   };
-  for (const char* const key : {"findings", "oom"}) report[key] = Json::array();  // room for them
+  // Makes room for tensors.
+  for (const char* const key : {"findings", "oom"}) report[key] = Json::array();
   report["tensors"] = Json::array();
   CHECK_FALSE(has(summary_text(report), "by name"));
   report["tensors"] = {

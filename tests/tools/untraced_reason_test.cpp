@@ -11,7 +11,8 @@
 namespace gpumemtrace::tools::untraced_reason_test {
 namespace {
 
-// An ELF file of this machine whose only segment names `loader`; without a loader it has none.
+// An ELF file of this machine whose only segment names `loader`; if that is empty, the file has no
+// segment.
 std::string elf_file(const std::string& loader, unsigned char elf_class = ELFCLASS64) {
   Elf64_Ehdr own;
   std::ifstream("/proc/self/exe", std::ios::binary)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's clock on the axis of the job, also after other clients exchanged it.
+// Tests that CUPTI's clock is mapped to the job's time axis, also after other clients of CUPTI
+// exchanged that clock.
 #include "analyzer/model/activity/activity_clocks.hpp"
 #include "tests/catch.hpp"
 
@@ -24,7 +25,7 @@ ActivityClock pair_at(std::uint64_t ticks, std::uint64_t timestamp, std::uint32_
   return pair;
 }
 
-// Two ticks a nanosecond; the time of day is kRealtime at tick 0.
+// A process clock of two ticks a nanosecond; the time of day is kRealtime at tick 0.
 Clock process_clock() {
   return Clock(
       {{0, kSecond, kRealtime, 0}, {20 * kSecond, 11 * kSecond, kRealtime + 10 * kSecond, 0}},
@@ -69,7 +70,7 @@ TEST_CASE("a record belongs to the clock under which it began just before it was
   // Another client sets a clock that shows the ticks.
   clocks.add(pair_at(11 * kSecond, 11 * kSecond, 1));
   clocks.add(pair_at(13 * kSecond, 13 * kSecond, 1));
-  // Taken over long after the exchange, made before it.
+  // The record began before the exchange of the clock and was taken over long after it.
   CHECK(
       clocks.place(0, kRealtime + 4 * kSecond, kRealtime + 4 * kSecond + 10, 14 * kSecond)->start ==
       8 * kSecond);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random threads, calls, streams and deliveries, against what the making of them says: every
-// record joins the call that made it.
+// Random threads, calls, streams and deliveries of CUPTI: every record must join the call that the
+// test made it for.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kDevice = 0x7000'1000'0000;
 constexpr std::uint64_t kHost = 0x5500'0000'1000;
 constexpr std::uint32_t kThreads = 6;
-constexpr std::uint32_t kSites = 8;  // functions of a thread
+constexpr std::uint32_t kSites = 8;  // functions that each thread calls
 
 struct Expected {
   std::uint64_t calls = 0;
@@ -27,10 +27,10 @@ struct Expected {
   std::uint64_t gpu_ns = 0;
 };
 
-// A record of CUPTI, to be delivered.
+// A record of CUPTI that is still to be delivered.
 struct Record {
-  std::uint64_t known_at = 0;   // when it is complete
-  std::uint64_t delivered = 0;  // with its buffer
+  std::uint64_t known_at = 0;   // when the record is complete
+  std::uint64_t delivered = 0;  // when its buffer is delivered
   bool is_copy = false;
   std::uint32_t correlation = 0;
   Interval time;
@@ -77,7 +77,7 @@ class RandomTrace {
 
   void run_thread(std::uint32_t thread) {
     std::uint64_t now = 3'000'000 + between(0, 50'000);
-    std::uint64_t stream_free = now;  // when the thread's stream has done what came before
+    std::uint64_t stream_free = now;  // when the stream is done with earlier work
     for (int i = 0; i < 400; ++i) {
       now += between(300, 20'000);
       const auto site = static_cast<std::uint32_t>(between(0, kSites - 1));
@@ -86,7 +86,7 @@ class RandomTrace {
                       .end = now + between(900, 6'000),
                       .api = static_cast<std::uint16_t>(api_of(thread, site))};
       now = call.end;
-      // One in fifty slots was dropped, one in ten calls copies nothing.
+      // One in fifty calls is missing in the trace, one in ten copies nothing.
       const bool is_dropped = between(0, 49) == 0;
       const std::uint64_t bytes = between(0, 9) == 0 ? 0 : between(1, 5) * 100;
       if (!is_dropped) {
@@ -116,7 +116,8 @@ class RandomTrace {
     }
   }
 
-  // The runtime's record encloses the slot, the driver's lies in it; both are some 80 ns off.
+  // CUPTI's record of a runtime call encloses the traced call, that of a driver call lies in it;
+  // both are off by up to 80 ns.
   void add_api_record(std::uint32_t thread, std::uint32_t correlation, const Call& call) {
     const bool is_runtime = between(0, 1) == 0;
     Interval time{call.start + between(20, 200), call.end - between(20, 200)};
@@ -129,7 +130,7 @@ class RandomTrace {
 
   void add(const Record& record) { records_.push_back(record); }
 
-  // Buffers are handed over up to a tenth of a second later, their records in order.
+  // CUPTI hands buffers over up to a tenth of a second late; their records keep their order.
   void deliver() {
     for (Record& record : records_) {
       record.delivered = (record.known_at / 10'000'000 + between(1, 10)) * 10'000'000;

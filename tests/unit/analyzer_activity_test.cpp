@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's records: whose call a copy on the GPU was, and how long it took.
+// Joins CUPTI's records to calls: which call a copy on the GPU belongs to, and how long it took.
 #include "tests/catch.hpp"
 #include "tests/support/activity_builder.hpp"
 #include "tests/support/report_query.hpp"
@@ -18,7 +18,7 @@ constexpr std::uint32_t kThreadId = 4711;
 constexpr std::uint64_t kPthreadSelf = 0x7f12'3456'7740;
 constexpr std::uint32_t kLowHalf = 0x3456'7740;
 
-// One thread with one device allocation, and CUPTI on, its clock the time of day.
+// A trace of one thread with one device allocation and CUPTI on; CUPTI's clock is the time of day.
 struct Traced {
   TraceBuilder trace;
   ActivityBuilder cupti{trace};
@@ -241,7 +241,7 @@ TEST_CASE("calls of threads at the same time are told apart by their thread", "[
   }
   for (std::uint32_t i = kThreads; i-- > 0;) {
     traced.cupti.copy(100, {4'020'000, 4'020'100 + i}, {.correlation = 50 + i});
-    // The low half of pthread_self(), or the system's id.
+    // CUPTI's thread id: the low half of pthread_self(), or the system's id.
     const std::uint32_t id = i % 2 == 0 ? i * 0x1000 : 5000 + i;
     traced.cupti.call(ActivityDomain::kDriver, 50 + i, id, {4'000'100, 4'009'000});
   }
@@ -276,7 +276,7 @@ TEST_CASE("without records of calls, size and the order of correlations find the
     traced.up(i % 2 == 0 ? 100 : 200, {at, at + 1'000}, static_cast<std::uint16_t>(1 + i));
     traced.trace.api(1 + i, "cu" + std::to_string(i), "");
   }
-  for (std::uint32_t i = 6; i-- > 0;) {  // delivered in the wrong order
+  for (std::uint32_t i = 6; i-- > 0;) {  // CUPTI delivers the copies in the wrong order
     const std::uint64_t at = 4'000'000 + i * 10'000;
     traced.cupti.copy(i % 2 == 0 ? 100 : 200, {at + 60'000, at + 60'100 + i},
                       {.correlation = 20 + 3 * i});
@@ -307,7 +307,7 @@ TEST_CASE("a record whose call is not in the trace is counted, and the next ones
   traced.up(100, {4'000'000, 4'001'000});
   traced.up(100, {4'004'000, 4'005'000}, 2);
   traced.trace.api(2, "cuLast", "");
-  for (std::uint32_t i = 0; i < 3; ++i) {  // the second one's slot was dropped
+  for (std::uint32_t i = 0; i < 3; ++i) {  // the trace lacks the second call
     const std::uint64_t at = 4'000'000 + i * 2'000;
     traced.cupti.call(ActivityDomain::kDriver, 1 + i, kThreadId, {at + 100, at + 900});
     traced.cupti.copy(100, {at + 200, at + 210 + i}, {.correlation = 1 + i});
@@ -398,9 +398,9 @@ TEST_CASE("copies that run beside kernels are told apart from those that run alo
   traced.cupti.call(ActivityDomain::kDriver, 1, kThreadId, {4'000'100, 4'000'900});
   traced.cupti.copy(100, {4'010'000, 4'020'000}, {.correlation = 1});
   traced.cupti.kernel({4'005'000, 4'012'000});
-  traced.cupti.kernel({4'011'000, 4'013'000});  // at the same time on another stream
+  traced.cupti.kernel({4'011'000, 4'013'000});  // at the same time as the copy, on another stream
   traced.cupti.kernel({4'018'000, 4'018'500});
-  traced.cupti.kernel({4'010'000, 4'020'000}, 1);  // another device
+  traced.cupti.kernel({4'010'000, 4'020'000}, 1);  // a kernel on another device
   CHECK(only_copy(traced.report()).at("overlapped_ns") == 3500);
 }
 

@@ -36,7 +36,7 @@ Lifetime outlived(bool step, bool next_step, bool freed) {
 
 constexpr std::uint64_t kWeights = 2 * kMiB;
 
-// Two weights, a buffer, a mask that lives on, and Adam's state.
+// Allocates two weights, a buffer and a mask that lives on; train_once() adds Adam's state.
 void set_up(TrainingTrace& trace) {
   for (int i = 0; i < 2; ++i) trace.upload(trace.take(kWeights, trace.move), kWeights, trace.move);
   trace.take(512, trace.move_buffer);
@@ -90,7 +90,7 @@ void check_training(const Json& peak) {
 
 TEST_CASE("frames of PyTorch have roles by file and function", "[unit]") {
   CHECK(role_of_frame("Adam.step", "/x/torch/optim/adam.py") == FrameRole::kOptimizer);
-  // Snapshots of PyTorch have these.
+  // Snapshots of PyTorch have frames in this form.
   CHECK(role_of_frame("torch::autograd::Engine::thread_main(int)", "??") == FrameRole::kBackward);
   CHECK(role_of_frame("forward", "net.cpp") == FrameRole::kNone);
   CHECK(role_of_frame("forward", "<user_metadata>") == FrameRole::kNone);
@@ -131,7 +131,7 @@ TEST_CASE("the innermost frame that has a role decides", "[unit]") {
         Phase::kBackward);
   CHECK(role_of_frames({FrameRole::kZeroGrad, FrameRole::kOptimizer}).zero_grad);
   CHECK(role_of_frames({FrameRole::kZeroGrad, FrameRole::kOptimizer}).phase == Phase::kNone);
-  // Who gathers parameters works for the phase around it.
+  // A frame that gathers parameters belongs to the phase of the frame around it.
   const StackRole gathers = role_of_frames({FrameRole::kGathering, FrameRole::kForward});
   CHECK(gathers.phase == Phase::kForward);
   CHECK(gathers.placed == SiteRole::kAsGathered);
@@ -168,7 +168,7 @@ TEST_CASE("what stays from pass to pass is not temporary", "[unit]") {
     }
     for (const std::uint64_t block : kept) trace.give_back(block, 8 * kMiB, 0);
     const Json categories = framework_peak(report_of(trace.builder())).at("categories");
-    // The last two were freed before a second pass began.
+    // The last two kept blocks were freed before two further passes had begun.
     CHECK(categories.at(has_autograd ? "activation" : "unknown") ==
           (has_autograd ? 3 : 2) * 8 * kMiB);
     CHECK(categories.at("temporary") == 2 * kMiB + (has_autograd ? 1 : 2) * 8 * kMiB);
@@ -207,14 +207,14 @@ TEST_CASE("what was read from a file, copied and kept is loaded", "[unit]") {
   CHECK(role_of_frame("load_file", "/x/safetensors/torch.py") == FrameRole::kLoading);
   CHECK(role_of_frames({FrameRole::kNone, FrameRole::kLoading}).loads);
   const StackRole model = role_of_frames({FrameRole::kLoading, FrameRole::kPlacement});
-  CHECK_FALSE(model.loads);  // of a model that loads itself
+  CHECK_FALSE(model.loads);  // the stack of a model that loads itself
   CHECK(model.placed == SiteRole::kAsParameter);
 
   BlockFacts block = block_of(Phase::kNone, outlived(true, false, false));
   CHECK(categorize(block).category == Category::kUnknown);
   block.is_loaded_copy = true;
   CHECK(categorize(block) == CategoryGuess{Category::kLoaded, Confidence::kInferred});
-  block.life = outlived(false, false, true);  // gone before the first step
+  block.life = outlived(false, false, true);  // freed before the first step
   CHECK(categorize(block).category == Category::kUnknown);
 }
 
@@ -262,7 +262,7 @@ TEST_CASE("gradients that live through the next forward are told with what they 
       }
       return found;
     };
-    CHECK(told({}).empty());  // too little by default
+    CHECK(told({}).empty());  // too few bytes for the default threshold
     Options options;
     options.thresholds.set(static_cast<std::size_t>(Threshold::kGradientBytes), 1);
     const Json found = told(options);
@@ -275,12 +275,12 @@ TEST_CASE("gradients that live through the next forward are told with what they 
   }
 }
 
-// As PyTorch records them: frees have no stack.
+// As in PyTorch's records, frees have no stack.
 TEST_CASE("sparse gradients, and those of inputs, are gradients", "[unit]") {
   TrainingTrace trace;
   Loop loop;
   set_up(trace);
-  constexpr std::uint64_t kRows = kWeights / 4;  // of an embedding, that a batch used
+  constexpr std::uint64_t kRows = kWeights / 4;  // gradient of the embedding rows that a batch used
   std::uint64_t gradient = 0;
   for (int i = 0; i < 3; ++i) {
     train_once(trace, loop);
@@ -295,7 +295,7 @@ TEST_CASE("sparse gradients, and those of inputs, are gradients", "[unit]") {
   CHECK(peak.at("categories").at("gradient") == 2 * kWeights + kRows);
 }
 
-// A thread's chunks each begin with whose they are, wherever the chunk before was full.
+// Each chunk of a thread's records begins with a Thread record, so one may stand between any calls.
 TEST_CASE("a thread that is announced again is still the one that lets go of gradients", "[unit]") {
   TrainingTrace trace;
   Loop loop;
@@ -333,11 +333,11 @@ TEST_CASE("what PyTorch takes for a new handle of cuBLAS is a workspace", "[unit
   trace.take(512, trace.forward);
   trace.make_handle(trace.forward);
   trace.take(8 * kMiB, trace.forward);
-  trace.take(kMiB, trace.forward);  // cublasLt's
+  trace.take(kMiB, trace.forward);  // the workspace of cublasLt
   train_once(trace, loop);
   trace.make_handle(0, TrainingTrace::kEngine);
   trace.take(kWeights, 0, TrainingTrace::kEngine);  // as large as a gradient
-  trace.take(8 * kMiB, trace.forward);              // of another stream, with the handle there is
+  trace.take(8 * kMiB, trace.forward);              // for another stream, with the existing handle
   for (int i = 0; i < 2; ++i) train_once(trace, loop);
   const Json peak = framework_peak(report_of(trace.builder()));
   CHECK(peak.at("categories").at("workspace") == 17 * kMiB + kWeights);
@@ -358,7 +358,7 @@ TEST_CASE("what follows the new handle elsewhere is no workspace", "[unit]") {
   CHECK(framework_peak(report_of(trace.builder())).at("categories").at("workspace") == 0);
 }
 
-// The memory of `stack` from before the first step, at the peak of a training.
+// The holder of `bytes` that `stack` allocated before the first step, at the peak of a training.
 Json holder_of(TrainingTrace& trace, std::uint32_t stack, std::uint64_t bytes) {
   Loop loop;
   set_up(trace);
@@ -411,7 +411,7 @@ TEST_CASE("constructors of the program's own optimizers and modules are known", 
   for (int i = 0; i < 3; ++i) train_once(trace, loop);
   const Json holders = framework_peak(report_of(trace.builder())).at("holders");
   CHECK(row_where(holders, {{"bytes", 3 * kMiB}}).at("category") == "optimizer_state");
-  // One has a gradient, the other has not.
+  // Net.__init__ made both tensors; only the one of kWeights has a gradient.
   const Json in_module = row_where(holders, {{"bytes", 5 * kMiB + 512}});
   CHECK(in_module.at("category") == "buffer");
   CHECK(in_module.at("category_confidence") == "heuristic");
@@ -438,7 +438,8 @@ TEST_CASE("a copy of a module has its parameters and its buffers", "[unit]") {
   const Json peak = framework_peak(report_of(trace.builder()));
   const Json& holders = peak.at("holders");
   CHECK(row_where(holders, {{"bytes", 3 * kMiB}}).at("category") == "parameter");
-  CHECK(peak.at("categories").at("buffer") == 5 * kMiB + 512);  // and the one that is moved
+  // The buffers are the copied one and the one that is moved to the device.
+  CHECK(peak.at("categories").at("buffer") == 5 * kMiB + 512);
   CHECK(row_where(holders, {{"bytes", 7 * kMiB}}).at("category").is_null());
 }
 
@@ -491,7 +492,8 @@ TEST_CASE("what an out-of-memory failure lets go of is told as it was when memor
     for (const std::uint64_t state : states) trace.give_back(state, kWeights, 0);
     trace.give_back(square_root, 3 * kMiB, 0);
     if (survives) {
-      // From here on what is freed at once was temporary.
+      // The program goes on: this block makes a later peak and is temporary, since it is freed at
+      // once.
       trace.give_back(trace.take(40 * kMiB, trace.forward), 40 * kMiB, 0);
     }
     const Json report = report_of(trace.builder());

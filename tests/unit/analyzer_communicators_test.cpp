@@ -21,7 +21,7 @@ constexpr std::uint32_t kGroupEnd = 7;
 constexpr std::uint32_t kMain = 1;
 constexpr std::uint32_t kSecond = 2;  // another thread that calls NCCL
 
-// The facts that NCCL tells with a range or its end.
+// Facts about a communicator that NCCL tells with an NVTX range or its end.
 struct Told {
   std::uint64_t hash = 0;
   std::uint32_t ranks = 0;
@@ -29,7 +29,7 @@ struct Told {
   std::int32_t device = -1;
 };
 
-// Ranks make communicators on the main thread; each has a thread that connects it later.
+// A program that makes communicators on its main thread; a thread of NCCL connects each one later.
 class Ranks {
  public:
   Ranks() : trace_(program_trace()) {
@@ -60,7 +60,7 @@ class Ranks {
     take(200 * kMiB, line, kMain);
     end(told);
   }
-  // A thread of NCCL's that the system numbered so.
+  // Connects a communicator on a thread of NCCL that has this system id.
   void connect(std::uint64_t thread_id, std::uint64_t bytes = 300 * kMiB) {
     begin(kReduce);
     serve(thread_id, bytes);
@@ -123,9 +123,9 @@ TEST_CASE("a communicator has what its making and its thread allocated", "[unit]
   Ranks ranks;
   ranks.make(20, 200 * kMiB, false);  // NCCL's first range has no end
   ranks.make(21);
-  ranks.take(64 * kMiB, 22, kMain, kProgram + 0x20);  // the program's own
+  ranks.take(64 * kMiB, 22, kMain, kProgram + 0x20);  // the program's own memory
   ranks.connect(57);
-  ranks.connect(52, 100 * kMiB);  // that of the first, which is used last
+  ranks.connect(52, 100 * kMiB);  // thread of the first communicator, used last
   const Json rows = ranks.rows();
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].at("id") == "p1:nccl1");
@@ -152,12 +152,13 @@ TEST_CASE("where threads cannot belong to communicators they are a row without i
 TEST_CASE("a communicator has the ranks that NCCL tells of it", "[unit]") {
   Ranks ranks;
   ranks.make(20, {.hash = 7, .ranks = 8, .rank = 3, .device = 0});
-  ranks.begin(kInit, {.hash = 0, .ranks = 4, .rank = 1, .device = 0});  // NCCL 2.24: at the begin
+  // NCCL 2.24 tells these facts with the begin of the range.
+  ranks.begin(kInit, {.hash = 0, .ranks = 4, .rank = 1, .device = 0});
   ranks.take(200 * kMiB, 21, kMain);
   ranks.end();
   ranks.begin(kSplit);
   ranks.take(200 * kMiB, 22, kMain);
-  ranks.end({.hash = 0, .ranks = 8, .rank = 3, .device = 0});  // those of its parent
+  ranks.end({.hash = 0, .ranks = 8, .rank = 3, .device = 0});  // the parent communicator's facts
   ranks.make(23);
   const Json rows = ranks.rows();
   REQUIRE(rows.size() == 4);
@@ -177,15 +178,15 @@ TEST_CASE("a thread's memory is for the communicator that a call uses meanwhile"
   Ranks ranks;
   ranks.make(20, {.hash = 7, .ranks = 2, .rank = 0, .device = 0});
   ranks.make(21, {.hash = 8, .ranks = 2, .rank = 0, .device = 0});
-  ranks.make(22, {.hash = 9, .ranks = 2, .rank = 0, .device = 0});  // never connected
+  ranks.make(22, {.hash = 9, .ranks = 2, .rank = 0, .device = 0});  // never connected to its peers
   ranks.begin(kReduce, {.hash = 8});
   ranks.serve(52, 30 * kMiB);
-  ranks.take(kMiB, 23, kMain);  // NCCL itself, on the thread that calls it
+  ranks.take(kMiB, 23, kMain);  // by NCCL on the thread that called it
   ranks.end();
   ranks.call(kGroupStart);
   ranks.call(kReduce, {.hash = 7});
   ranks.call(kReduce, {.hash = 7});
-  ranks.begin(kGroupEnd);  // carries them out
+  ranks.begin(kGroupEnd);  // carries out the group's calls
   ranks.serve(57, 40 * kMiB);
   ranks.end();
   const Json rows = ranks.rows();
@@ -219,7 +220,7 @@ TEST_CASE("calls of several communicators at once tell nothing of a thread", "[u
 }
 
 TEST_CASE("the only communicator of a device has all that NCCL allocates there", "[unit]") {
-  Ranks group;  // a process with two devices makes a rank on each, carried out by threads
+  Ranks group;  // one process with a rank on each of two devices; threads of NCCL make them
   group.trace().context(2, 1);
   group.call(kGroupStart);
   for (const std::int32_t device : {0, 1}) {
@@ -299,7 +300,7 @@ TEST_CASE("a few communicators, and those that are destroyed in time, are no fau
   CHECK(Ranks().rows().empty());
 }
 
-// NCCL allocates buffer by buffer for one call of the program's.
+// NCCL allocates many buffers, one by one, for a single call of the program.
 TEST_CASE("buffers of communicators that come and go are no churn of the program's", "[unit]") {
   Ranks ranks;
   for (int step = 0; step < 10; ++step) {

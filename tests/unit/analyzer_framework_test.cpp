@@ -93,10 +93,10 @@ TEST_CASE("fragmentation is measured at the peak, at its worst and at the end", 
   trace.block(0x200400000, signed_mib(1), 10 * kMiB);
   trace.block(0x200500000, signed_mib(5), 10 * kMiB);
   trace.allocate(0x300000000, 6 * kMiB);
-  trace.block(0x300000000, signed_mib(2), 16 * kMiB);  // the peak: 12 MiB of 16 MiB
+  trace.block(0x300000000, signed_mib(2), 16 * kMiB);  // the peak: blocks take 12 of 16 MiB
   trace.block(0x200000000, -signed_mib(4), 16 * kMiB);
-  trace.block(0x200500000, -signed_mib(5), 16 * kMiB);  // the worst: 9 + 4 MiB beside live blocks
-  trace.block(0x300000000, -signed_mib(2), 16 * kMiB);  // the second segment could go back
+  trace.block(0x200500000, -signed_mib(5), 16 * kMiB);  // the worst: 9 + 4 MiB are free
+  trace.block(0x300000000, -signed_mib(2), 16 * kMiB);  // now the second segment could go back
   const Json report = report_of(trace);
 
   const Json peak = fragmentation_at(report, "peak");
@@ -127,10 +127,10 @@ TEST_CASE("segments are told at the worst moment, with what pins their free memo
   trace.block(0x200000000, signed_mib(6), 10 * kMiB);
   trace.block(0x200600000, signed_mib(4), 10 * kMiB);
   trace.allocate(0x300000000, 6 * kMiB);
-  trace.block(0x300000000, signed_mib(6), 16 * kMiB);  // the peak: nothing is free
+  trace.block(0x300000000, signed_mib(6), 16 * kMiB);  // the peak: no byte is free
   SECTION("where it is another than the peak") {
-    trace.block(0x200000000, -signed_mib(6), 16 * kMiB);  // the worst: 6 MiB beside 4 MiB
-    trace.block(0x300000000, -signed_mib(6), 16 * kMiB);  // could go back to the driver
+    trace.block(0x200000000, -signed_mib(6), 16 * kMiB);  // the worst: 6 MiB are free beside 4 MiB
+    trace.block(0x300000000, -signed_mib(6), 16 * kMiB);  // the segment could go back to the driver
     const Json report = report_of(trace);
     CHECK(sum_of(segments_at(report, "peak"), "stranded_bytes") == 0);
     const Json worst = segments_at(report, "worst");
@@ -161,7 +161,7 @@ TEST_CASE("of a reservation only what lies beside blocks is unusable", "[unit]")
     trace.map(MappingOperation::kMap, 0x400000000 + i * 20 * kMiB, 20 * kMiB, 0x11 + i);
     if (i == 0) trace.block(0x400000000, signed_mib(1), 20 * kMiB);
   }
-  trace.block(0x400000000 + 45 * kMiB, signed_mib(5), 60 * kMiB);  // the second piece stays free
+  trace.block(0x400000000 + 45 * kMiB, signed_mib(5), 60 * kMiB);  // the second mapping stays free
   const Json peak = segments_at(report_of(trace), "peak");
   REQUIRE(peak.size() == 1);
   CHECK(peak[0].at("bytes") == 60 * kMiB);
@@ -175,7 +175,7 @@ TEST_CASE("mappings of a reservation are one segment that grows and shrinks", "[
   for (std::uint64_t i = 0; i < 3; ++i) {
     trace.allocate(0x11 + i, 20 * kMiB, MemoryKind::kPhysical);
     trace.map(MappingOperation::kMap, 0x400000000 + i * 20 * kMiB, 20 * kMiB, 0x11 + i);
-    // The first block shows that this is the framework's.
+    // The first block shows that the framework owns this address range.
     if (i == 0) trace.block(0x400000000, signed_mib(15), 20 * kMiB);
   }
   trace.block(0x400000000 + 15 * kMiB, signed_mib(30), 60 * kMiB);
@@ -185,7 +185,7 @@ TEST_CASE("mappings of a reservation are one segment that grows and shrinks", "[
   CHECK(end.at("reserved_bytes") == 60 * kMiB);
   CHECK(end.at("allocated_bytes") == 30 * kMiB);
   CHECK(end.at("largest_free_bytes") == 15 * kMiB);
-  // Each of the three mappings holds a part of the block but could not go back without it.
+  // Each of the three mappings holds a part of the block, so none can go back while it lives.
   CHECK(end.at("stranded_bytes") == 30 * kMiB);
   CHECK(usage_of(report, "block").at("reserved_bytes_at_end") == 60 * kMiB);
   CHECK(usage_of(report, "vmm").at("live_bytes_at_end") == 60 * kMiB);

@@ -102,7 +102,7 @@ TEST_CASE("executable graphs that allocate are open until they are destroyed", "
   TraceBuilder trace;
   trace.graph(GraphOperation::kAddAllocation, 0x77, 0, 0x10000000, 4 * kMiB);
   trace.graph(GraphOperation::kInstantiate, 0x77, 0x88);
-  trace.graph(GraphOperation::kInstantiate, 0x78, 0x89);  // nothing is allocated by this one
+  trace.graph(GraphOperation::kInstantiate, 0x78, 0x89);  // this executable graph allocates nothing
   trace.graph(GraphOperation::kDestroy, 0x77);
   const Json row = handle_of(report_of(trace), "graph_executable");
   CHECK(row.at("count") == 1);

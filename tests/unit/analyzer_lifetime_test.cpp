@@ -170,7 +170,7 @@ TEST_CASE("each pool has its own row with what it holds back", "[unit]") {
   sample.reserved_high = 64 * kMiB;
   trace.add(sample);
   const Json report = report_of(trace);
-  // The driver never told of the other pool.
+  // No sample tells the reserved bytes of the program's own pool, so the sum is unknown.
   const Json lay = row_where(report.at("fragmentation"), {{"level", "pool"}, {"at", "end"}});
   CHECK(lay.at("allocated_bytes") == 8 * kMiB);
   CHECK(lay.at("reserved_bytes").is_null());
@@ -231,7 +231,7 @@ TEST_CASE("what a pool holds back counts in the driver's number of the same roun
     allocation.pool = 0x42;
   }
   trace.add_call(allocation, {});
-  MemorySample of_device;  // 10 MiB are the context's
+  MemorySample of_device;  // the context holds 10 of the 42 MiB in use
   of_device.source = SampleSource::kMemGetInfo;
   of_device.device = 0;
   of_device.total_bytes = 100 * kMiB;
@@ -239,7 +239,7 @@ TEST_CASE("what a pool holds back counts in the driver's number of the same roun
   trace.add(of_device);
   PoolSample of_pool;
   of_pool.pool = is_named ? 0x42 : 0x99;
-  of_pool.device = is_named ? -1 : 0;  // of those that the program made it is not told
+  of_pool.device = is_named ? -1 : 0;  // unknown for pools that the program made
   of_pool.reserved_current = 32 * kMiB;
   of_pool.reserved_high = 32 * kMiB;
   trace.add(of_pool);

@@ -34,7 +34,7 @@ TEST_CASE("sizes and lifetimes are counted by powers of two and sum to what was 
   CHECK(large.at("bytes") == 3 * kMiB - 1);
   CHECK(row_where(report.at("sizes"), {{"from_bytes", 4}, {"to_bytes", 8}}).at("count") == 1);
 
-  // 1,024 and 1,023 ns, and one that was not freed.
+  // Lifetimes of 1,024 ns and 1,023 ns, and of an allocation that was not freed.
   CHECK(report.at("lifetimes").size() == 3);
   CHECK(row_where(report.at("lifetimes"), {{"from_ns", 1024}, {"to_ns", 2048}}).at("bytes") ==
         kMiB);
@@ -104,7 +104,7 @@ TEST_CASE(
     trace.allocate(kFirst + i * kMiB, 1000 + i % 7);
     if (i % 10 != 0) trace.free(kFirst + i * kMiB);
   }
-  trace.allocate(kThird * 64, 64 * kMiB);  // the peak, short
+  trace.allocate(kThird * 64, 64 * kMiB);  // the peak, which lives for a short time
   trace.free(kThird * 64);
   trace.allocate(kThird * 80, 900);
   const Json report = report_of(trace);
@@ -117,7 +117,7 @@ TEST_CASE(
   };
   std::size_t lived = 0;
   for (const Json& row : blocks) lived += row.at("end_ns").is_null() ? 1 : 0;
-  CHECK(lived >= kBlocks / 10);  // each of them outweighs every short one
+  CHECK(lived >= kBlocks / 10);  // each lasting block outweighs every short-lived one
   CHECK(weight_of(row_where(blocks, {{"bytes", 64 * kMiB}})) > 0);
 }
 

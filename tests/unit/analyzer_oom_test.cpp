@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures for want of memory: what became of them.
+// Reports of allocations that failed for want of memory, and their outcomes.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/stack_records.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of records of several threads: when calls take effect, and what reuse of an address
-// means for it.
+// The order of records of several threads: when calls take effect, and what the reuse of an address
+// shows about their order.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
@@ -65,7 +65,8 @@ TEST_CASE("a free in which the process died has freed what another thread got si
   trace.free(0x10000000, MemoryKind::kDevice, {.start = kT + 100, .unfinished = true});
   trace.allocate(0x10000000, 6 * kMiB, MemoryKind::kDevice,
                  {.writer = 2, .start = kT + 110, .end = kT + 120});
-  // Two other threads die in or finish frees of it, all within the time in which order is repaired.
+  // Writer 2 begins a free of the address and never returns; writer 3 frees it. All of these lie
+  // within the time window in which the analyzer repairs the order.
   trace.free(0x10000000, MemoryKind::kDevice, {.writer = 2, .start = kT + 130, .unfinished = true});
   trace.allocate(0x10000000, 5 * kMiB, MemoryKind::kDevice,
                  {.writer = 3, .start = kT + 140, .end = kT + 150});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The analyzer's small parts, each alone.
+// Small parts of the analyzer, each tested by itself: the flat map, the clock, locations, owners.
 #include <map>
 #include <random>
 
@@ -33,7 +33,7 @@ constexpr std::uint64_t kPage = 2 << 20;
 }  // namespace
 
 TEST_CASE("a flat map does what std::map does", "[unit]") {
-  // About half of the keys are in it: few, and so many that it is kept fuller.
+  // The map holds about half of the keys: a small map, and one so large that its slots are fuller.
   const std::uint64_t keys = GENERATE(3000u, 70'000u);
   FlatMap<Slot, &Slot::key> flat;
   std::map<std::uint64_t, std::uint64_t> ordered;
@@ -80,7 +80,7 @@ TEST_CASE("two calibrations tell the rate, whatever the file's header says", "[u
 }
 
 TEST_CASE("calibrations one after the other say nothing of a clock's rate", "[unit]") {
-  // The recorder was held up for 9 ms between the two.
+  // The recorder was held up for 9 ms between the first two calibrations.
   const Clock begun({{1000, 10'000'000, 0, 0}, {2000, 19'000'000, 0, 0}}, 0);
   CHECK_FALSE(knows_rate(begun));
   const Clock later(

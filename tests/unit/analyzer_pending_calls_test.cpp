@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait for CUPTI's records: where they are found.
+// Tests the search among calls that still wait for CUPTI's records.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -45,7 +45,7 @@ TEST_CASE("a thread's first call that ends from a time on is found, whatever was
     now = start + random() % 10;
     calls.add(1, start, now);
     ends.push_back(now);
-    // The parts of a batch share one time.
+    // The copies of one batch call share their times.
     if (random() % 8 != 0) continue;
     calls.add(1, start, now);
     ends.push_back(now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private pools of CUDA graphs: told apart by captures, left out of fragmentation, and found where
-// one would do.
+// Private pools of CUDA graphs: the analyzer tells them apart by captures, leaves them out of
+// fragmentation, and reports many pools of which one would be enough.
 #include <set>
 
 #include "tests/support/finding_query.hpp"
@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSegments = 0x900000000;
 constexpr std::uint32_t kCaptureStack = 1;
 
-// A program that captures graphs. Blocks are given back in the capture, but for the first MiB.
+// A program that captures CUDA graphs. Each capture frees all of its memory but 1 MiB.
 class Captures {
  public:
   Captures() : trace_(program_trace()) {
@@ -26,7 +26,7 @@ class Captures {
   }
   TraceBuilder& trace() { return trace_; }
 
-  // The address of a new segment.
+  // Allocates a segment and returns its address.
   std::uint64_t segment(std::uint64_t bytes) {
     const std::uint64_t address = next_;
     next_ += bytes + 64 * kMiB;
@@ -55,7 +55,8 @@ class Captures {
     trace_.add_call(record, {.result = result});
     if (result == 0) trace_.graph(GraphOperation::kInstantiate, graphs_, 1000 + graphs_);
   }
-  // A graph that needs so much, and keeps a MiB of it. Its segment, or the one that it uses.
+  // Captures a graph that needs `bytes` and keeps 1 MiB of them. Returns the segment that it uses:
+  // `in_segment`, or a new one if that is 0.
   std::uint64_t capture(std::uint64_t bytes, std::uint64_t in_segment = 0) {
     begin();
     const std::uint64_t own = in_segment == 0 ? segment(bytes) : in_segment;
@@ -109,7 +110,7 @@ TEST_CASE("each capture without a shared pool has one of its own", "[unit]") {
     allocated += row.at("allocated_bytes_at_peak").get<std::uint64_t>();
   }
   CHECK(reserved == captures.reserved());
-  CHECK(allocated == 30 * kMiB + kMiB + kMiB);  // when the last segment's first block came
+  CHECK(allocated == 30 * kMiB + kMiB + kMiB);  // peak: the last segment got its first block
   const Json normal = pools_of(captures, "default");
   REQUIRE(normal.size() == 1);
   CHECK(normal[0].at("reserved_peak_bytes") == 40 * kMiB);
@@ -178,7 +179,7 @@ TEST_CASE("what lies free in private pools is no fragmentation", "[unit]") {
   const Json report = report_of(with_graphs.trace());
   for (const Json& row : report.at("fragmentation")) CHECK(row.at("stranded_bytes") == 0);
 
-  // Nobody feels it beside what graphs reserve.
+  // The stranded memory is negligible beside what graphs reserve.
   strand_memory(with_graphs.trace());
   CHECK(findings_of(with_graphs.trace(), "fragmentation").empty());
 }

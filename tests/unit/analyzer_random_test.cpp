@@ -13,7 +13,7 @@ using namespace gpumemtrace::trace;
 
 namespace {
 
-// Mostly small numbers, so that addresses, handles and ids meet; sometimes extreme ones.
+// Makes mostly small numbers, so that addresses, handles and ids coincide; sometimes extreme ones.
 class RandomRecords {
  public:
   explicit RandomRecords(std::uint64_t seed) : random_(seed) {}
@@ -28,7 +28,7 @@ class RandomRecords {
     return below(64) << 18;
   }
 
-  // Fills every field of the record: small numbers nearly everywhere.
+  // Returns a record with every field filled, nearly always with small numbers.
   template <class Record>
   Record record() {
     Record made;
@@ -123,8 +123,8 @@ void add_random(TraceBuilder& trace, RandomRecords& random) {
   }
 }
 
-// The level's holders sum to its peak, a timeline's parts to its maxima, and nothing ends above its
-// peak.
+// Checks that a level's holders sum to its peak and a timeline's parts to its maxima, and that no
+// level ends above its peak.
 void check_consistency(const Json& report) {
   for (const Json& peak : report.at("peak")) {
     std::uint64_t sum = 0;

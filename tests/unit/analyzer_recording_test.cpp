@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The course of a recording, and the report about it.
+// Rows about a recording itself in the report: how it ended, its gaps, clock and process.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
@@ -150,7 +150,7 @@ TEST_CASE("two processes on one device share its physical peak", "[unit]") {
     trace.free(0x10000000, MemoryKind::kDevice, {.start = kT + end, .end = kT + end + 1});
     return trace.write(folder.path());
   };
-  // 5 MiB alone, 5 + 3 MiB together, 7 MiB alone.
+  // The processes hold 5 MiB alone, then 5 + 3 MiB together, then 7 MiB alone.
   write(1, 100, 300, 5);
   write(2, 200, 400, 3);
   write(3, 500, 600, 7);

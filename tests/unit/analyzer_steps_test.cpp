@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps by each of their sources, ranges, and what they are measured by.
+// Training steps from each source that shows them, ranges, and the measures of both.
 #include "analyzer/model/program/steps.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
@@ -14,7 +14,7 @@ using trace::AnnotationSource;
 
 namespace {
 
-// One iteration; the gradient is taken back by the next one's zero_grad.
+// One training iteration; zero_grad of the next iteration frees its gradient.
 void train_once(TrainingTrace& trace, std::uint64_t& gradient) {
   const std::uint64_t input = trace.take(1 * kMiB, trace.load);
   trace.upload(input, 1 * kMiB, trace.load);
@@ -101,7 +101,7 @@ TEST_CASE("ranges nest on each thread and may overlap over the process", "[unit]
   trace.annotate(AnnotationOperation::kEnd, {}, 77, AnnotationSource::kNvtx,
                  TrainingTrace::kEngine);
   trace.annotate(AnnotationOperation::kPop);
-  trace.annotate(AnnotationOperation::kPop);  // one too many
+  trace.annotate(AnnotationOperation::kPop);  // a pop without a push
   const Json ranges = report_of(trace.builder()).at("ranges");
   REQUIRE(ranges.size() == 4);
   const Json inner = row_where(ranges, {{"name", "inner"}});
@@ -295,23 +295,24 @@ TEST_CASE("an optimizer that was seen once and works in place has a step for eac
   trace.upload(trace.take(2 * kMiB, trace.move), 2 * kMiB, trace.move);
   for (int i = 0; i < 30; ++i) {
     const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
-    if (i == 0) trace.take(2 * kMiB, 0, TrainingTrace::kEngine);  // stays, and is zeroed in place
+    // This gradient stays, and is zeroed in place.
+    if (i == 0) trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
     trace.give_back(trace.take(kMiB, 0, TrainingTrace::kEngine), kMiB, 0, TrainingTrace::kEngine);
     trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
-    if (i == 0) trace.take(2 * kMiB, trace.optimize);  // momentum
+    if (i == 0) trace.take(2 * kMiB, trace.optimize);  // the momentum
   }
-  // It takes five passes to see it.
+  // The analyzer recognizes an optimizer that works in place only at the fifth pass.
   CHECK(report_of(trace.builder()).at("steps").size() == 30 - 4);
 }
 
-// Thirty times the same allocations, and one between that is not always there.
+// Thirty rounds of the same allocations; a single round makes one allocation more.
 Json steps_of_loop(std::uint64_t period_ns) {
   TraceBuilder trace;
   for (std::uint64_t step = 0; step < 30; ++step) {
     trace.wait_until(TraceBuilder::kFirstTick + step * period_ns);
     for (int layer = 0; layer < 5; ++layer) allocate_and_free(trace, kMiB);
     allocate_and_free(trace, 7 * kMiB);
-    if (step == 20) trace.allocate(0x300000000, 512);  // once in a while
+    if (step == 20) trace.allocate(0x300000000, 512);  // allocated in one round only
   }
   return report_of(trace).at("steps");
 }
@@ -352,7 +353,7 @@ TEST_CASE("what goes when backward returns is no gradient of a parameter, and en
     trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
     trace.give_back(of_loss, 512, 0);
     trace.give_back(of_input, 5 * kMiB, 0);
-    trace.take(512, trace.loss);  // between backward and the optimizer
+    trace.take(512, trace.loss);  // between the backward pass and the optimizer
     trace.give_back(trace.take(4 * kMiB, trace.optimize), 4 * kMiB, trace.optimize);
     trace.give_back(gradient, 2 * kMiB, trace.zero_grad);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets: direction by the addresses, not by the function's name.
+// Copies and memsets get their direction from the addresses, not from the function's name.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage, peak and owners: what was allocated, by whom, and how much at once.
+// The report's usage, peak and owners: what was allocated, by whom, and how much at once.
 #include <limits>
 
 #include "tests/catch.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak of a card and of the job on it: what calls ask for, and what samples show beyond it.
+// The peak of a card and of the job on it: the bytes that calls ask for, and the further bytes that
+// samples show.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "trace/records.hpp"
@@ -29,7 +30,7 @@ void ask_card(TraceBuilder& trace, std::uint64_t in_use) {
   trace.add(sample);
 }
 
-// One round of questions: the card, then the processes on it.
+// Adds one round of samples: the memory in use on the card, then its processes. In MiB.
 void ask(TraceBuilder& trace, std::uint64_t in_use, std::uint64_t own, std::uint64_t others) {
   ask_card(trace, in_use);
   trace.sample(own * kMiB, others * kMiB);
@@ -43,7 +44,7 @@ Json row_of(const Json& report, std::string_view of) {
   return {};
 }
 
-// In MiB; the parts sum to the bytes of their row.
+// Returns a part of the row in MiB; checks that the parts sum to the row's bytes.
 std::uint64_t part_of(const Json& row, std::string_view what, const Json& process = nullptr) {
   std::uint64_t bytes = 0;
   std::uint64_t sum = 0;
@@ -312,7 +313,8 @@ TEST_CASE("the job does not hold more than what is in use on the card", "[unit]"
 
 namespace {
 
-// NVML's numbers in MiB; it counts 9 of the card and all managed memory for no process.
+// Adds samples of NVML with its list of processes, in MiB. NVML counts 9 MiB of the card and all
+// managed memory for no process.
 void ask_with_list(TraceBuilder& trace, std::uint64_t in_use, std::uint64_t own,
                    std::uint64_t others, std::uint32_t processes = 1) {
   MemorySample sample;
@@ -377,7 +379,7 @@ TEST_CASE("managed memory is not told apart from a new context's or another proc
 TEST_CASE("managed memory leaves open what the job holds", "[unit]") {
   TraceBuilder trace = trace_on_card();
   trace.allocate(kAddress, 64 * kMiB, MemoryKind::kManaged);
-  ask(trace, 130, 60, 0);  // NVML counts the memory for no process
+  ask(trace, 130, 60, 0);  // NVML counts managed memory for no process
   const Json job = row_of(report_of(trace), "job");
   check_range(job, 60, 130, false);
   CHECK(part_of(job, "not_separable") == 70);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peaks of a card if there are too many changes to keep.
+// The peaks of a card whose log has more changes than it can keep.
 #include "analyzer/cards/card_results.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kTotal = 80'000 * kMiB;
 constexpr std::size_t kFewChanges = 64;
 
-// The rows of a log whose ticks are nanoseconds.
+// The rows of a card's log whose ticks are nanoseconds.
 rows::CardHistory history_of(const CardLog& log, const char* process) {
   rows::CardHistory history;
   history.process = process;
@@ -51,8 +51,8 @@ void sample(CardLog& log, std::uint64_t now, std::uint64_t in_use) {
   log.sample(now, sample);
 }
 
-// A process that allocates and frees at random, and asks now and then what is in use: 50 MiB more
-// than it holds itself, and what another one holds. All logs get the same.
+// A process that allocates and frees at random and sometimes samples the memory in use: its own
+// bytes, 50 MiB more, and those of another process. All logs get the same events.
 struct RandomProcess {
   std::mt19937 random;
   std::vector<CardLog*> logs;
@@ -70,7 +70,7 @@ struct RandomProcess {
       for (CardLog* log : logs) log->end(live.back());
       live.pop_back();
     }
-    // The framework's blocks in its segments.
+    // The bytes of the framework's blocks are a random part of its segments.
     const std::uint64_t allocated = held_bytes * (random() % 100) / 100;
     for (CardLog* log : logs) log->set_use(ledger::Level::kFramework, allocated, now);
     for (CardLog* log : logs) log->change(now, {held_bytes, 0, held_bytes % (3 * kMiB), 0});

@@ -15,7 +15,7 @@ using namespace gpumemtrace::trace;
 
 namespace {
 
-// As the polynomial is defined, bit by bit.
+// Computes CRC-32C bit by bit, as its polynomial defines it.
 std::uint32_t crc32c_by_bits(std::span<const unsigned char> data) {
   std::uint32_t crc = ~std::uint32_t{0};
   for (const unsigned char byte : data) {

@@ -24,7 +24,8 @@ using namespace gpumemtrace::tests;
 
 namespace {
 
-// Removes all that a checkpoint cannot keep: the list of decision 0005, and nothing else.
+// Removes from a report all that a checkpoint cannot keep, as docs/internals/decisions/0005 lists
+// it, and nothing else.
 Json comparable(Json report) {
   for (Json& trace : report["traces"]) {
     trace.erase("file");
@@ -53,12 +54,12 @@ Json comparable(Json report) {
       }
     }
   }
-  // The bytes of each pool at a peak before the cut are not known behind it.
+  // A checkpoint does not keep the bytes of each pool at a peak before the cut.
   for (Json& pool : report["pools"]) {
     pool.erase("reserved_bytes_at_peak");
     pool.erase("allocated_bytes_at_peak");
   }
-  report.erase("timeline");  // see compare_timelines()
+  report.erase("timeline");  // compare_timelines() checks timelines
   for (const char* const key : {"segments", "sizes", "lifetimes", "temporary", "largest_blocks"}) {
     report.erase(key);
   }
@@ -81,10 +82,11 @@ std::uint64_t number(const Json& object, const char* key) {
   return object.at(key).get<std::uint64_t>();
 }
 
-// Up to the cut there is one bucket with the highest point, and behind it a part of a bucket.
+// A compacted timeline has one bucket up to the cut, with its highest point, and then a part of a
+// bucket.
 void compare_timeline(const Json& whole, const Json& compacted) {
   const Json& buckets = compacted.at("buckets");
-  if (!buckets[0].at("min_bytes").is_null()) {  // nothing was live before
+  if (!buckets[0].at("min_bytes").is_null()) {  // nothing was live before the cut
     CHECK(whole.dump() == compacted.dump());
     return;
   }
@@ -118,7 +120,7 @@ void compare_timelines(const Json& whole, const Json& compacted) {
   CHECK(compacted.size() == whole.size());
 }
 
-// Checks the peak, which is in both.
+// Checks that the timeline's maximum equals the report's peak.
 void check_highest(const Json& report) {
   for (const Json& peak : report.at("peak")) {
     const Json row = row_where(report.at("timeline"),
@@ -146,20 +148,21 @@ void compare(const Json& whole, const Json& compacted) {
 
 namespace {
 
-// GPUMEMTRACE_RANDOM_JOBS: more of them than the suite has time for.
+// GPUMEMTRACE_RANDOM_JOBS asks for more random jobs than the suite has time for.
 std::uint64_t random_jobs() {
   const char* wanted = std::getenv("GPUMEMTRACE_RANDOM_JOBS");
   return wanted == nullptr ? 3 : std::strtoull(wanted, nullptr, 10);
 }
 
-// Packs now and then, and compacts the trace every few times. Returns how often it was compacted.
+// Packs the records now and then, and compacts the trace every few times. Returns how often the
+// trace was compacted.
 std::size_t pack_and_compact(const std::vector<JobRecord>& records, PackedTrace& trace,
                              std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::size_t times = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
     trace.add(records[i]);
-    // Two checkpoints at least.
+    // Compacting after each third of the records makes sure of two checkpoints at least.
     const bool is_third = i == records.size() / 3 || i == records.size() / 3 * 2;
     if (random() % 150 != 0 && !is_third) continue;
     trace.pack();
@@ -172,7 +175,7 @@ std::size_t pack_and_compact(const std::vector<JobRecord>& records, PackedTrace&
   return times;
 }
 
-// Some fields get values that no recorder would write there.
+// Sets some fields of the records to values that no recorder would write there.
 std::vector<JobRecord> damaged(std::vector<JobRecord> records, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   for (JobRecord& record : records) {
@@ -262,7 +265,7 @@ TEST_CASE("records in no sensible order are compacted into a trace that can be r
 
 namespace {
 
-// One thread allocates, frees in vain, and frees late, when another has the address already.
+// One thread allocates, fails to free, and frees late, when another thread has the address already.
 std::vector<JobRecord> refused_and_late_free() {
   RandomJob job(1);
   std::vector<JobRecord> records = job.records();
@@ -291,7 +294,7 @@ std::vector<JobRecord> refused_and_late_free() {
   allocation.bytes = 7;
   add(allocation, 2, begin + 40, begin + 50);
   add(late, 1, begin + 60, begin + 70);
-  // Something much later, so that all of this can be compacted.
+  // Allocations much later, so that all records before them can be compacted.
   for (std::uint64_t i = 1; i <= 40; ++i) {
     allocation.address += 1 << 20;
     add(allocation, 1, begin + i * 1'000'000, begin + i * 1'000'000 + 10);
@@ -383,7 +386,7 @@ TEST_CASE("what was freed before is known although a checkpoint replaced its all
   CHECK(expected[0].at("count") == 2);
   CHECK(expected[0].at("allocated_at").is_object());
   CHECK(expected[0].at("freed_before_at").is_object());
-  // The first cut falls between the two.
+  // The first cut falls between the two invalid frees.
   for (const std::uint64_t keep_bytes : {2000, 500, 0}) {
     REQUIRE(compacted.compact(keep_bytes, end + 1) == preload::CheckpointResult::kDone);
     CHECK(invalid_frees() == expected);
@@ -403,7 +406,7 @@ JobRecord whole_record(Record record, std::uint32_t writer, std::uint64_t time) 
   return made;
 }
 
-// Copies of one thread, a millisecond apart, each with CUPTI's records of it.
+// Copies of one thread, a millisecond apart, each with its two records of CUPTI.
 std::vector<JobRecord> copies_with_activity(std::uint32_t count) {
   std::vector<JobRecord> records = RandomJob(1).records();
   const std::uint64_t begin = records.back().end + 1'000'000;
@@ -467,7 +470,7 @@ TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is
   const Json join = cupti.at("join");
   const std::uint64_t joined = join.at("joined_exact").get<std::uint64_t>();
   CHECK(joined > 0);
-  // Two records a copy; the copies of a few were compacted without their records.
+  // CUPTI has two records for each copy; a few copies were compacted without theirs.
   const std::uint64_t unjoined = join.at("unjoined").get<std::uint64_t>();
   CHECK(joined + unjoined + gone / 2 == kCopies);
   CHECK(unjoined <= 2);
@@ -556,7 +559,8 @@ TEST_CASE("leaks count from the mark on although a checkpoint replaced what lay 
 
 namespace {
 
-// Names of one block in eight, of which each is freed but the last; then the highest point.
+// A job that names one block in eight and frees each block but the last; its last record makes the
+// peak.
 std::vector<JobRecord> named_blocks_of_a_job() {
   std::vector<JobRecord> records;
   std::uint64_t at = 1'000'000'000;
@@ -592,7 +596,7 @@ std::vector<JobRecord> named_blocks_of_a_job() {
     name(0x7100'0000'0000, trace::TensorRole::kParameter, 1);
     block(0x7200'0000'0000, -1024);
   }
-  name(0x7200'0000'0000, trace::TensorRole::kBuffer, 3);  // nothing lives there
+  name(0x7200'0000'0000, trace::TensorRole::kBuffer, 3);  // no block lives at this address
   block(0x7200'0000'0000, 1024);
   block(0x7300'0000'0000, 1 << 20);
   return records;
@@ -613,7 +617,7 @@ TEST_CASE("what lives at a checkpoint's cut keeps the names of its tensors", "[u
   REQUIRE(expected.size() == 2);
   CHECK(row_where(expected, {{"role", "parameter"}}).at("names") == 2);
   CHECK(row_where(expected, {{"role", nullptr}}).at("bytes") == 1024 + (1 << 20));
-  // The last record, which makes the peak, is kept.
+  // No cut takes the last record, which makes the peak.
   for (const std::uint64_t kept_bytes : {3000u, 1500u, 800u}) {
     REQUIRE(compacted.compact(kept_bytes, records.back().end + 1) ==
             preload::CheckpointResult::kDone);
@@ -621,13 +625,13 @@ TEST_CASE("what lives at a checkpoint's cut keeps the names of its tensors", "[u
   }
 }
 
-// A thread of Python that computes on writer 1 and waits in backward(), for writer 2.
+// A Python thread that computes as writer 1 and waits in backward() for writer 2.
 namespace {
 
 constexpr std::uint64_t kPythonThread = 100;
 constexpr trace::StackId kLoss{1};
-constexpr trace::StackId kBackward{2};       // line 30
-constexpr trace::StackId kOtherBackward{3};  // line 40
+constexpr trace::StackId kBackward{2};       // called at line 30
+constexpr trace::StackId kOtherBackward{3};  // called at line 40
 constexpr trace::StackId kNode{4};
 constexpr trace::StackId kLaterNode{5};
 
@@ -661,8 +665,8 @@ void add_wait(TraceBuilder& trace, trace::StackId stack) {
   trace.add(wait);
 }
 
-// All of `trace` becomes a checkpoint; then writer 2 has a block more. Returns the bytes of the
-// line.
+// Compacts all of `trace` into a checkpoint; then writer 2 allocates one block more. Returns the
+// bytes that the report has for `line`.
 std::uint64_t bytes_of_line(TraceBuilder& trace, int line) {
   const TemporaryFolder folder;
   PackedTrace compacted(folder.path() / "compacted.gmt");
@@ -748,7 +752,7 @@ TEST_CASE("how many graphs there were and are alive is known behind a cut", "[un
     compacted.pack();
     return report_of(compacted).at("driver_memory")[0].at("graphs");
   };
-  // Four at once at the most, and one to the end.
+  // At most four executable graphs live at once, and one lives at the end.
   for (std::uint64_t executable = 1; executable <= 4; ++executable) instantiate(trace, executable);
   for (std::uint64_t executable = 2; executable <= 4; ++executable) {
     trace.graph(trace::GraphOperation::kDestroyExecutable, executable);
@@ -757,7 +761,7 @@ TEST_CASE("how many graphs there were and are alive is known behind a cut", "[un
   CHECK(before.at("live_peak") == 4);
   for (int time = 0; time < 2; ++time) {
     REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
-    trace.allocate(0x10000000, kMiB);  // something behind the cut
+    trace.allocate(0x10000000, kMiB);  // a change after the cut
     trace.free(0x10000000);
     CHECK(graphs() == before);
   }
@@ -768,7 +772,7 @@ TEST_CASE("how many graphs there were and are alive is known behind a cut", "[un
 
 namespace {
 
-// A round of questions at the time; in MiB.
+// Adds a sample of the card at `ticks`; `in_use` and `own` in MiB.
 void ask_at(TraceBuilder& trace, std::uint64_t ticks, std::uint64_t in_use, std::uint64_t own) {
   constexpr std::uint64_t kOthers = 4;
   trace.wait_until(TraceBuilder::kFirstTick + ticks);
@@ -824,7 +828,7 @@ TEST_CASE("the peaks of a card with two processes are in the range behind a cut"
     CHECK(number(range, "low_bytes") <= number(exact, "low_bytes"));
     CHECK(number(range, "high_bytes") >= number(exact, "high_bytes"));
     CHECK(range.at("exact") == false);
-    // Wider by no more than the other process's calls held, twice.
+    // The range is wider by at most twice the 56 MiB that the other process's calls held.
     CHECK(number(range, "high_bytes") - number(range, "low_bytes") <=
           number(exact, "high_bytes") - number(exact, "low_bytes") + 2 * 56 * kMiB);
     std::uint64_t sum = 0;

@@ -167,7 +167,7 @@ TEST_CASE("sizes that cannot work become the nearest that can", "[unit]") {
 
 TEST_CASE("a quiet recorder does not complain either", "[unit]") {
   const Environment variables({{"GPUMEMTRACE_QUIET", "1"}, {"GPUMEMTRACE_RING_SIZE", "much"}});
-  // In a child, because silence lasts as long as the process.
+  // A child process reads the settings, because GPUMEMTRACE_QUIET silences a process for good.
   const std::string errors = errors_of([] {
     const pid_t child = fork();
     if (child == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hash of what a copy sends.
+// The hash of the bytes that a copy sends.
 #include "preload/session/content_hash.hpp"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ std::uint64_t hash_of(const std::vector<char>& contents) {
   return hash_of_source(copy_of(contents.data(), contents.size()));
 }
 
-// Without a period.
+// Makes contents without a period.
 std::vector<char> contents_of(std::size_t bytes) {
   std::vector<char> contents(bytes);
   std::uint32_t state = 1;

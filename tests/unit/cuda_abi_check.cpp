@@ -22,7 +22,7 @@ namespace ours = gpumemtrace::cuda_abi;
 template <typename T>
 constexpr bool kIsNumber = std::is_integral_v<T> || std::is_enum_v<T>;
 
-// True if two pointers reach numbers of one size; the structures have checks of their own.
+// True if two pointers point to numbers of one size; structures have checks of their own.
 template <typename Ours, typename Theirs>
 constexpr bool pointee_alike() {
   using OurTarget = std::remove_pointer_t<Ours>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares cupti/'s own types, numbers, places of members and functions with CUPTI's headers, at
-// compile time. Empty without them.
+// compile time. Without those headers this file is empty.
 #include "cupti/abi.hpp"
 
 #if __has_include(<cupti.h>)
@@ -74,7 +74,7 @@ static_assert(sizeof(ours::ManagedCounterConfig) ==
   GPUMEMTRACE_PLACE(Ours, kGraphNode, Theirs, graphNodeId);     \
   static_assert(layouts::Ours::kBytes <= sizeof(CUpti_Activity##Theirs))
 
-// Every generation of a record that a CUPTI which is served makes: from 11.8's on.
+// Checks every generation of a record that a supported CUPTI makes, from 11.8's on.
 GPUMEMTRACE_COPY(Memcpy, Memcpy5);
 GPUMEMTRACE_COPY(MemcpyPeer, MemcpyPtoP4);
 GPUMEMTRACE_PLACE(MemcpyPeer, kSourceDevice, MemcpyPtoP4, srcDeviceId);
@@ -172,7 +172,7 @@ GPUMEMTRACE_OVERHEAD(Overhead2);
 GPUMEMTRACE_OVERHEAD(Overhead3);
 #endif
 
-// Every row of copy_functions.inc is CUPTI's.
+// Checks that every row of copy_functions.inc has the id that CUPTI's headers give its function.
 #define GPUMEMTRACE_CUPTI_FUNCTION(domain, id, name) \
   static_assert(GPUMEMTRACE_ID_##domain(TRACE_CBID_##name) == (id));
 #define GPUMEMTRACE_ID_kRuntime(name) CUPTI_RUNTIME_##name
@@ -183,8 +183,8 @@ GPUMEMTRACE_OVERHEAD(Overhead3);
 static_assert(CUPTI_RUNTIME_TRACE_CBID_SIZE <= ours::kMostFunctions);
 static_assert(CUPTI_DRIVER_TRACE_CBID_SIZE <= ours::kMostFunctions);
 
-// The functions take what we say: enumerations of CUPTI's are numbers of 32 bits, pointers to its
-// structures are pointers.
+// Checks that our declarations pass arguments as CUPTI's do: enumerations are numbers of 32 bits,
+// pointers to structures are pointers.
 template <class Ours, class Theirs>
 constexpr bool passes_alike() {
   if (std::is_pointer_v<Ours>) return std::is_pointer_v<Theirs>;

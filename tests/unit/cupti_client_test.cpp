@@ -79,7 +79,7 @@ TEST_CASE("of a domain's kind and a function of it, the last switch decides", "[
   CHECK_FALSE(owns_call(client, 550, 31));
 }
 
-// Before the library is shared, switches have no time.
+// Switches have no times until we share the library with the program.
 TEST_CASE("a kind overrides the functions that were switched before it, without times, too",
           "[unit]") {
   static Client client;
@@ -202,7 +202,7 @@ TEST_CASE("what is held after a round's end belongs to the next one, and keeps i
 TEST_CASE("no more is held than there is room for", "[unit]") {
   HeldRecords held;
   REQUIRE(held.reserve());
-  constexpr std::size_t kRoom = std::size_t{4} << 20;  // of which a record takes 16 bytes more
+  constexpr std::size_t kRoom = std::size_t{4} << 20;  // each record takes its size and 16 bytes
   const std::size_t each = copy_record(1, 1, 1).raw().size + 16;
   std::size_t count = 0;
   while (count * each <= kRoom && held.hold(copy_record(1, 1, 1).raw())) ++count;
@@ -216,7 +216,7 @@ TEST_CASE("no more is held than there is room for", "[unit]") {
   CHECK(held.hold(copy_record(1, 1, 1).raw()));
 }
 
-// Runs `check` in a forked child that is given a while. False if it failed or did not return.
+// Runs `check` in a forked child for at most 10 s. False if it failed or did not return.
 template <class Check>
 bool succeeds_in_child(Check&& check) {
   const pid_t child = fork();
@@ -300,7 +300,7 @@ TEST_CASE("buffers of ours are told from others and come back as they were fille
   CHECK(buffers.take() == nullptr);
   buffers.release(filled);
   CHECK(buffers.take() == one);
-  buffers.completed(one, 0, 0, false);  // nothing in it: free at once
+  buffers.completed(one, 0, 0, false);  // an empty buffer is free at once
   CHECK(buffers.take() == one);
   buffers.completed(one, 8, 0, true);
   CHECK_FALSE(buffers.take_filled(filled));

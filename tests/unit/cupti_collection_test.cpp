@@ -31,7 +31,7 @@ TEST_CASE("before anybody reads, completed buffers are not kept", "[unit]") {
   CHECK_FALSE(the_collection().read_one(&kRecorder));
 }
 
-// As when the library came late: buffers are read, and the program has other threads that copy.
+// A late start: CUPTI's buffers are being read, and other threads of the program copy.
 TEST_CASE("a late start takes API records by kinds, and nothing that completes before its end",
           "[unit]") {
   Library& library = fresh_library();
@@ -138,8 +138,8 @@ TEST_CASE("CUPTI is flushed before its clock is exchanged, where we collect", "[
   CHECK(flushes == 1);
 }
 
-// Completions on several threads, a program that comes and goes, a reader: no record of ours is
-// lost, no buffer of the program's stays out. ThreadSanitizer watches.
+// Several threads complete buffers while the program's profiler comes and goes and a reader runs:
+// no record of ours is lost, no buffer of the program's stays out. ThreadSanitizer watches.
 TEST_CASE("everything may happen at the same time", "[unit]") {
   constexpr int kThreads = 3;
   constexpr std::uint32_t kBuffers = 300;

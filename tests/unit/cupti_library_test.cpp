@@ -55,7 +55,7 @@ TEST_CASE("when a copy was asked for decides, whichever buffer tells of it first
   const std::uint64_t inside = now();
   library.disable(Kind::kMemcpy);
   const std::uint64_t after = now();
-  // All three ran long after; the calls come in a later buffer.
+  // All three copies ran long after their calls; the records of the calls come in a later buffer.
   complete_buffer({copy_record(1, after + 50, 1), copy_record(2, after + 60, 2),
                    copy_record(3, after + 70, 4)});
   CHECK(records_got == 0);
@@ -76,7 +76,7 @@ TEST_CASE("a copy whose call never comes is decided by when it ran", "[unit]") {
   CHECK(records_got == 0);
   library.flush_all(0);
   CHECK(records_got == 1);
-  // Or when the collection has flushed and the next buffer comes.
+  // The program also gets its records when the collection has flushed and the next buffer comes.
   complete_buffer({copy_record(2, now(), 1)});
   the_collection().flush(false, kRecorder);
   library.set_flush_period(10);
@@ -85,7 +85,7 @@ TEST_CASE("a copy whose call never comes is decided by when it ran", "[unit]") {
   CHECK(records_got == 2);
 }
 
-// As with a function that copies and is newer than our list.
+// The copying function is newer than our list of functions, so the call has no record.
 TEST_CASE("a copy that a flush brings without its call is the program's after that flush",
           "[unit]") {
   Library& library = fresh_library();
@@ -111,7 +111,7 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   library.enable(Kind::kConcurrentKernel);
   const CuptiRecord kernel(Kind::kConcurrentKernel, 216);
   complete_buffer({kernel, kernel, kernel, kernel, kernel});
-  CHECK(records_got == 4);  // the fifth is in a buffer that is not full
+  CHECK(records_got == 4);  // the fifth is in a buffer that is not full yet
   library.flush_all(0);
   CHECK(records_got == 5);
   program_buffer_bytes = 4096;
@@ -122,7 +122,7 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   library.flush_all(0);
   CHECK(records_got == 8);
   complete_buffer({kernel, kernel});
-  program_buffer_bytes = 100;  // smaller than a record
+  program_buffer_bytes = 100;  // too small for one record
   complete_buffer({kernel});
   library.flush_all(0);
   CHECK(records_got == 8);
@@ -136,7 +136,7 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   CHECK(program_buffers_out == 0);
 }
 
-// PyTorch's profiler does not flush, and shows nothing, while none of its buffers is out.
+// PyTorch's profiler does not flush, and shows nothing, while CUPTI holds none of its buffers.
 TEST_CASE("while the program collects, a buffer of its own is out", "[unit]") {
   Library& library = fresh_library();
   start(library);
@@ -156,7 +156,7 @@ TEST_CASE("while the program collects, a buffer of its own is out", "[unit]") {
   library.flush_all(0);
   CHECK(records_got == 1);
   CHECK(program_buffers_out == 0);
-  // Flushed while it goes on, it is asked for another.
+  // After a flush amid its collection the program is asked for another buffer.
   library.enable(Kind::kMemcpy);
   complete_buffer({call_record(Kind::kRuntime, 3, now(), 31), copy_record(3, now(), 1)});
   library.flush_all(0);

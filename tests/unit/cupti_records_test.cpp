@@ -44,7 +44,7 @@ TakeOver everything(std::uint32_t version = 130001) {
   return what;
 }
 
-// The record that take_over() wrote, which must be of that type.
+// The only record that take_over() wrote for `from`; it must be of type Record.
 template <class Record>
 Record taken(const CuptiRecord& from, const TakeOver& what = everything()) {
   written.clear();
@@ -96,9 +96,9 @@ TEST_CASE("a copy's record is read alike in every version's length", "[unit]") {
   }
 }
 
-// The form of a kind in each CUPTI, by its headers and documentation: the first version
-// (cuptiGetVersion), the size, and the offsets of the start and of the correlation (0: it has
-// none).
+// The form of a record kind in one version of CUPTI, from its headers and documentation: the first
+// version (cuptiGetVersion), the size, and the offsets of the start and of the correlation (0: it
+// has none).
 struct Generation {
   const char* name;
   Kind kind;

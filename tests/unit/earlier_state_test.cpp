@@ -43,7 +43,7 @@ class Run {
     trace_.allocate(address, bytes);
     reserved_ += bytes;
   }
-  // The block may be larger than what was asked for.
+  // The block may be larger than the requested bytes.
   void hand_out(std::uint64_t address, std::uint64_t bytes, std::uint64_t requested_bytes = 0) {
     report(address, static_cast<std::int64_t>(bytes), 0, requested_bytes);
   }
@@ -80,7 +80,7 @@ class Run {
   std::uint64_t handle_ = 0;
 };
 
-// 4 MiB used, 4 free, 4 used, 8 free.
+// A segment of 20 MiB with 4 MiB used, 4 free, 4 used, 8 free.
 void begin_with_half_a_segment(Run& run) {
   run.earlier_segment(kFirst, 20 * kMib);
   run.earlier_block(kFirst, 4 * kMib);

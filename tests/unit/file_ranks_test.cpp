@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks that files' names say.
+// The ranks of trace files, taken from the files' names.
 #include "analyzer/job/file_ranks.hpp"
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 namespace gpumemtrace::analyzer::file_ranks_test {
 namespace {
 
-// "0 1"; "-" for a file without a rank.
+// The ranks of the files as "0 1"; "-" stands for a file without a rank.
 std::string ranks_of(const std::vector<std::string>& names) {
   const std::vector<std::filesystem::path> files(names.begin(), names.end());
   std::string text;

@@ -33,7 +33,7 @@ std::map<std::uint32_t, std::vector<std::string>> marks_in(const TraceFile& file
 
 TEST_CASE("records that are written to a file in memory are read in their order", "[unit]") {
   const Codec codec = GENERATE(Codec::kNone, Codec::kZstd);
-  constexpr std::size_t kSmallImage = 4096;  // so that there are several chunks
+  constexpr std::size_t kSmallImage = 4096;  // so small that the records fill several chunks
   FileHeader header;
   header.process_id = 7;
   FileWriter writer(memory_file(), header, codec);

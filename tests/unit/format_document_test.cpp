@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kCommonFields = 4;
 constexpr std::size_t kCallFields = 8;
 
-// After a field's bytes; docs/internals/format.md says what they are.
+// The letter that stands after a field's bytes; docs/internals/format.md explains it.
 const char* letter_of(Encoding encoding) {
   switch (encoding) {
     case Encoding::kPlain:

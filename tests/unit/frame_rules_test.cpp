@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unwind rules against what readelf prints of the same files, and with damaged tables.
+// Unwind rules, compared with readelf's output for the same files and read from damaged tables.
 
 #include "preload/native/frame_rules.hpp"
 
@@ -20,7 +20,7 @@
 namespace gpumemtrace::preload::native::frame_rules_test {
 namespace {
 
-// The background thread's work after each refresh.
+// Publishes the list of modules, as the background thread does after each refresh.
 void publish_now() {
   LoaderList modules;
   modules.find_list();
@@ -60,7 +60,7 @@ std::string signed_text(std::int64_t value) {
   return (value < 0 ? "" : "+") + std::to_string(value);
 }
 
-// As readelf's display_debug_frames writes them.
+// The rules as readelf's display_debug_frames writes them.
 std::string frame_text(const FrameRules& rules) {
   if (rules.frame_is_expression) return "exp";
   const std::string name = rules.frame_register < kRegisters ? kNames[rules.frame_register] : "?";
@@ -85,7 +85,7 @@ std::string register_text(const RegisterRule& rule) {
   return "?";
 }
 
-// One row of readelf: address, CFA, then the registers named in `columns`.
+// One row of readelf's table: address, CFA, then the registers named in `columns`.
 std::string row_text(const Library& library, std::uint64_t address,
                      const std::vector<std::string>& columns) {
   FrameDescription description;
@@ -162,8 +162,8 @@ TEST_CASE("damaged unwind tables end a look-up and never crash it", "[unit]") {
   const Library library = open_library("libm.so.6", "sin");
   const UnwindTables& sound = library.module.unwind;
   REQUIRE(sound.header != nullptr);
-  // A copy of exactly this size, so that sanitizers see a read past its end. Distances within the
-  // segment stay what they are.
+  // Each copy has exactly the size of the segment, so that sanitizers see a read past its end.
+  // Distances within the segment stay what they are.
   const std::vector<std::uint8_t> original(sound.begin, sound.end);
   std::mt19937_64 random(1);
   std::size_t found = 0;
@@ -174,7 +174,7 @@ TEST_CASE("damaged unwind tables end a look-up and never crash it", "[unit]") {
       copy[header + random() % (copy.size() - header)] ^=
           static_cast<std::uint8_t>(1u << random() % 8);
     }
-    // The search table's own header stays, or nothing behind it would be reached.
+    // The search table's own header stays intact, or nothing behind it would be reached.
     std::copy_n(original.begin() + static_cast<std::ptrdiff_t>(header), 12,
                 copy.begin() + static_cast<std::ptrdiff_t>(header));
     const UnwindTables tables{copy.data() + header, copy.data(), copy.data() + copy.size()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of frameworks.
+// The table of deep learning frameworks and their code.
 #include "analyzer/frameworks/frameworks.hpp"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out whether a hook that marked its frame is still on the stack.
+// Tests the search that finds out whether a hook that marked its frame is still on the stack.
 
 #include "preload/native/hook_search.hpp"
 
@@ -28,7 +28,7 @@ jmp_buf before_hook;
 [[gnu::noinline]] void hook(Function inside) {
   hook_frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   inside();
-  __asm__ volatile("");  // no tail call
+  __asm__ volatile("");  // prevents a tail call
 }
 
 [[gnu::noinline]] void leave() { longjmp(before_hook, 1); }
@@ -36,7 +36,7 @@ void leave_a_hook() {
   if (setjmp(before_hook) == 0) hook(leave);
 }
 
-// From deeper in the stack than any hook above.
+// Asks whether the hook is on the stack, from deeper in the stack than any hook above.
 [[gnu::noinline]] int ask_deeper(int levels) {
   volatile int room[64];
   room[levels % 64] = levels;
@@ -48,7 +48,7 @@ void leave_a_hook() {
   return room[levels % 64];
 }
 
-// Below where hooks were left.
+// Calls `function` deeper in the stack than the hooks that longjmp left.
 [[gnu::noinline, maybe_unused]] int call_deeper(void (*function)(Function)) {
   volatile int room[1024];
   room[1] = 1;
@@ -109,7 +109,7 @@ TEST_CASE("code without unwind tables hides whether a hook was left", "[unit]") 
   WARN("not run: frame records need no tables");
 #else
   choose_module_lookup();
-  // sub rsp, 8; call rdi; add rsp, 8; ret
+  // Machine code: sub rsp, 8; call rdi; add rsp, 8; ret
   const unsigned char code[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3};
   void* const page =
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

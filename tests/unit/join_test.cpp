@@ -35,8 +35,8 @@ void share(tests::TraceBuilder& trace, trace::ImportOperation operation, std::ui
   trace.add_call(call, {});
 }
 
-// Each rank lets the others of its node open memory, and opens that of two of them. Nodes have the
-// same handles.
+// Each rank lets the others of its node open its memory, and opens that of two others. All nodes
+// have the same handles.
 void begin_sharing(tests::TraceBuilder& trace, std::uint64_t rank) {
   trace.allocate(kShared, kMiB);
   share(trace, trace::ImportOperation::kIpcExport, kShared, 5000 + rank % 4);
@@ -46,7 +46,7 @@ void begin_sharing(tests::TraceBuilder& trace, std::uint64_t rank) {
   }
 }
 
-// Some close what they opened, and some free what others have open.
+// Some ranks close memory that they opened, and some free memory that others have open.
 void end_sharing(tests::TraceBuilder& trace, std::uint64_t rank) {
   if (rank % 3 != 0) {
     share(trace, trace::ImportOperation::kIpcClose, kShared + (rank + 1) * 16 * kMiB, 0);
@@ -54,8 +54,9 @@ void end_sharing(tests::TraceBuilder& trace, std::uint64_t rank) {
   if (rank % 2 == 0) trace.free(kShared);
 }
 
-// Four ranks a node, two of them on each card, and every third has a context with memory on the
-// other card, too. They train, grow, copy, and keep some memory; the third one runs out of memory.
+// Writes a rank's trace. Each node has four ranks, two of which share a card, and every third rank
+// has a context with memory on the other card, too. Ranks train, grow, copy, and keep some memory;
+// the third one runs out of memory.
 fs::path write_rank(const fs::path& folder, std::uint64_t rank) {
   tests::TrainingTrace training;
   tests::TraceBuilder& trace = training.builder();
@@ -100,7 +101,7 @@ Paths write_ranks(const fs::path& folder, std::uint64_t count) {
   return traces;
 }
 
-// As its file holds it.
+// The partial report of the traces as it is read back from its file.
 rows::Partial saved(const Paths& traces, const Options& options = {}) {
   rows::Partial partial = partial_of_text(to_text(analyze_partially(traces, options)));
   partial.source = traces.front().filename().string();
@@ -111,7 +112,8 @@ std::string refusal_of(std::vector<rows::Partial> partials) {
   return tests::error_of<InputError>([&] { return merge(std::move(partials), false); });
 }
 
-// Each trace in one of the parts, some in two, and most parts of several nodes.
+// Splits the traces into parts: each trace is in one part, some in two; most parts have several
+// nodes.
 std::vector<Paths> split(Paths traces, std::size_t parts, std::mt19937_64& random) {
   std::ranges::shuffle(traces, random);
   std::vector<Paths> split(parts);
@@ -148,7 +150,7 @@ std::string damaged(tests::Json json, std::mt19937_64& random) {
 TEST_CASE("partial reports make the report of the whole job, in any parts and order", "[unit]") {
   const tests::TemporaryFolder folder;
   std::mt19937_64 random(20261128);
-  // One process alone is no job of several; more than 16 have shorter timelines.
+  // 1 process is no job of several; a job of more than 16 has shorter timelines.
   const std::uint64_t ranks = GENERATE(1u, 5u, 18u);
   const std::size_t parts = std::min<std::size_t>(ranks, 4);
   const Paths traces = write_ranks(folder.path(), ranks);

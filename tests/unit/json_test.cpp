@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON in and out: text of values, and rows of text.
+// JSON in and out: values become text, and text becomes report rows.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -42,7 +42,8 @@ TEST_CASE("a report that was written is read and written as it was", "[unit]") {
   std::ifstream file(tests::source_file("docs/report.example.json"));
   std::ostringstream text;
   text << file.rdbuf();
-  const std::string written = to_text(report_of_text(text.str()));  // with the newer keys, too
+  // The report that is written also has the keys that are newer than the example.
+  const std::string written = to_text(report_of_text(text.str()));
   CHECK(to_text(report_of_text(written)) == written);
 }
 

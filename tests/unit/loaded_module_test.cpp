@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the file around an address, by the loader and by our own list, and its build-id.
+// Finds the file that an address lies in, by the loader and by our own list, and its build-id.
 
 #include "preload/loader/loaded_module.hpp"
 
@@ -19,7 +19,7 @@
 namespace gpumemtrace::preload::loaded_module_test {
 namespace {
 
-// The background thread's work after each refresh.
+// Publishes the list of modules, as the background thread does after each refresh.
 void publish_now() {
   LoaderList modules;
   modules.find_list();

@@ -19,7 +19,8 @@
 namespace gpumemtrace::preload::loader_list_test {
 namespace {
 
-// The compared parts of a module: base, and its program headers as bytes; by name.
+// Modules by name, each with the parts that are compared: its base, and its program headers as
+// bytes.
 using Modules = std::map<std::string, std::pair<std::uint64_t, std::string>>;
 
 auto collect_into(Modules& modules) {

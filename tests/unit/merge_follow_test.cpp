@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A merge that goes on where a former one ended, on a trace that has grown since, as its recorder
-// packs what stood in the ring.
+// A merge that goes on where an earlier merge ended, on a trace that has grown since, because its
+// recorder packs records from the ring into the file.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::uint64_t kFirstTick = 1000;
 
-// A call with an address that tells it from all others.
+// A call with an address that no other call has.
 struct CallAt {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -60,7 +60,7 @@ std::size_t bytes_of(const CallAt& call) {
   return call.is_free ? sizeof(trace::Free) : sizeof(trace::Allocation);
 }
 
-// One thread of the program: its calls, and how far its chunks are packed.
+// One thread of the program: its calls, and the spans of them that are packed into the file.
 struct Thread {
   static constexpr std::size_t kCallsOfChunk = 12;
 
@@ -69,7 +69,7 @@ struct Thread {
     std::size_t begin = 0;
     std::size_t end = 0;
   };
-  std::vector<Span> packed;  // each in one chunk
+  std::vector<Span> packed;  // each span lies in one chunk
 
   [[nodiscard]] std::size_t packed_calls() const { return packed.empty() ? 0 : packed.back().end; }
   // Offset of a call in its chunk.
@@ -91,7 +91,7 @@ class RunningProgram {
       for (std::size_t calls = random_() % 200; calls > 0; --calls) {
         CallAt call;
         call.start = now += 1 + random_() % 40;
-        // Some take long, so that a look comes while they last.
+        // Some calls take long, so that a look at the trace comes while they last.
         call.end = now += 1 + random_() % (random_() % 10 == 0 ? 2000 : 10);
         call.address = ++addresses_;
         call.is_free = random_() % 2 == 0;
@@ -103,8 +103,8 @@ class RunningProgram {
 
   [[nodiscard]] std::uint64_t end() const { return end_; }
 
-  // Writes the trace as it is at the time: some of what has returned is packed, chunk by chunk, the
-  // rest is in the ring.
+  // Writes the trace as it is at `now`: some of the calls that returned are packed, chunk by chunk,
+  // and the other calls are in the ring.
   [[nodiscard]] std::filesystem::path write(std::uint64_t now) {
     RawTrace raw;
     raw.add_schema(tests::own_schema_bytes());
@@ -113,7 +113,7 @@ class RunningProgram {
     return raw.write(folder_.path());
   }
 
-  // The addresses of all that took effect up to a key, in order.
+  // The addresses of all calls that took effect up to a key, in order.
   [[nodiscard]] std::vector<std::uint64_t> in_order(std::uint64_t last_key) const {
     std::vector<std::tuple<std::uint64_t, std::size_t, std::uint64_t>> all;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
@@ -127,8 +127,8 @@ class RunningProgram {
     return addresses;
   }
 
-  // The last key that may be taken at the time: nothing behind the begin of a free that has not
-  // returned, which may yet fail.
+  // The last order key that a merge may take at `now`: none after the begin of a free that has not
+  // returned, since that free may yet fail.
   [[nodiscard]] std::uint64_t last_key_at(std::uint64_t now) const {
     std::uint64_t last_key = trace::last_key_of_ticks(now);
     for (const Thread& thread : threads_) {
@@ -157,7 +157,7 @@ class RunningProgram {
       for (std::size_t i = span.begin; i < span.end; ++i) add(image, thread.calls[i], true);
       raw.add_records(writer, chunk_of(span.begin), thread.offset(span.begin), image.bytes());
     }
-    // A chunk leaves the ring when all of it is packed.
+    // A chunk leaves the ring when all of its calls are packed.
     for (std::size_t first = thread.packed_calls() / Thread::kCallsOfChunk * Thread::kCallsOfChunk;
          first < begun; first += Thread::kCallsOfChunk) {
       RecordImage image;
@@ -325,7 +325,7 @@ TEST_CASE("a call that a jump left holds nothing back, since its thread made ano
   Collected collected;
   const MergeProgress progress = take(merge, collected);
   CHECK(collected.addresses == std::vector<std::uint64_t>{1, 2, 4});
-  // At the end of the recording it is known that the last one will not return either.
+  // At the end of the recording the merge knows that no unfinished call will return.
   ProcessMerge last(file, {}, progress);
   CHECK(take(last, collected).records == 5);
   CHECK(collected.addresses == std::vector<std::uint64_t>{1, 2, 4, 3, 5});

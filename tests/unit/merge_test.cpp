@@ -27,17 +27,18 @@ namespace {
 struct Passed {
   std::uint64_t ticks = 0;
   std::uint32_t writer = 0;
-  std::uint64_t address = 0;  // tells a record from all others
+  std::uint64_t address = 0;  // no other record has this address
 
   friend bool operator==(const Passed&, const Passed&) = default;
 };
 
-// A trace of many writers, put together piece by piece, and the order in which it has to come back.
+// A trace of many writers, put together piece by piece, and the order in which a merge must return
+// its records.
 class ManyWriters {
  public:
   ManyWriters() { trace_.add_schema(tests::own_schema_bytes()); }
 
-  // Returns the address, which no other record has.
+  // Adds a free and returns its address, which no other record has.
   std::uint64_t free(std::uint64_t time) {
     free_again(time, ++last_address_);
     return last_address_;
@@ -57,7 +58,8 @@ class ManyWriters {
     add(call, (time << 1) | 1, call.address);
     return call.address;
   }
-  // Records added since the last piece are one piece of the writer's. A damaged one yields none.
+  // Ends a piece of the writer: the records added since the last piece. A damaged piece yields
+  // none.
   void end_piece(std::uint32_t writer, bool is_damaged = false) {
     if (sequences_.size() <= writer) sequences_.resize(writer + 1);
     if (last_keys_.size() <= writer) last_keys_.resize(writer + 1);
@@ -107,8 +109,8 @@ class ManyWriters {
   RecordImage piece_;
   std::vector<Placed> placed_in_piece_;
   std::vector<Placed> placed_;
-  std::vector<std::uint32_t> sequences_;  // by writer
-  std::vector<std::uint64_t> last_keys_;  // by writer
+  std::vector<std::uint32_t> sequences_;  // indexed by writer
+  std::vector<std::uint64_t> last_keys_;  // indexed by writer
   std::uint64_t last_address_ = 0;
 };
 
@@ -131,7 +133,8 @@ std::vector<Passed> all_of(ProcessMerge& merge) {
   return collected.passed;
 }
 
-// Takes pieces of random length whose times differ by less than the step from each other, or jump.
+// Adds pieces of random length; the times of their records differ by less than `step` from one to
+// the next, or jump.
 void add_at_random(ManyWriters& trace, std::uint64_t seed, std::uint32_t writers,
                    std::uint64_t step) {
   std::mt19937_64 random(seed);
@@ -159,7 +162,7 @@ TEST_CASE("the records of any number of writers come in the order in which they 
           "[unit]") {
   std::uint64_t seed = 0;
   for (const std::uint32_t writers : {1u, 2u, 3u, 64u, 150u}) {
-    // From nearly all times equal to hardly any.
+    // The steps lead from nearly all times equal to hardly any.
     for (const std::uint64_t step : {1u, 2u, 50u, 40'000u}) {
       ManyWriters trace;
       add_at_random(trace, ++seed, writers, step);
@@ -199,7 +202,7 @@ TEST_CASE("what was lost of each writer is lost to the merge", "[unit]") {
   constexpr auto kUnknownKind = static_cast<std::byte>(200);
   std::vector<std::byte> schema = tests::own_schema_bytes();
   schema[0] = static_cast<std::byte>(std::to_integer<unsigned>(schema[0]) + 1);
-  // Kind, no tail, 16 bytes, named "x", no fields.
+  // The unknown kind's description: kind, no tail, 16 bytes, named "x", no fields.
   for (const std::byte byte : {kUnknownKind, std::byte{0}, std::byte{16}, std::byte{0},
                                std::byte{1}, std::byte{'x'}, std::byte{0}}) {
     schema.push_back(byte);
@@ -237,7 +240,7 @@ TEST_CASE("a trace without records is through at once", "[unit]") {
 
 namespace {
 
-// Asks the merge a question at the record with an address.
+// Asks the merge a question when it comes to the record with the address.
 template <class Question>
 struct Asking {
   std::uint64_t address = 0;
@@ -263,7 +266,8 @@ std::vector<Passed> ask_at(std::uint64_t address, ProcessMerge& merge, Question&
 TEST_CASE("a free that another writer recorded a little later is found and comes only once",
           "[unit]") {
   constexpr std::uint64_t kTime = 1'000'000;
-  // Behind so many records that the free is among those at hand, behind them, or in another piece.
+  // With so many records between, the free is among those at hand, behind them, or in another
+  // piece.
   for (const std::size_t between : {0u, 1u, 20u, 62u}) {
     for (const bool in_other_piece : {false, true}) {
       ManyWriters trace;
@@ -283,7 +287,7 @@ TEST_CASE("a free that another writer recorded a little later is found and comes
         CHECK(merge.take_free(wanted));
         CHECK_FALSE(merge.take_free(wanted));
         CHECK_FALSE(merge.take_free(too_late));
-        CHECK_FALSE(merge.take_free(asked_at + 1));  // the writer's own
+        CHECK_FALSE(merge.take_free(asked_at + 1));  // a free of the asking writer
       });
       std::vector<Passed> expected = trace.in_order();
       std::erase_if(expected, [&](const Passed& record) { return record.address == wanted; });
@@ -293,7 +297,7 @@ TEST_CASE("a free that another writer recorded a little later is found and comes
 }
 
 TEST_CASE("of two frees of an address the one of the first writer is taken", "[unit]") {
-  // Among the records at hand, and in pieces that are still to be read.
+  // The frees are among the records at hand, or in pieces that are still to be read.
   for (const bool is_at_hand : {true, false}) {
     ManyWriters trace;
     const std::uint64_t asked_at = trace.allocate(1000);
@@ -311,7 +315,7 @@ TEST_CASE("of two frees of an address the one of the first writer is taken", "[u
         ask_at(asked_at, merge, [&] { (void)merge.take_free(asked_at); });
     std::vector<Passed> expected = trace.in_order();
     std::erase(expected, Passed{1020, 2, asked_at});
-    // The question is asked at each record of the address; the second one finds nothing new.
+    // The question is asked at each record of the address; the second time it finds no other free.
     CHECK(passed == expected);
   }
 }
@@ -320,7 +324,7 @@ TEST_CASE("a search for a free looks at a short stretch of a writer's records", 
   ManyWriters trace;
   const std::uint64_t asked_at = trace.allocate(1000);
   trace.end_piece(1);
-  // No window has them: far behind the present record, but for a clock that stands still.
+  // The free is near in time but a thousand records away, as if the clock stood still.
   for (int i = 0; i < 1000; ++i) trace.allocate(1001);
   const std::uint64_t wanted = trace.free(1002);
   trace.end_piece(2);

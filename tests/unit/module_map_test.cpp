@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file an address belonged to, when files come and go.
+// The file that an address belonged to, when files are loaded and unloaded.
 #include "analyzer/stacks/module_map.hpp"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ TEST_CASE("an address belongs to the file that lay around it at its time", "[uni
   map.add(module_record(300, 0x8000, 0x9000), "elsewhere");
   CHECK(name_at(map, 0x1900, 150) == "first");
   CHECK(name_at(map, 0x1900, 350) == "second");
-  CHECK(name_at(map, 0x1100, 350) == "first");  // nothing else was ever there
+  CHECK(name_at(map, 0x1100, 350) == "first");  // no other file was ever there
   CHECK(name_at(map, 0x2900, 350) == "second");
   CHECK(name_at(map, 0x3000, 350) == "none");
   CHECK(name_at(map, 0x0fff, 150) == "none");

@@ -35,14 +35,14 @@ std::string place_of(const Json& row) {
   return row.at("process").dump() + row.at("device").dump() + row.at("level").dump();
 }
 
-// Sums for each process, device and level.
+// Sums of the blocks' bytes for each process, device and level.
 Sums bytes_by_place(const Json& blocks) {
   Sums sums;
   for (const Json& row : blocks) sums[place_of(row)] += number(row, "bytes");
   return sums;
 }
 
-// Sums of the framework.
+// Sums of the bytes of the framework's blocks for each category.
 Sums bytes_by_category(const Json& blocks) {
   Sums sums;
   for (const Json& row : blocks) {
@@ -65,7 +65,7 @@ struct Extremes {
   std::uint64_t min_bytes = ~std::uint64_t{0};
   std::uint64_t max_bytes = 0;
   std::uint64_t last_bytes = 0;
-  Sums parts;  // at the first maximum
+  Sums parts;  // the parts at the first maximum
 
   void add(const Json& bucket) {
     min_bytes = std::min(min_bytes, number(bucket, "min_bytes"));
@@ -77,7 +77,7 @@ struct Extremes {
   friend bool operator==(const Extremes&, const Extremes&) = default;
 };
 
-// A training of some steps, of which one trace is long enough to be looked into.
+// A training of `steps` steps; with many, its trace is long enough to look into a part of it.
 void train(TrainingTrace& trace, int steps) {
   const std::uint64_t weight = trace.take(kMiB, trace.move);
   trace.upload(weight, kMiB, trace.move);
@@ -97,7 +97,7 @@ TEST_CASE("the blocks of a moment sum to what the timeline has there", "[unit]")
   write_job(1, path);
   const Json whole = analyze_json({path});
   CHECK_FALSE(whole.contains("blocks"));
-  // Buckets of many rows end at the same moments.
+  // Kept by moment: the buckets of many rows end at the same moments.
   std::map<std::uint64_t, Json> blocks_at;
   const auto blocks_of = [&](std::uint64_t moment_ns) -> const Json& {
     Json& blocks = blocks_at[moment_ns];
@@ -229,7 +229,7 @@ TEST_CASE("a part of the run in which nothing was recorded has no timeline", "[u
   CHECK(report.at("largest_blocks").empty());
   CHECK(report.at("window").at("to_ns").is_null());
 
-  options.window = {0, 1};  // before the first allocation
+  options.window = {0, 1};  // ends before the first allocation
   CHECK(analyze_json({trace.write(folder.path(), Ending::kExit)}, options).at("timeline").empty());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native unwinder against what others say of the same stack.
+// The native unwinder, compared with glibc's backtrace of the same stack.
 
 #include "preload/native/native_frames.hpp"
 
@@ -36,7 +36,7 @@ void prepare_once() {
   REQUIRE(prepared);
 }
 
-// Both from the caller of this function on.
+// Takes the stack by our unwinder and by glibc, both from the caller of this function on.
 [[gnu::noinline]] void take() {
   const Caller caller = caller_of_this_function();
   std::uint64_t ours[kMaxFrames];
@@ -52,7 +52,7 @@ void prepare_once() {
   taken.cut = walk.cut;
 }
 
-// glibc reports what a signal interrupted as it is, we as address + 1.
+// glibc reports the address that a signal interrupted as it is, our unwinder as address + 1.
 void check_agreement(std::size_t at_least) {
   CHECK(taken.ours.size() >= at_least);
   std::vector<std::uint64_t> ours = taken.ours;
@@ -62,7 +62,8 @@ void check_agreement(std::size_t at_least) {
   CHECK(ours == taken.glibc);
 }
 
-// Through a pointer that the compiler cannot follow: else it makes a loop of the recursion.
+// The call goes through a pointer that the compiler cannot follow: else it makes the recursion a
+// loop.
 int recurse(int depth);
 int (*volatile recurse_again)(int) = recurse;
 [[gnu::noinline]] int recurse(int depth) {
@@ -81,7 +82,7 @@ int (*volatile recurse_again)(int) = recurse;
   return static_cast<std::size_t>(room[bytes - 1]);
 }
 
-// The compiler realigns the stack, which some describe by an expression.
+// The compiler realigns the stack; some compilers describe that frame by an expression.
 [[gnu::noinline]] int realigned_frame(int depth) {
   alignas(128) volatile char room[256];
   room[depth] = 1;
@@ -103,7 +104,7 @@ void handle(int signal, int flags) {
   REQUIRE(sigaction(signal, &action, nullptr) == 0);
 }
 
-// The thread sanitizer delivers signals itself.
+// ThreadSanitizer calls signal handlers from frames of its own.
 bool runs_handlers_in_own_frames() {
 #if defined(__SANITIZE_THREAD__)
   WARN("not run: the thread sanitizer calls signal handlers from frames of its own");
@@ -119,7 +120,7 @@ TEST_CASE("native frames are those of glibc's backtrace", "[unit]") {
   prepare_once();
   recurse(20);
   check_agreement(22);
-  // A second time by the cached rules.
+  // The second walk uses the cached rules.
   recurse(20);
   check_agreement(22);
 }
@@ -197,7 +198,7 @@ TEST_CASE("frames of throwing code are followed while an exception unwinds", "[u
 // Code without unwind tables: a stub in anonymous memory that calls a function.
 TEST_CASE("native frames go through JIT code with a frame pointer", "[unit]") {
   prepare_once();
-  // push rbp; mov rbp, rsp; call rdi; pop rbp; ret
+  // Machine code: push rbp; mov rbp, rsp; call rdi; pop rbp; ret
   const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
   void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(memory != MAP_FAILED);
@@ -217,7 +218,7 @@ TEST_CASE("native frames go through JIT code with a frame pointer", "[unit]") {
 
 TEST_CASE("JIT code without a frame pointer ends or skips, and never crashes", "[unit]") {
   prepare_once();
-  // push rbp; mov rbp, GARBAGE; call rdi; pop rbp; ret
+  // Machine code: push rbp; mov rbp, GARBAGE; call rdi; pop rbp; ret
   for (const std::uint64_t garbage : {std::uint64_t{0}, std::uint64_t{8}, ~std::uint64_t{7},
                                       std::uint64_t{0x1234'5678'9abc'def0}}) {
     unsigned char code[] = {0x55, 0x48, 0xbd, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares preload/hooks/nvtx_abi.hpp with NVTX 3's own headers, at compile time. Empty without
-// them.
+// Compares preload/hooks/nvtx_abi.hpp with NVTX 3's own headers, at compile time. Without those
+// headers this file is empty.
 #include "preload/hooks/nvtx_abi.hpp"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
@@ -66,7 +66,7 @@ GPUMEMTRACE_MEMBER(EventAttributes, payload, nvtxEventAttributes_t, payload);
 GPUMEMTRACE_MEMBER(EventAttributes, message_type, nvtxEventAttributes_t, messageType);
 GPUMEMTRACE_MEMBER(EventAttributes, message, nvtxEventAttributes_t, message);
 
-// Older toolkits have other names for the same.
+// Older toolkits have other names for these constants.
 #ifdef NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE
 GPUMEMTRACE_SAME(ours::kPayloadModule, NVTX_EXT_PAYLOAD_MODULEID);
 GPUMEMTRACE_SAME(ours::kExtendedPayload, NVTX_PAYLOAD_TYPE_EXT);

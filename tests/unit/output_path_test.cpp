@@ -31,7 +31,7 @@ JobFacts rank_of(std::string_view rank, std::string_view world_size, std::string
   return facts;
 }
 
-// Below the current folder.
+// The absolute form of a path below the current folder.
 std::string here(const std::string& path) {
   return (std::filesystem::current_path() / path).string();
 }
@@ -126,13 +126,13 @@ TEST_CASE("the place in a job is what its launcher says", "[unit]") {
                   {"SLURM_LOCALID", "2"},
                   {"SLURM_NTASKS", "16"},
                   {"SLURM_JOB_ID", "123"}}) == "6|2|16|123|");
-  // torchrun within Slurm.
+  // torchrun within Slurm: torchrun's rank counts.
   CHECK(facts_of({{"RANK", "5"},
                   {"WORLD_SIZE", "8"},
                   {"SLURM_PROCID", "0"},
                   {"SLURM_NTASKS", "1"},
                   {"SLURM_JOB_ID", "123"}}) == "5||8|123|");
-  // A rank of nothing is none.
+  // A rank without the size of its job is none.
   CHECK(facts_of({{"RANK", "5"}, {"LOCAL_RANK", "1"}, {"LSB_JOBID", "3"}}) == "|||3|");
 }
 

@@ -25,7 +25,7 @@ constexpr StackId kFirst{1};
 constexpr StackId kSecond{2};
 constexpr StackId kThird{3};
 
-// An allocator's calls, one event each.
+// Feeds the calls of an allocator to PeakMemory, one event each.
 class Calls {
  public:
   void segment(std::uint64_t address, std::uint64_t bytes, Pool pool = kLarge) {
@@ -45,7 +45,7 @@ class Calls {
     live_[address] = block;
     memory.met(block, pool, reserved);
   }
-  // `free_from`, `free_to`: with what was free around it.
+  // Frees a block; `free_from` and `free_to` bound the free memory that it becomes a part of.
   void free(std::uint64_t address, std::uint64_t free_from, std::uint64_t free_to) {
     memory.begin_event(++events_);
     const Block block = live_.at(address);
@@ -108,7 +108,7 @@ TEST_CASE("all blocks of a segment keep what is free in it, by what they hold", 
   calls.free(2 * kMib, 2 * kMib, 8 * kMib);
   calls.segment(100 * kMib, 30 * kMib);
   calls.take(100 * kMib, 30 * kMib, kThird);
-  // Pieces of 6 MiB, before the second one's block, and of 8 MiB, behind it.
+  // The free pieces are 6 MiB before the second block and 8 MiB behind it.
   Unusable unusable = calls.unusable();
   UnusableByStack& pieces = unusable[Cause::kPieces];
   CHECK(pieces.size() == 2);
@@ -116,7 +116,7 @@ TEST_CASE("all blocks of a segment keep what is free in it, by what they hold", 
   CHECK(pieces[kFirst].bytes + pieces[kSecond].bytes == 14 * kMib);
   CHECK(pieces[kSecond].bytes / kUnitBytes == 14 * kMib * 2 / 3 / kUnitBytes + 1);
   CHECK(pieces[kFirst].releasable == 0);
-  // With max_split_size_mb pieces that are as large are kept for requests that are.
+  // With max_split_size_mb, free pieces of that size are kept for requests of that size.
   unusable = calls.unusable(8 * kMib);
   CHECK(sum_of(unusable[Cause::kPieces]) == 6 * kMib);
   CHECK(sum_of(unusable[Cause::kOversize]) == 8 * kMib);
@@ -131,7 +131,7 @@ TEST_CASE("a segment without a block is due to the last one that it had before t
   calls.free(4 * kMib, 4 * kMib, 20 * kMib);
   calls.free(0, 0, 20 * kMib);
   calls.segment(100 * kMib, 30 * kMib);
-  calls.take(100 * kMib, 30 * kMib, kSecond);  // the peak
+  calls.take(100 * kMib, 30 * kMib, kSecond);  // this block makes the peak
   const auto check = [&] {
     Unusable unusable = calls.unusable();
     UnusableByStack& pieces = unusable[Cause::kPieces];
@@ -141,7 +141,7 @@ TEST_CASE("a segment without a block is due to the last one that it had before t
     CHECK(unusable.size() == 1);
   };
   check();
-  // Nothing that comes later matters.
+  // Calls after the peak change nothing.
   calls.take(0, 20 * kMib, kThird);
   calls.free(0, 0, 20 * kMib);
   calls.free(100 * kMib, 100 * kMib, 130 * kMib);
@@ -158,15 +158,15 @@ TEST_CASE("of expandable segments each page is one for itself", "[unit]") {
   Calls calls;
   for (std::uint64_t page = 0; page < 3; ++page) calls.page(page * 20 * kMib, 20 * kMib);
   calls.take(0, 12 * kMib, kFirst);
-  calls.take(12 * kMib, 30 * kMib, kSecond);  // to the third page
+  calls.take(12 * kMib, 30 * kMib, kSecond);  // this block reaches into the third page
   calls.take(42 * kMib, 2 * kMib, kThird);
   calls.free(12 * kMib, 12 * kMib, 42 * kMib);
   calls.page(60 * kMib, 20 * kMib);
   calls.take(44 * kMib, 35 * kMib, kThird);
   Unusable unusable = calls.unusable();
   UnusableByStack& pieces = unusable[Cause::kPieces];
-  CHECK(pieces[kFirst].bytes == 8 * kMib);    // beside its block
-  CHECK(pieces[kSecond].bytes == 20 * kMib);  // the second page, which has no other
+  CHECK(pieces[kFirst].bytes == 8 * kMib);    // free memory beside the first block
+  CHECK(pieces[kSecond].bytes == 20 * kMib);  // the second page, in which no other block lay
   CHECK(pieces[kSecond].releasable == 20 * kMib);
   CHECK(pieces[kThird].bytes == 2 * kMib);
   UnusableByStack& rest = unusable[Cause::kRestOfSegment];

@@ -21,7 +21,8 @@ TEST_CASE("control characters, marks of direction and what is no UTF-8 have esca
   CHECK(printable("\xef\xbf\xbe\xef\xbf\xbf\xef\xbb\xbf\xf0\x9f\xbf\xbf") ==
         R"(\ufffe\uffff\ufeff\U0001ffff)");
   CHECK(printable("caf\xe9.py") == R"(caf\xe9.py)");
-  CHECK(printable("caf\xed\xb3\xa9.py") == R"(caf\xe9.py)");  // as Python keeps that byte
+  // Python keeps the byte 0xe9 of a file name as this surrogate.
+  CHECK(printable("caf\xed\xb3\xa9.py") == R"(caf\xe9.py)");
   CHECK(printable("\xed\xa0\x80|\xc0\xaf|\xf4\x90\x80\x80|\xe2\x82|\xf0\x9f") ==
         R"(\ud800|\xc0\xaf|\xf4\x90\x80\x80|\xe2\x82|\xf0\x9f)");
 }

@@ -37,7 +37,7 @@ std::vector<std::byte> from_hex(std::string_view text) {
 struct Case {
   std::uint32_t version;
   std::string_view table;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> lines;  // instruction, line
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> lines;  // instruction and line of each entry
 };
 
 const std::vector<Case> kCases = {

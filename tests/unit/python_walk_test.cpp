@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A walk that remembers the last one finds what a walk without memory finds, over frames that lie
-// in memory as those of the interpreter do.
+// A walk of Python's stack that remembers the last walk finds the same frames as a walk without
+// memory. The frames lie in memory as those of the interpreter do.
 
 #include "preload/python/python_walk.hpp"
 
@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kCodes = 12;
 constexpr std::size_t kDeepest = 90;
 
-// A thread of an interpreter. Frames lie at places of their own, by depth and one of two kinds, so
-// that a frame comes to where another one was, as on the interpreter's stack.
+// A thread of an interpreter. Each depth has two places for frames, of different kinds, so that a
+// frame comes to where another one was, as on the interpreter's stack.
 template <std::size_t kLayoutIndex>
 class Thread {
  public:
@@ -126,7 +126,7 @@ void check_random_program() {
   const auto thread = std::make_unique<Thread<kLayoutIndex>>();
   const auto remembering = std::make_unique<Walk>();
   std::uint64_t now = 0;
-  constexpr std::uint64_t kWhile = 1'000, kLong = 100'000'000;  // ticks
+  constexpr std::uint64_t kWhile = 1'000, kLong = 100'000'000;  // in ticks
   int kept = 0;
   for (int i = 0; i < 20'000; ++i) {
     const std::size_t steps = random() % 6;
@@ -144,7 +144,7 @@ void check_random_program() {
           thread->go_on(random);
       }
     }
-    if (random() % 400 == 0) {  // a code object takes another one's place: seen after a while
+    if (random() % 400 == 0) {  // another code object comes to this place; walks notice it late
       thread->put_version(random() % kCodes, static_cast<std::uint32_t>(random()));
       now += kLong;
     }
@@ -172,7 +172,7 @@ TEST_CASE("a Python walk that remembers finds what one that does not remember fi
 }
 
 TEST_CASE("text is what every version says of it", "[unit]") {
-  constexpr std::uint32_t kCompactAscii = 0b11'001;  // of one byte a character
+  constexpr std::uint32_t kCompactAscii = 0b11'001;  // a string with one byte a character
   constexpr std::uint32_t kInterned = 2;
   for (const Layout& layout : kLayouts) {
     const TextForm form = text_form(layout, kCompactAscii << 2 | kInterned);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of ranks, and ranks that differ from theirs.
+// Groups of ranks, and ranks that differ from the other ranks of their group.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -30,8 +30,8 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 struct RankRows {
   std::uint64_t parameters = kGiB;
   std::uint64_t activations = kGiB;
-  std::vector<std::string> layers{};  // that hold the parameters
-  std::uint64_t features = 0;         // kept at another line
+  std::vector<std::string> layers{};  // layers that hold the parameters
+  std::uint64_t features = 0;         // bytes kept at another line
   rows::CommandLine command{};
 };
 
@@ -85,7 +85,7 @@ rows::Report report_of(const std::vector<RankRows>& ranks) {
   return report;
 }
 
-// Fills what is made of the other rows.
+// Fills the sections that are made of the report's other rows.
 void compare(rows::Report& report, const std::string& groups = {}) {
   report.groups_given = analyzer::report_groups_given(report, groups);
   report.rank_groups = analyzer::report_rank_groups(report);
@@ -93,7 +93,7 @@ void compare(rows::Report& report, const std::string& groups = {}) {
   report.findings = analyzer::find_all({report, {}, analyzer::Thresholds()});
 }
 
-// "data given: 0 2 | 1 3".
+// The ranks of the groups of one kind and basis, as "0 2 | 1 3".
 std::string groups_of(const rows::Report& report, std::string_view kind, std::string_view basis) {
   std::string text;
   for (const rows::RankGroup& group : report.rank_groups) {
@@ -170,7 +170,8 @@ TEST_CASE("Megatron-LM's and torchtitan's options give the sizes of groups", "[u
   CHECK(sizes_of({"--expert-model-parallel-size", "8", "--expert-tensor-parallel-size", "1"}) ==
         "tp=1,dp,pp=1");
   CHECK(sizes_of({"--tensor-model-parallel-size", "2", "--use-tp-pp-dp-mapping"}).empty());
-  CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2"}).empty());  // a file may set the rest
+  // A configuration file may set the other sizes.
+  CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2"}).empty());
   CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2",
                   "--parallelism.pipeline_parallel_degree", "2"}) == "tp=2,dp,pp=2");
   CHECK(sizes_of({"train.py", "--batch", "32"}).empty());
@@ -201,9 +202,9 @@ TEST_CASE("a command line that does not fit the job gives no groups", "[unit]") 
 TEST_CASE("communicators are joined by NCCL's hash, or if they have all ranks", "[unit]") {
   rows::Report report = report_of(std::vector<RankRows>(4));
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
-    add_communicator(report, rank, rank, 4, {});  // of all
+    add_communicator(report, rank, rank, 4, {});  // the communicator of all ranks
     add_communicator(report, rank, rank % 2, 2, std::to_string(rank / 2));
-    add_communicator(report, rank, rank / 2, 2, {});  // could be joined in two ways
+    add_communicator(report, rank, rank / 2, 2, {});  // can be joined in two ways
     add_communicator(report, rank, 0, 3, "the same rank of it, four times");
   }
   compare(report);
@@ -237,7 +238,7 @@ TEST_CASE("replicas are a data group unless they also communicate with others", 
 }
 
 TEST_CASE("a rank is compared with those that have its part of the model", "[unit]") {
-  // Two stages; the first is heavy. Rank 1 keeps features.
+  // Two pipeline stages of four ranks; the first one is heavy. Later rank 5 keeps features.
   std::vector<RankRows> ranks(8, {.layers = {"blocks.1"}});
   for (std::size_t i = 0; i < 4; ++i) ranks[i] = {.activations = 5 * kGiB, .layers = {"blocks.0"}};
   rows::Report clean = report_of(ranks);

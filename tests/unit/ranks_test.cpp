@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a job side by side.
+// Report rows that compare the processes of a job with each other.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kAddress = 0x900000000;
 constexpr std::uint64_t kCard = std::uint64_t{8} << 30;
 
-// A process that leaves `leaked` bytes and had `freed` more; all in one call each.
+// Writes the trace of a process that leaks `leaked` bytes and frees `freed` bytes, each allocated
+// in one call.
 void write_process(std::uint32_t pid, std::uint64_t leaked, std::uint64_t freed,
                    const std::filesystem::path& folder) {
   TraceBuilder trace(pid);

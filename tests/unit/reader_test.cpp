@@ -34,7 +34,7 @@ namespace {
 
 constexpr std::uint32_t kMarkBytes = sizeof(Mark);
 
-// Records that are told from each other by their times.
+// Mark records that differ in their times.
 RecordImage marks(std::uint64_t first_time, std::uint64_t count) {
   RecordImage image;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -52,7 +52,7 @@ RawTrace described_trace() {
 }
 
 struct Reading {
-  std::vector<std::uint64_t> times;  // of all records, writer by writer
+  std::vector<std::uint64_t> times;  // of all records, one writer after the other
   ReadLosses losses;
   bool has_ring = false;
 };
@@ -127,7 +127,7 @@ class LiveTrace {
     is_whole_ &= write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
   }
 
-  // The chunk's records are in the file.
+  // Reuses the chunk for other records; its former records are in the file.
   void reuse_chunk(std::uint32_t writer, std::uint32_t sequence,
                    std::span<const std::byte> content) {
     chunk_->state = ChunkState::kFree;
@@ -150,7 +150,8 @@ class LiveTrace {
   bool is_whole_ = true;
 };
 
-// Three blocks of two writers, and where the schema and each block end in the file.
+// A trace of three blocks of two writers, with the offsets in the file at which the schema and each
+// block end.
 struct SmallTrace {
   RawTrace trace = described_trace();
   std::size_t schema_end = trace.file.size();
@@ -170,7 +171,7 @@ struct SmallTrace {
   }
 };
 
-// Each seventh byte of the schema, which is long, and all bytes behind it.
+// The next position: each seventh byte of the schema, which is long, and all bytes behind it.
 std::size_t next_byte(std::size_t position, std::size_t schema_end) {
   constexpr std::size_t kStep = 7;
   return position + kStep < schema_end ? position + kStep : position + 1;
@@ -358,7 +359,8 @@ TEST_CASE("chunks behind an extent that was never finished are found", "[unit]")
 }
 
 TEST_CASE("what moves from the ring to the file while they are read is given once", "[unit]") {
-  // Many short runs: each block makes a reading longer, and only those beside the recorder count.
+  // Many short runs, because each block makes a reading longer and only a reading beside the
+  // recorder counts.
   for (int run = 0; run < 100; ++run) {
     const TemporaryFolder folder;
     RawTrace trace = described_trace();

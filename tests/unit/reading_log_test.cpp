@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that was read is compared with its present content, and nothing else is.
+// A log of memory reads notices changes of the memory that was read, and of no other memory.
 
 #include "preload/python/reading_log.hpp"
 
@@ -23,10 +23,10 @@ void read(ReadingLog& log, const Value& value) {
 }
 
 TEST_CASE("a log notices each change of what was read, and no other one", "[unit]") {
-  const std::size_t step = GENERATE(7, 40);  // words: read in one piece, or each for itself
+  const std::size_t step = GENERATE(7, 40);  // words between reads: one piece, or a piece each
   const auto log = std::make_unique<ReadingLog>();
-  CHECK_FALSE(log->is_unchanged());        // nothing was read
-  std::vector<std::uint64_t> words(4000);  // on several pages
+  CHECK_FALSE(log->is_unchanged());        // nothing was read yet
+  std::vector<std::uint64_t> words(4000);  // these lie on several pages
   for (std::size_t i = 0; i < words.size(); i += step) read(*log, words[words.size() - 1 - i]);
   CHECK(log->is_unchanged());
   for (std::size_t i = 0; i < words.size(); ++i) {

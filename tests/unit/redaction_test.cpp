@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts that --redact takes for private, and those for public.
+// The texts that --redact treats as private, and those that it treats as public.
 #include "analyzer/report/redaction.hpp"
 
 #include "analyzer/base/row_text.hpp"
@@ -32,7 +32,8 @@ rows::Frame redacted(Redaction& redaction, rows::Frame frame) {
   return frame;
 }
 
-// Gives every list one row, every optional a value, and every text that may be private a name.
+// Fills a report: every list gets one row, every optional a value, and every text that may be
+// private a name.
 struct Secrets {
   template <class T>
   void operator()(std::string_view, T& value) {

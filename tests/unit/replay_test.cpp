@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's caching allocator without memory: its settings, where it places blocks, what it asks of
-// the driver; and how tightly blocks of known lives can lie.
+// PyTorch's caching allocator, replayed without memory: its settings, the places of its blocks, its
+// calls of the driver; and how tightly blocks of known lives can lie.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -37,7 +37,7 @@ std::string complaint_about(const std::string& text, const TorchRules& rules = {
   }
 }
 
-// A driver with so much memory, which it hands out at rising addresses.
+// A driver with `bytes` of memory, which it hands out at rising addresses.
 class Driver final : public SegmentSource {
  public:
   explicit Driver(std::uint64_t bytes) : left_(bytes) {}
@@ -147,14 +147,14 @@ TEST_CASE("requests are rounded to 512 bytes or to parts of a power of two", "[u
   CHECK(plain.round_request(1) == 512);
   CHECK(plain.round_request(513) == 1024);
   const AllocatorSettings parts = settings_of("roundup_power2_divisions:4");
-  CHECK(parts.round_request(1200) == 1536);  // 512 * 4 is not less than it
+  CHECK(parts.round_request(1200) == 1536);  // not above 512 * 4: a multiple of 512
   CHECK(parts.round_request(5 * kMib + 1) == 6 * kMib);
   CHECK(parts.round_request(4 * kMib) == 4 * kMib);
   const AllocatorSettings list = settings_of("roundup_power2_divisions:[256:1,512:2,>:8]");
   CHECK(list.round_request(300 * kMib) == 300 * kMib);
   CHECK(list.round_request(600 * kMib) == 768 * kMib);
   CHECK(list.round_request(1100 * kMib) == 1152 * kMib);
-  // Until 2.9 the rest began with the last interval that was named.
+  // Until PyTorch 2.9, the rest (">") began with the last interval that was named.
   CHECK(settings_of("roundup_power2_divisions:[256:1,512:2,>:8]", {4}).divisions[9] == 8);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("the smallest free block that fits is taken, at the lowest address", "
   const BlockId second = machine.take(20 * kMib);
   CHECK(machine.allocator.address_of(second) == large_at);
   CHECK(machine.allocator.bytes_of(second) == 20 * kMib);
-  // A rest of 1 MiB and less is not split off.
+  // A rest of 1 MiB or less is not split off a block.
   const BlockId third = machine.take(19 * kMib);
   CHECK(machine.allocator.bytes_of(third) == 20 * kMib);
   CHECK(machine.reserved() == 70 * kMib);
@@ -233,7 +233,7 @@ TEST_CASE("an expandable segment grows by pages and shrinks by whole ones", "[un
   CHECK(machine.allocator.address_of(second) == machine.allocator.address_of(first) + 30 * kMib);
   machine.allocator.free(second);
   machine.allocator.empty_cache();
-  // The page that the first block ends in stays.
+  // The page in which the first block ends stays mapped.
   CHECK(machine.driver.calls.back() == "unmap 20");
   CHECK(machine.reserved() == 40 * kMib);
   machine.allocator.free(first);
@@ -279,7 +279,8 @@ TEST_CASE("of a refused request the largest one is measured that would have been
     CHECK_FALSE(replay.ended());
     REQUIRE(replay.refused_before().size() == 2);
     CHECK_FALSE(replay.refused_before()[0].is_met);
-    // By pages of 20 MiB behind the second block, or a segment beside it.
+    // The largest request is met by pages of 20 MiB behind the second block, or by a segment beside
+    // it.
     CHECK(replay.refused_before()[0].largest_met_bytes == 80 * kMib);
     CHECK(replay.refused_before()[1].is_met);
   }
@@ -303,9 +304,9 @@ TEST_CASE("a setting is one replay until a size is not known, then several", "[u
 
 namespace {
 
-// Three segments, each with a free block of 6 MiB at its begin: which one a request gets the order
-// of their addresses says. Behind that in `segment` another is freed, then more is asked for than
-// one of them has.
+// Makes three segments, each with a free block of 6 MiB at its begin, and requests 6 MiB: the order
+// of the segments' addresses decides which block is taken. Then the second block of `segment` is
+// freed, and a request comes that is larger than each of these blocks.
 std::vector<Event> tied_requests(std::uint32_t segment) {
   std::vector<Event> events;
   for (std::uint32_t slot = 0; slot < 9; ++slot) {
@@ -334,7 +335,7 @@ Event random_event(std::uint32_t& random, std::vector<bool>& live) {
 }  // namespace
 
 TEST_CASE("where the driver can have placed segments makes a range", "[unit]") {
-  // The segment of which more is free is in the first place, in the middle or in the last one.
+  // The segment with more free memory is the first, the middle or the last one.
   for (std::uint32_t segment = 0; segment < 3; ++segment) {
     SettingReplays replays(settings_of(""), {}, {}, {0, 16});
     replays.apply(tied_requests(segment));
@@ -343,7 +344,7 @@ TEST_CASE("where the driver can have placed segments makes a range", "[unit]") {
     CHECK(replays.low_peak() == 60 * kMib);
     CHECK(replays.high_peak() == 80 * kMib);
   }
-  // Expandable segments are one.
+  // Expandable segments of a pool are one range of addresses, so that places do not matter.
   SettingReplays one(settings_of("expandable_segments:True"), {}, {}, {0, 16});
   one.apply(tied_requests(1));
   CHECK_FALSE(one.samples_places());
@@ -375,7 +376,7 @@ TEST_CASE("places matter only from the first request of several answers on", "[u
   const std::vector<Event> events = tied_requests(1);
   const std::vector<Event> before(events.begin(), events.end() - 3);
   const std::vector<Event> rest(events.end() - 3, events.end());
-  // Placed again there, segments lie as if they had lain so from the beginning.
+  // After place_again(), segments lie as if they had lain there from the beginning.
   for (std::uint32_t sample = 0; sample < 20; ++sample) {
     PolicyReplay moved(settings_of(""), {}, {}, {});
     moved.apply(before);
@@ -393,13 +394,14 @@ TEST_CASE("a limit of splitting that no block reaches is none", "[unit]") {
   const AllocatorSettings limited = settings_of("max_split_size_mb:64");
   CHECK(limited.for_requests_up_to(60 * kMib) == settings_of(""));
   CHECK(limited.for_requests_up_to(64 * kMib) == limited);
-  CHECK(limited.for_requests_up_to(64 * kMib - kUnitBytes) == limited);  // its segment is 64 MiB
+  // The request's segment is 64 MiB.
+  CHECK(limited.for_requests_up_to(64 * kMib - kUnitBytes) == limited);
   const AllocatorSettings divided = settings_of("roundup_power2_divisions:[256:1,512:2,>:8]");
   CHECK(divided.for_requests_up_to(512 * kMib - 1) == settings_of(""));
   CHECK(divided.for_requests_up_to(512 * kMib) != settings_of(""));
   CHECK(divided.for_requests_up_to(600 * kMib).round_request(600 * kMib) == 768 * kMib);
   const AllocatorSettings both = settings_of("expandable_segments:True,max_split_size_mb:64");
-  CHECK(both.for_requests_up_to(kMib) == both);  // segments grow
+  CHECK(both.for_requests_up_to(kMib) == both);  // an expandable segment grows to any size
 }
 
 TEST_CASE("many sinks get the same events, each in their order", "[unit]") {
@@ -470,7 +472,7 @@ TEST_CASE("segments larger than a place that is tried at random have one of thei
 }
 
 TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {
-  // The small ones live beside the large one, one after the other.
+  // The two small blocks live beside the large one, one after the other.
   CHECK(packed_height({{10, 0, 10}, {4, 0, 5}, {4, 5, 10}}) == 14);
   CHECK(packed_height({{6, 0, 4}, {6, 4, 8}}) == 6);
   CHECK(packed_height({}) == 0);

@@ -16,9 +16,10 @@ constexpr std::uint64_t kPageable = 0x5500'0000'1000;
 constexpr std::uint64_t kPinnedHost = 0x7f00'0010'0000;
 constexpr std::uint64_t kBytes = 4 * kMiB;
 constexpr std::uint32_t kCopies = 8;
-constexpr std::uint64_t kLinkNs = kBytes * 1'000'000'000 / 31'507'692'307;  // gen 4, 16 lanes
+// The link is PCI Express gen 4 with 16 lanes.
+constexpr std::uint64_t kLinkNs = kBytes * 1'000'000'000 / 31'507'692'307;
 
-// Copies up, each taking `gpu_ns` on the GPU, ten milliseconds apart.
+// Copies to the device, ten milliseconds apart, each of which takes `gpu_ns` on the GPU.
 struct Copies {
   TraceBuilder trace;
   ActivityBuilder cupti{trace};
@@ -90,7 +91,7 @@ TEST_CASE("copies near the link's bandwidth, or over a link that is not known, a
   Copies copies;
   copies.add(kPinnedHost, kLinkNs + kLinkNs / 5, true);
   CHECK(finding_of(copies.report(), "low_bandwidth").is_null());
-  Copies faster;  // than PCI Express can be: it was another link
+  Copies faster;  // faster than PCI Express can be: the copies took another link
   faster.add(kPinnedHost, kLinkNs / 2, true);
   const Json report = faster.report();
   CHECK(finding_of(report, "low_bandwidth").is_null());

@@ -22,7 +22,7 @@ Json findings_named(const Json& report, std::string_view rule) {
   return found;
 }
 
-// A server that instantiates a graph a request; the driver takes 1 MiB for each.
+// A server that instantiates a graph for each request; the driver takes 1 MiB for each graph.
 TraceBuilder graphs_trace(std::uint64_t graphs, std::uint64_t launches_of_each, bool destroys) {
   TraceBuilder trace = program_trace();
   trace.allocate(kAddress, 100 * kMiB);
@@ -173,8 +173,8 @@ TEST_CASE("local memory follows the limit of each thread's stack", "[unit]") {
     limits.stack_bytes = stack_bytes;
     trace.add(limits);
   };
-  limit(1024);  // 264 MiB
-  limit(8192);  // 2112 MiB
+  limit(1024);  // 264 MiB of local memory
+  limit(8192);  // 2112 MiB of local memory
   trace.sample((520 + 2112 - 264) * kMiB, 0);
   const Json row = report_of(trace).at("driver_memory")[0];
   CHECK(row.at("peak_bytes") == (520 + 2112 - 264) * kMiB);
@@ -194,7 +194,7 @@ TEST_CASE("the heap of kernels is told by growth of its limit and a chunk", "[un
     limits.heap_bytes = limit_mib * kMiB;
     trace.add(limits);
     trace.sample((520 + growth_mib) * kMiB, 0);
-    // The same growth again is something else: a context has one heap.
+    // The same growth again has another cause: a context has one heap.
     trace.sample((520 + 2 * growth_mib) * kMiB, 0);
     const Json row = report_of(trace).at("driver_memory")[0];
     CHECK(row.at("peak_bytes") == (520 + 2 * growth_mib) * kMiB);
@@ -202,7 +202,7 @@ TEST_CASE("the heap of kernels is told by growth of its limit and a chunk", "[un
   };
   CHECK(heap_of(128, 130).at("bytes") == 130 * kMiB);
   CHECK(heap_of(128, 128).is_null());
-  // The limit that a context has from the start: 10 MiB can be anything.
+  // A context has a heap limit of 8 MiB from the start: growth by 10 MiB may have any cause.
   CHECK(heap_of(8, 10).is_null());
 }
 

@@ -20,7 +20,7 @@ constexpr auto kBlock = static_cast<std::int64_t>(kMiB);
 
 std::uint64_t address_of(std::uint64_t number) { return kAddress + number * 64 * kMiB; }
 
-// Three allocations of one line, of which `lost` is not freed; the others are, at `lines`.
+// Three allocations of one line: the one of number `lost` is not freed; the others are, at `lines`.
 Json leak_of(std::uint64_t lost, std::initializer_list<std::uint64_t> lines) {
   TraceBuilder trace = program_trace();
   for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -42,7 +42,7 @@ Pool pool_call(PoolOperation operation, std::uint64_t handle) {
   return pool;
 }
 
-// Twenty round trips of 2 MiB; `between` is called between the ways.
+// Twenty round trips of 2 MiB between device and host; `between` is called amid each trip.
 template <class Between>
 Json round_trips(std::uint64_t device_address, Between&& between) {
   TraceBuilder trace = program_trace();
@@ -58,8 +58,8 @@ Json round_trips(std::uint64_t device_address, Between&& between) {
   return finding_of(trace, "ping_pong");
 }
 
-// A loop that keeps a block of 16 KiB in each round and lets go of its 1 MiB, but for every
-// `kept_round`th: 0 = none.
+// A loop that keeps a block of 16 KiB in each round and frees its block of 1 MiB, except in every
+// `kept_round`th round; 0 = it always frees that block.
 Json growth_of_tensors(std::uint64_t kept_round) {
   TraceBuilder trace = program_trace();
   add_code(trace, 1, "loss_of", "/job/train.py", 10);
@@ -79,8 +79,8 @@ Json growth_of_tensors(std::uint64_t kept_round) {
   return nullptr;
 }
 
-// Each round keeps a block of two lines of a model and of the line that calls it, and lets go of
-// two others. In layers the model's lines run inside a module's call.
+// In each round, two lines of a model and the line that calls it keep a block each, and two other
+// blocks are freed. With `in_layers` the model's lines run inside a module's call.
 TraceBuilder kept_graph(bool in_layers) {
   TraceBuilder trace = program_trace();
   add_code(trace, 1, "<module>", "/job/train.py", 38);
@@ -109,7 +109,7 @@ TraceBuilder kept_graph(bool in_layers) {
   return trace;
 }
 
-// Four entries, of which each round replaces one by one that is `more` larger.
+// A cache of four entries; each round replaces one of them. Entries grow by `more` bytes a round.
 Json cache_of_four(std::int64_t more) {
   TraceBuilder trace = program_trace();
   add_code(trace, 1, "store", "/job/server.py", 10);
@@ -126,8 +126,8 @@ Json cache_of_four(std::int64_t more) {
   return findings_of(trace, "growth");
 }
 
-// The batch of each step replaces the one before, larger at times; the last steps leave a block
-// more.
+// Each step's batch replaces the batch before and is larger at times; three of the last steps leave
+// a block more.
 Json growth_of_doubling_batches() {
   TraceBuilder trace = program_trace();
   add_code(trace, 1, "step", "/job/train.py", 8);
@@ -146,7 +146,7 @@ Json growth_of_doubling_batches() {
   return findings_of(trace, "growth");
 }
 
-// A request of PyTorch for `requested_bytes` on a device of 100 MiB beside one block.
+// PyTorch fails to allocate `requested_bytes` on a device of 100 MiB beside one block.
 Json failure_of(std::uint64_t requested_bytes, std::int64_t held_bytes) {
   TraceBuilder trace = program_trace();
   trace.device(0, 0x1234, 100 * kMiB);
@@ -159,8 +159,8 @@ Json failure_of(std::uint64_t requested_bytes, std::int64_t held_bytes) {
   return finding_of(trace, "out_of_memory");
 }
 
-// Two ranks, of which the second allocates 200 MiB more at one line; the first too where it is
-// told.
+// Two ranks: the second allocates 200 MiB more at one line. With `first_too` the first one
+// allocates there, too.
 Json imbalance_of(bool first_too) {
   const TemporaryFolder folder;
   for (const std::uint32_t rank : {0u, 1u}) {
@@ -320,7 +320,7 @@ TEST_CASE("what the end of a context took was not freed later", "[unit]") {
 TEST_CASE("tensors that grow alone are told apart from a graph that stays", "[unit]") {
   const Json alone = growth_of_tensors(0);
   CHECK(alone.at("evidence").at("other_places") == 1);
-  // 400 rounds, but no steps by which one block a step could be told.
+  // The 400 rounds have no steps, so the finding cannot tell one block a step.
   CHECK(has(alone,
             "No graph of autograd is kept (unless this line runs the whole model): 1 other place "
             "allocated meanwhile and did not grow."));
@@ -339,7 +339,7 @@ TEST_CASE("lines that grow because a graph is kept are one finding, at the line 
   CHECK(found.at("site").at("line") == 38);
   CHECK(found.at("evidence").at("places") == 3);
   const auto bytes = found.at("bytes").get<std::uint64_t>();
-  CHECK(bytes % (112 * 1024) == 0);  // of all three
+  CHECK(bytes % (112 * 1024) == 0);  // bytes of all three places
   CHECK(has(found, "A graph of autograd from train.py:38 (top level) is kept"));
   CHECK(has(found, "model.py:20 (Block.forward), train.py:38 (top level) and model.py:19"));
   CHECK(has(found, "It would release"));
@@ -371,7 +371,7 @@ TEST_CASE("round trips to memory that stayed allocated need no way back", "[unit
   CHECK(found.at("evidence").at("returned_to_same_memory") == 20);
   CHECK(has(found, "Remove the copy back at libmine.so"));
   CHECK(has(found, "Remove the copy down at libmine.so"));
-  // 20 times 10 ns between the calls, and 5 ns in each.
+  // 20 trips with 10 ns between their two calls, and 5 ns in each call.
   CHECK(has(found, "(for 10 ns on average)"));
   CHECK(has(found, "The calls back took 100 ns, those of both ways 200 ns (exact)"));
 }

@@ -22,7 +22,8 @@ rows::Site python_line(std::uint32_t line) {
   return site;
 }
 
-// Asked for at one line, in forward or by a node of backward, and freed at another.
+// Segments that PyTorch requests at one line, in forward or by a node of backward, and returns to
+// the driver at another line.
 rows::ChurningSite segments_of(std::uint64_t allocations, const rows::OptionalText& node,
                                std::uint32_t freed_at_line) {
   rows::ChurningSite row;
@@ -82,7 +83,7 @@ TEST_CASE("lines that allocate equally often are one finding with all of them", 
   const Findings found = churn_of({line_of_loop(3, 400, 1 << 20), line_of_loop(4, 400, 2 << 20),
                                    line_of_loop(9, 150, 1 << 20)});
   REQUIRE(found.size() == 2);
-  CHECK(found[0].origin.site == python_line(4));  // most bytes
+  CHECK(found[0].origin.site == python_line(4));  // the line of most bytes
   CHECK(found[0].bytes == 400u * (3 << 20));
   CHECK(found[0].saves.time_ns == 800'000'000u);
   CHECK(

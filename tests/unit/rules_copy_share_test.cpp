@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies are a warning where they take a part of the time themselves, not where they wait.
+// Copies lead to a warning if they take a part of the time themselves, not if they only wait.
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
 
@@ -14,7 +14,7 @@ constexpr std::uint64_t kAddress = 0x900000000;
 constexpr std::uint64_t kPageable = 0x70000000;
 constexpr std::uint64_t kMs = 1'000'000;
 
-// A value is read `count` times, each `period_ns` behind the one before, in calls of `call_ns`.
+// The program reads a value `count` times, every `period_ns`, in calls of `call_ns`.
 TraceBuilder reads(int count, std::uint64_t period_ns, std::uint64_t call_ns,
                    bool has_steps = false, std::uint64_t bytes = 4) {
   TraceBuilder trace = program_trace();

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t kBlocks = 8;
 
-// Rounds in each of which some blocks come and go, as the flags of their frees say.
+// Rounds of allocations and frees; the flags of the frees say whether Python's cycle collector made
+// them.
 class Rounds {
  public:
   void add(std::uint64_t bytes, std::uint16_t flags, MemoryKind memory = MemoryKind::kDevice) {
@@ -21,7 +22,7 @@ class Rounds {
       trace.free(address_of(i), memory, {.flags = flags});
     }
   }
-  // The rule's findings; allocations that come and go are another one's affair.
+  // Only the findings on reference cycles: another rule reports allocations that come and go.
   Json findings() {
     Json found = Json::array();
     const Json report = report_of(trace);
@@ -90,7 +91,7 @@ TEST_CASE("small garbage, two large collections and frees outside of collections
   Rounds counted;
   for (int i = 0; i < 5; ++i) counted.add(32 * kMiB, 0);
   CHECK(counted.findings().empty());
-  // The third collection makes it one.
+  // The third collection makes the frees a finding.
   for (int i = 0; i < 2; ++i) {
     CHECK(few.findings().empty());
     few.add(32 * kMiB, kFlagCollected);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluations that keep a graph for autograd, and what looks like one.
+// Evaluations that keep a graph for autograd, and programs that only seem to.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
@@ -15,7 +15,7 @@ constexpr std::uint64_t kHidden = 32 * kMiB;
 constexpr std::string_view kModules = "/lib/torch/nn/modules/module.py";
 constexpr std::string_view kFunctional = "/lib/torch/nn/functional.py";
 
-// Three lines of one layer, called from a loop in `caller`.
+// The stacks of three lines of one layer, called from a loop in `caller`.
 struct Layer {
   std::vector<std::uint32_t> lines;
 
@@ -34,7 +34,7 @@ struct Layer {
 
 void wait(TrainingTrace& trace) { trace.builder().wait_until(trace.builder().now() + 100); }
 
-// `layers` times what a layer allocates: what a pass keeps to its end.
+// Allocates the blocks of `layers` layers and returns them: a pass keeps them to its end.
 std::vector<std::uint64_t> forward(TrainingTrace& trace, const Layer& layer, int layers) {
   std::vector<std::uint64_t> kept;
   for (int i = 0; i < layers; ++i) {
@@ -55,7 +55,7 @@ void pass(TrainingTrace& trace, const Layer& layer, int layers, bool has_backwar
   for (const std::uint64_t block : kept) trace.give_back(block, kHidden, 0, writer);
 }
 
-// The same without a graph: a result is freed when the next one is there.
+// A pass without a graph: each result is freed when the next one is there.
 void lean_pass(TrainingTrace& trace, const Layer& layer, int layers) {
   std::uint64_t last = 0;
   for (int i = 0; i < layers; ++i) {

@@ -14,11 +14,12 @@ namespace {
 constexpr std::uint64_t kAddress = 0x900000000;
 constexpr std::int64_t kSmall = 16 * 1024;
 
-// Lines 7 to 9 of a script, of which 8 and 9 call modules of PyTorch's own.
+// Stacks of lines 7 to 9 of a script; lines 8 and 9 call modules of PyTorch's own.
 constexpr std::uint32_t kInput = 1;
 constexpr std::uint32_t kCell = 2;
 constexpr std::uint32_t kHead = 3;
-// The same call of line 8, by the layer that allocates; and a hook of the program's own in it.
+// Stacks inside the call of line 8: of the layers that allocate, and of a hook of the program's
+// own.
 constexpr std::uint32_t kLinear = 4;
 constexpr std::uint32_t kActivation = 5;
 constexpr std::uint32_t kHook = 6;
@@ -61,8 +62,8 @@ class Loop {
   std::uint64_t next_ = kAddress;
 };
 
-// A hidden state that is never detached, and a validation that keeps outputs and targets without a
-// graph. In the last `tail` steps only the head is called.
+// A training that never detaches its hidden state (`has_graph`), or a validation that keeps outputs
+// and targets without a graph. In the last `tail` steps only the head is called.
 Json growth_of(bool has_graph, int tail) {
   Loop loop;
   for (int step = 0; step < 400; ++step) {
@@ -85,7 +86,7 @@ TEST_CASE("a graph that several lines of one function build is one finding", "[u
     const Json found = growth_of(true, tail);
     REQUIRE(found.size() == 1);
     CHECK(found[0].at("severity") == "warning");
-    CHECK(found[0].at("site").at("line") == 8);  // where most of the bytes come from
+    CHECK(found[0].at("site").at("line") == 8);  // the line with most of the bytes
     CHECK(found[0].at("evidence").at("places") == 3);
     CHECK(has(found[0], "A graph of autograd from train.py:8 (top level) is kept"));
   }
@@ -121,7 +122,7 @@ TEST_CASE("of what a call keeps its last block alone is a result", "[unit]") {
   };
   CHECK(has(grow(true, true), "A graph of autograd from train.py:"));
   CHECK_FALSE(has(grow(true, false), "graph"));
-  // One line alone may also be where a hook keeps what it saw.
+  // A line that grows alone may also be that of a hook that keeps what it saw.
   CHECK(has(grow(false, true), "as when a graph of autograd is kept"));
   CHECK(has(grow(false, false), "No graph of autograd is kept"));
 }
@@ -159,7 +160,7 @@ TEST_CASE("a cache that fills for as long as the run lasts is for information", 
   CHECK(has(found[0], "If it fills on purpose and ends by itself, nothing is to be done"));
 
   CHECK(fill(false, 0).empty());    // a program that builds up its data has no steps
-  CHECK(fill(true, 2000).empty());  // little beside all else
+  CHECK(fill(true, 2000).empty());  // the growth is little beside all other memory
 }
 
 }  // namespace gpumemtrace::rules_growth_causes_test

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kGib = 1 << 30;
 
-// 256 MiB were refused with 2 MiB in the cache, after `attempts` calls of the driver.
+// PyTorch was refused 256 MiB with 2 MiB in its cache, after `attempts` calls of the driver.
 rows::Oom refused_with(std::uint64_t attempts, std::uint64_t device_free_bytes) {
   rows::Oom row;
   row.process = "p1";

@@ -200,7 +200,7 @@ TEST_CASE("churn names the line that frees", "[unit]") {
 
 namespace {
 
-// The growth of one place that keeps one of every ten rounds, with calls `pause_ns` apart.
+// The growth at a place that keeps a block in every tenth round; calls are `pause_ns` apart.
 Json growth_with_pauses_of(std::uint64_t pause_ns) {
   TraceBuilder trace = program_trace();
   std::uint64_t at = trace.now();
@@ -211,7 +211,7 @@ Json growth_with_pauses_of(std::uint64_t pause_ns) {
   for (std::uint64_t round = 0; round < 500; ++round) {
     trace.allocate(kAddress, kMiB, MemoryKind::kStreamOrdered, next(call_at(0x20)));
     trace.free(kAddress, MemoryKind::kStreamOrdered, next({}));
-    // A large one of the same place that does not stay.
+    // The same place also allocates a large block, which does not stay.
     trace.allocate(2 * kAddress, 8 * kMiB, MemoryKind::kDevice, next(call_at(0x10)));
     trace.free(2 * kAddress, MemoryKind::kDevice, next({}));
     if (round % 10 != 9) continue;
@@ -280,7 +280,7 @@ TEST_CASE("a context in which another rank's memory is open is no fault", "[unit
 TEST_CASE("what a failed request misses counts what else is in use on the device", "[unit]") {
   TraceBuilder trace = program_trace();
   trace.device(0, 0x1234, 100 * kMiB);
-  MemorySample sample;  // of the context alone, before anything was allocated
+  MemorySample sample;  // only the context takes memory yet
   sample.source = SampleSource::kMemGetInfo;
   sample.device = 0;
   sample.free_bytes = 90 * kMiB;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order findings are told.
+// The order in which a report tells its findings.
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +26,7 @@ rows::Finding finding(Rule rule, rows::Saves saves) {
   return row;
 }
 
-// A job that peaks at 10 GiB and runs for ten seconds.
+// The rules of the findings in their order, for a job that peaks at 10 GiB and runs for 10 s.
 std::vector<Rule> order_of(std::vector<rows::Finding> findings) {
   rows::Report report;
   for (const auto& [of, bytes] :

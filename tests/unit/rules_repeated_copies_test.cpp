@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kDevice = 0x900000000;
 constexpr std::uint64_t kPinned = 0x40000000;
 
-// Copies up from pinned memory, with these contents one after the other; 0 = none was taken.
+// Copies from pinned memory to the device, with these content hashes in turn; 0 = a copy without a
+// hash.
 Json hotspots_of(const std::vector<std::uint64_t>& contents) {
   TraceBuilder trace;
   trace.allocate(kDevice, 64 * kMiB);
@@ -39,7 +40,7 @@ TEST_CASE("a place that sends the same bytes in every round is found", "[unit]")
   CHECK(found[0].at("rule") == "repeated_copies");
   CHECK(found[0].at("repeated_count") == 11);
   CHECK(found[0].at("repeated_bytes") == 22 * kMiB);
-  // The calls of a trace of the tests take 5 ns.
+  // Each call in a trace of the tests takes 5 ns.
   CHECK(found[0].at("time_lost_ns") == 11 * 5);
 }
 

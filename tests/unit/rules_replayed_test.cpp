@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kGib = 1 << 30;
 
-// A process that holds 2 GiB of 4 GiB reserved at its worst.
+// A process with 2 GiB in blocks of 4 GiB reserved, at its worst moment.
 rows::Report fragmented_report() {
   rows::Report report;
   rows::Fragmentation& row = report.fragmentation.emplace_back();
@@ -183,7 +183,8 @@ TEST_CASE("out of memory: what the replays do not agree on is left to arithmetic
       {meeting(setting("expandable_segments:True", 3 * kGib, 3 * kGib), std::nullopt)});
   CHECK(contains(fix_of_failure(unknown), "(arithmetic)"));
   CHECK_FALSE(contains(fix_of_failure(unknown), "(replayed)"));
-  // Another request, and one that the replay of the recorded settings meets.
+  // Neither a replay that refused another request proves the answer, nor one whose recorded
+  // settings meet the request.
   unknown.others[0].meets = {true};
   unknown.refused[0].bytes = 2 * kGib;
   CHECK_FALSE(contains(fix_of_failure(unknown), "(replayed)"));
@@ -215,7 +216,7 @@ TEST_CASE("only allocators with such a finding are worth a replay", "[unit]") {
   report.oom.push_back(failure_of(OomOutcome::kRaised, rows::OomVerdict::kExhausted));
   REQUIRE(allocators_to_replay(report, Thresholds()).size() == 1);
   CHECK(allocators_to_replay(report, Thresholds())[0].was_refused);
-  report.fragmentation.clear();  // no blocks of PyTorch
+  report.fragmentation.clear();  // PyTorch had no blocks
   CHECK(allocators_to_replay(report, Thresholds()).empty());
 }
 

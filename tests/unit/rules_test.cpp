@@ -158,7 +158,7 @@ TEST_CASE("one block kept in every tenth round is growth", "[unit]") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].at("confidence") == "heuristic");
   CHECK(found[0].at("evidence").at("bytes_per_step").is_null());
-  // 50 blocks of 64 KiB, less the warm-up.
+  // The growth is 50 blocks of 64 KiB, less those of the warm-up.
   CHECK(found[0].at("bytes") > 30 * 64 * 1024);
   CHECK(found[0].at("bytes") <= 50 * 64 * 1024);
 }
@@ -216,7 +216,7 @@ TEST_CASE("a leak that does not account for the growth of its line is a fault of
 }
 
 TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
-  // If there are more than a thousand the report has the first and the last, and some between.
+  // A report on more than a thousand steps has the first and the last ones, and some between.
   for (const std::uint64_t rounds : {500, 1200}) {
     TraceBuilder trace = program_trace();
     for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -249,11 +249,11 @@ TEST_CASE("growth without a consequence is for information", "[unit]") {
   constexpr std::uint64_t kKiB = 1024;
   constexpr std::uint64_t kLarge = 80 * 1024;
   CHECK(grow(kLarge, 8 * kKiB, true).at("severity") == "info");
-  CHECK(grow(kLarge, 512 * kKiB, true).at("severity") == "info");  // 160,000 steps
+  CHECK(grow(kLarge, 512 * kKiB, true).at("severity") == "info");  // full after 160,000 steps
   CHECK(text_of(grow(kLarge, 8 * kKiB, true)).find("the rest of the device lasts for 10,4") !=
         std::string::npos);
-  CHECK(grow(kLarge, 1000 * kKiB, true).at("severity") == "warning");  // 80,000 steps
-  CHECK(grow(300, 8 * kKiB, true).at("severity") == "warning");        // 1 % of the device
+  CHECK(grow(kLarge, 1000 * kKiB, true).at("severity") == "warning");  // full after 80,000 steps
+  CHECK(grow(300, 8 * kKiB, true).at("severity") == "warning");        // takes 1 % of the device
   CHECK(grow(kLarge, 8 * kKiB, false).at("severity") == "warning");    // full within a day
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("growth under noise is growth, freed at the end or not", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t round = 0; round < 2000; ++round) {
     round_trip(trace);
-    // Between one and four short-lived blocks of the same place.
+    // Each round also has one to four short-lived blocks of the same place.
     const std::uint64_t noise = 1 + round * 7 % 4;
     for (std::uint64_t i = 0; i < noise; ++i) keep(trace, 5000 + i);
     for (std::uint64_t i = 0; i < noise; ++i) drop(trace, 5000 + i);
@@ -298,7 +298,7 @@ TEST_CASE("a sawtooth, a cache that fills once and a program that builds up are 
   }
   CHECK(findings_of(sawtooth, "growth").empty());
 
-  // Each tooth leaves a little behind, as results that become longer do.
+  // Each tooth of the sawtooth leaves a little memory, as results do that become longer.
   TraceBuilder longer = program_trace();
   for (std::uint64_t round = 0; round < 600; ++round) {
     round_trip(longer);
@@ -365,7 +365,7 @@ TEST_CASE("a pool is opaque where its library keeps what it takes, and only for 
 
 TEST_CASE("what is copied once from pageable memory, as a model that is loaded, is no fault",
           "[unit]") {
-  // A hundred copies to so many places, one after the other.
+  // A hundred copies, one after the other, to this number of places.
   const auto copies_to = [](std::uint64_t places) {
     TraceBuilder trace = program_trace();
     trace.allocate(0x900000000, 400 * kMiB);
@@ -418,7 +418,7 @@ TEST_CASE("driver memory that comes and goes in every round is churn", "[unit]")
     drop(trace, 1);
     trace.allocate(0x40000000, kMiB, MemoryKind::kPinned, {.caller = kProgram + 0x40});
     trace.free(0x40000000, MemoryKind::kPinned);
-    round_trip(trace);  // the pool's memory is no churn
+    round_trip(trace);  // memory of a pool is no churn
   }
   const Json found = findings_of(trace, "allocation_churn");
   REQUIRE(found.size() == 1);
@@ -521,8 +521,8 @@ TEST_CASE("a context on another rank's device is named although it holds nothing
   CHECK(finding.at("evidence").at("local_rank") == 1);
 }
 
-// Ranks that peak at these sizes, and none of them leaks. A negative size: the rank asks for that
-// much too much as its last act, and the framework gives up.
+// Ranks without leaks that peak at these sizes, in MiB. A rank with a negative size requests that
+// much as its last act; the request is too large, and the framework gives up.
 Json report_of_ranks(const std::vector<std::int64_t>& mebibytes, std::uint64_t device_bytes = 0) {
   const TemporaryFolder folder;
   for (std::uint32_t rank = 0; rank < mebibytes.size(); ++rank) {
@@ -555,8 +555,8 @@ TEST_CASE("a rank that holds more or less than the others is named", "[unit]") {
   REQUIRE(less.size() == 1);
   CHECK(less[0].at("title").get<std::string>().find("less than the others") != std::string::npos);
 
-  CHECK(report_of_ranks({400, 420, 410, 405}).at("findings").empty());  // 5 %
-  CHECK(report_of_ranks({10, 50}).at("findings").empty());              // 40 MiB
+  CHECK(report_of_ranks({400, 420, 410, 405}).at("findings").empty());  // 5 % more is normal
+  CHECK(report_of_ranks({10, 50}).at("findings").empty());  // 40 MiB more are too little
   const Json two = report_of_ranks({400, 800}).at("findings");
   REQUIRE(two.size() == 1);
   CHECK(two[0].at("evidence").at("rank") == 1);
@@ -573,7 +573,7 @@ TEST_CASE("ranks that differ are a warning where the largest is near its limit",
   CHECK(severity_of({400, 1000, 410, 405}, 1200) == "warning");
   CHECK(severity_of({400, 100, 410, 405}, 500) == "warning");
   CHECK(severity_of({400, 1000, 410, 405}, 4000) == "info");
-  CHECK(severity_of({400, 1000, 410, 405}, 0) == "info");  // how much it has is not known
+  CHECK(severity_of({400, 1000, 410, 405}, 0) == "info");  // the devices' size is not known
 }
 
 TEST_CASE("the rank that ran out of memory first is named", "[unit]") {
@@ -612,8 +612,8 @@ TEST_CASE("bytes that go down and come back to their place are ping-pong", "[uni
   CHECK(found[0].at("confidence") == "heuristic");
   CHECK(found[0].at("evidence").at("returned_count") == 20);
   CHECK(found[0].at("evidence").at("returned_bytes") == 40 * kMiB);
-  CHECK(report_of_trips(0, false).empty());        // a buffer that only goes up
-  CHECK(report_of_trips(2 * kMiB, true).empty());  // to other places
+  CHECK(report_of_trips(0, false).empty());        // the buffer is copied in one direction only
+  CHECK(report_of_trips(2 * kMiB, true).empty());  // copied back to other places
 }
 
 TEST_CASE("the same trace gives the same report, byte for byte", "[unit]") {

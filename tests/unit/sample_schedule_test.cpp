@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// When samples are taken, in ms, if the schedule is looked at each millisecond and a change comes
-// at each of `changes`.
+// The times of the samples in ms, if the schedule is asked each millisecond and a change comes at
+// each time of `changes`.
 std::vector<std::uint64_t> samples(const std::vector<std::uint64_t>& changes, std::uint64_t end) {
   SampleSchedule schedule;
   std::vector<std::uint64_t> taken;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of one process that another one opened by its IPC handle: shared_memory[].
+// Memory of one process that another process opened by an IPC handle: the report's shared_memory[].
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ void import(TraceBuilder& trace, ImportOperation operation, std::uint64_t addres
   trace.add_call(call, {});
 }
 
-// Two processes of a machine; the report numbers them in this order.
+// Two processes of a machine, which the report numbers in the order of these members.
 struct Pair {
   TraceBuilder exporter = process_on(100, "one");
   TraceBuilder importer = process_on(101, "one");

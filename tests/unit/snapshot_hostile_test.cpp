@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are no snapshots, or want to do harm as one. Pickles are written as opcodes here:
-// ] list, } dictionary, ( mark, e append all, u set all, a append, s set, . stop, K byte, N none,
-// \x8c text, \x94 store, h use what was stored, \x85 tuple of one.
+// Files that are no snapshots, and snapshots that are made to do harm. Pickles are written as
+// opcodes here: ] list, } dictionary, ( mark, e append all, u set all, a append, s set, . stop, K
+// byte, N none, \x8c text, \x94 store, h use what was stored, \x85 tuple of one.
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -36,7 +36,7 @@ std::string repeated(std::size_t count, const std::string& part) {
   return all;
 }
 
-// A snapshot without segments, and with another key.
+// A snapshot without segments, but with one more key.
 std::string with_key(const std::string& key, const std::string& value) {
   return kProtocol + "}(" + text(key) + value + text("segments") + "]u.";
 }
@@ -88,7 +88,7 @@ TEST_CASE("a pickle that names, calls or builds an object is refused", "[unit]")
       {'\x96', "BYTEARRAY8"}, {'\xff', "Unknown opcode 255"}};
   const Pickles pickles;
   for (const auto& [opcode, name] : refused) {
-    // At the beginning, and as the value of a key that nobody asks for.
+    // The opcode stands at the beginning, and in the value of a key that nobody asks for.
     CHECK(contains(pickles.error(kProtocol + opcode + "os\nsystem\n."), name + " at offset 2: "));
     CHECK(contains(pickles.error(with_key("x", std::string(1, opcode) + "os\nsystem\n")),
                    name + " at offset 7: "));
@@ -151,7 +151,7 @@ TEST_CASE("a number above 64 bits is refused", "[unit]") {
   };
   CHECK(read("\x8a\x09" + digits + "\x00"s).events.front().stream == UINT64_MAX);
   CHECK(read("\x8a\x00"s).events.front().stream == 0);
-  CHECK(read("\x8a\x01\xff"s).events.front().stream == UINT64_MAX);  // -1
+  CHECK(read("\x8a\x01\xff"s).events.front().stream == UINT64_MAX);  // the number -1
   CHECK(contains(error_of<InputError>([&] { return read("\x8a\x09" + digits + "\x01"); }),
                  "a number above 64 bits is refused"));
 }
@@ -190,7 +190,7 @@ TEST_CASE("nesting and sharing cost no more than the file", "[unit]") {
   const Pickles pickles;
   CHECK(contains(pickles.error(kProtocol + repeated(100000, "](")), "values are nested too deep"));
   CHECK(contains(pickles.error(kProtocol + repeated(100000, "]")), "the file ends before that"));
-  // Each list has the one before it ten times: 10^20 values, if somebody looks at all of them.
+  // Each list holds the list before it ten times: 10^20 values for a reader that visits them all.
   std::string laughs = "]\x94";
   for (char level = 0; level < 20; ++level) {
     laughs += "]\x94(" + repeated(10, "h"s + level) + "e";
@@ -237,7 +237,8 @@ TEST_CASE("rows that are complete do not change", "[unit]") {
 
 TEST_CASE("a snapshot without history has segments only", "[unit]") {
   const Pickles pickles;
-  CHECK(pickles.read(kProtocol + "].").segments.empty());  // as torch.cuda.memory_snapshot()
+  // torch.cuda.memory_snapshot() returns such a list.
+  CHECK(pickles.read(kProtocol + "].").segments.empty());
   const Snapshot snapshot = pickles.read(with_key("device_traces", "](]]e"));
   CHECK(snapshot.device_traces.size() == 2);
   CHECK(snapshot.events.empty());

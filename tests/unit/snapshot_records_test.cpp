@@ -20,7 +20,8 @@ constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kSegment = 0x7000'0000'0000;
 constexpr std::uint64_t kSegmentBytes = 20 * kMib;
 
-// A file of one device, put together from its end: what is there, then how it came to be.
+// A snapshot of one device, put together from its end: the segments that are left, then the events
+// that led to them.
 class SmallSnapshot {
  public:
   TextId text(std::string_view text) { return {snapshot_.texts.intern(text)}; }
@@ -148,7 +149,7 @@ struct Records {
 TEST_CASE("blocks have the sizes that PyTorch's rules give them", "[unit]") {
   SmallSnapshot file;
   const StackId line = file.stack("/app/train.py", 300);
-  // The third request leaves 512 KiB of the segment, which is too little to be a block.
+  // The third request leaves a rest of 512 KiB in the segment, which is too small to be a block.
   const std::uint64_t last = kSegment + 8 * kMib;
   file.segment(kSegment, kSegmentBytes, {in_use(last, 12 * kMib, 12 * kMib - 512 * 1024, line)});
   file.event(Action::segment_alloc, kSegment, kSegmentBytes, line);
@@ -212,11 +213,12 @@ TEST_CASE("a block that is gone ends where the next request came to lie", "[unit
 TEST_CASE("the size of a block that is gone has a bound if nothing shows it", "[unit]") {
   SmallSnapshot file;
   file.segment(kSegment, kSegmentBytes, {});
-  // Behind the first lie 3 MiB, of which it may have 1; behind the second 512 KiB, which it has.
+  // Behind the first block lie 3 MiB, of which up to 1 may be its own; behind the second block lie
+  // 512 KiB, which are its own.
   const std::uint64_t second = kSegment + 7 * kMib;
   file.free(kSegment, 4 * kMib);
   file.free(second, 12 * kMib + 512 * 1024);
-  file.event(Action::alloc, kSegment + 2 * kMib, kMib);  // came after it was gone
+  file.event(Action::alloc, kSegment + 2 * kMib, kMib);  // after the first block was freed
   file.free(kSegment + 2 * kMib, kMib);
   const Records records(file.snapshot());
   REQUIRE(records.blocks.size() == 6);
@@ -318,7 +320,7 @@ TEST_CASE("pages of an expandable segment come and go", "[unit]") {
   file.free(kSegment + 4 * kMib, kMib);
   const Records records(file.snapshot());
   CHECK(records.misfit.empty());
-  CHECK(records.allocations.size() == 3);  // a page each
+  CHECK(records.allocations.size() == 3);  // one for each page
   CHECK(records.frees.size() == 2);
   REQUIRE(records.blocks.size() == 3);
   CHECK(records.blocks[1].reserved_bytes == kSegmentBytes);
@@ -333,7 +335,7 @@ TEST_CASE("pages of small blocks that go at once belong to no space of large one
   REQUIRE(records.reservations.size() == 2);
   CHECK(records.reservations[0].address == kSegment);
   CHECK(records.reservations[1].address == large);
-  CHECK(records.allocations.size() == 2 + 3);  // a page each
+  CHECK(records.allocations.size() == 2 + 3);  // one for each page
 }
 
 TEST_CASE("a request that failed is told with what PyTorch held", "[unit]") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of snapshots that tests/data/snapshots/make_snapshots.py made.
+// Reads the snapshots that tests/data/snapshots/make_snapshots.py made.
 #include <zlib.h>
 
 #include <fstream>
@@ -19,7 +19,7 @@ using namespace analyzer::snapshot;
 
 const std::string kFolder = tests::source_file("tests/data/snapshots/");
 
-// "-" for no stack, else function:line, the innermost first.
+// A stack's frames as function:line, the innermost first; "-" for no stack.
 std::string stack_text(const Snapshot& snapshot, StackId id) {
   std::string text;
   for (const std::uint32_t number : snapshot.stack(id)) {
@@ -133,12 +133,12 @@ TEST_CASE("a snapshot has every key, whoever wrote it", "[unit]") {
   CHECK(snapshot.ring_overflowed == false);
   CHECK(snapshot.ring_entries == 100000);
   CHECK(snapshot.has_host_memory);
-  CHECK(snapshot.stacks.size() == 1 + 6);  // each once
+  CHECK(snapshot.stacks.size() == 1 + 6);  // each stack once
   CHECK(snapshot.frames.size() == 1 + 7);
 }
 
 TEST_CASE("what an older PyTorch did not write is unknown", "[unit]") {
-  // As before the pull request of this number; see make_snapshots.py.
+  // The snapshots lack what the pull request of this number added; see make_snapshots.py.
   const int pull_request = GENERATE(130964, 152707, 165490, 177717, 179276, 182407);
   const Snapshot snapshot =
       read_snapshot(kFolder + "before_" + std::to_string(pull_request) + ".pickle");

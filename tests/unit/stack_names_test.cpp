@@ -49,7 +49,7 @@ extern "C" void empty_strided(int n) { sink += 2 * n; }
 constexpr const char* kGrow = "_ZN5model4growEi";
 constexpr const char* kNode = "_ZN5torch8autograd9generated14AddmmBackward05applyEi";
 
-// A return address in the function: one byte after its first.
+// A return address in the function of libmodel.so: one byte after its first.
 std::uint64_t in_model(const char* symbol) {
   return kModelBase + model_library().begin_of(symbol) + 1;
 }
@@ -67,7 +67,7 @@ Json first_holder(const Json& report, const char* level) {
   return row_where(report.at("peak"), {{"level", level}}).at("holders")[0];
 }
 
-// With its frames themselves.
+// The row's stack with its frames in place of their indexes.
 Json stack_of(const Json& report, const Json& row) {
   Json stack = row_where(report.at("stacks"), {{"id", row.at("stack")}});
   for (Json& frame : stack.at("frames")) frame = report.at("frames")[frame.get<std::size_t>()];
@@ -88,7 +88,7 @@ TEST_CASE("a native stack gives owner, site and frames with inlined functions", 
   const Json report = report_of(trace);
   const Json holder = first_holder(report, "driver");
   CHECK(holder.at("owner") == "program");
-  // The innermost of the user's: not the static runtime's cudaMalloc.
+  // The site is the innermost frame of the user's code, not the static runtime's cudaMalloc.
   CHECK(holder.at("site").at("function") == "model::reserve(int)");
   CHECK(holder.at("site").at("line") == 4);
   CHECK(holder.at("site").at("module") == "libmodel.so");
@@ -130,7 +130,7 @@ TEST_CASE("a Python line of the user is the site whatever native code it called"
   allocate_at(trace, 0x10000000, kMiB, 7);
   const Json report = report_of(trace);
   const Json holder = first_holder(report, "driver");
-  CHECK(holder.at("owner") == "program");  // libmodel.so asked
+  CHECK(holder.at("owner") == "program");  // libmodel.so made the call
   CHECK(holder.at("site").at("function") == "train");
   CHECK(holder.at("site").at("line") == 12);
   CHECK(holder.at("site").at("kind") == "python");
@@ -211,7 +211,7 @@ TEST_CASE("a file of another build is not believed, and the report says so", "[u
   CHECK(loss_of(report, "symbols_of_another_build") == 1);
 }
 
-// A training step: the thread 1 computes a loss, then waits in backward() while writer 2 works.
+// A training step: thread 1 computes a loss, then waits in backward() while writer 2 works.
 namespace {
 
 constexpr std::uint64_t kPythonThread = 100;
@@ -224,10 +224,10 @@ void add_training_stacks(TraceBuilder& trace) {
   add_code(trace, 2, "train", "/home/me/train.py", 30);
   add_code(trace, 3, "loss", "/home/me/train.py", 20);
   add_code(trace, 4, "other", "/home/me/train.py", 40);
-  add_stack(trace, 1, {{3}, {}});     // the loss
-  add_stack(trace, 2, {{1, 2}, {}});  // backward() at line 30
+  add_stack(trace, 1, {{3}, {}});     // computes the loss
+  add_stack(trace, 2, {{1, 2}, {}});  // calls backward() at line 30
   add_stack(trace, 3, {{}, {in_torch("empty_strided"), in_torch(kNode)}}, 2);
-  add_stack(trace, 4, {{1, 4}, {}});  // backward() at line 40
+  add_stack(trace, 4, {{1, 4}, {}});  // calls backward() at line 40
 }
 
 Json holder_of_bytes(const Json& report, std::uint64_t bytes) {
@@ -244,7 +244,7 @@ TEST_CASE("a backward block carries its node and the line that waits for it", "[
   block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before the thread was seen waiting
   add_waiting(trace, kPythonThread, 0);            // an earlier wait is over
   add_waiting(trace, kPythonThread, 2);
-  block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after
+  block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after it was seen
   const Json report = report_of(trace);
   const Json holder = holder_of_bytes(report, 5 * kMiB);
   REQUIRE_FALSE(holder.is_null());
@@ -265,7 +265,7 @@ TEST_CASE("who waited counts only between two events of its own", "[unit]") {
   TraceBuilder trace;
   add_training_stacks(trace);
   block_at(trace, 0x10000000, 100 * kSigned, 1);
-  block_at(trace, 0x20000000, 1 * kSigned, 3, 2);  // nobody was seen waiting
+  block_at(trace, 0x20000000, 1 * kSigned, 3, 2);  // no thread was seen waiting
   block_at(trace, 0x21000000, 100 * kSigned, 1);
   block_at(trace, 0x30000000, 2 * kSigned, 3, 2);
   add_waiting(trace, kPythonThread, 2);
@@ -300,7 +300,7 @@ TEST_CASE("of two threads the one that was seen waiting is meant", "[unit]") {
   block_at(trace, 0x10000000, 100 * kSigned, 1);
   block_at(trace, 0x20000000, 1 * kSigned, 3, 2);
   add_waiting(trace, kPythonThread, 2);
-  block_at(trace, 0x30000000, 100 * kSigned, 1, 3);  // the loader goes on meanwhile
+  block_at(trace, 0x30000000, 100 * kSigned, 1, 3);  // the loader thread goes on meanwhile
   block_at(trace, 0x40000000, 2 * kSigned, 3, 2);
   const Json report = report_of(trace);
   CHECK(holder_of_bytes(report, 3 * kMiB).at("site").at("line") == 30);
@@ -331,7 +331,7 @@ TEST_CASE("Python code on a thread of the engine goes on with who waits for it",
   add_stack(trace, 5, {{6, 5}, {}}, 2);
   block_at(trace, 0x10000000, 100 * kSigned, 1);
   block_at(trace, 0x20000000, 1 * kSigned, 5, 2);
-  block_at(trace, 0x30000000, 2 * kSigned, 3, 2);  // its other blocks as if it had none
+  block_at(trace, 0x30000000, 2 * kSigned, 3, 2);  // a block without Python code
   block_at(trace, 0x20000000, -1 * kSigned, 0, 2);
   block_at(trace, 0x40000000, 4 * kSigned, 3, 2);
   add_waiting(trace, kPythonThread, 2);
@@ -362,8 +362,8 @@ TEST_CASE("compiled code belongs to the line of the user that entered it", "[uni
            "/x/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py", 2000);
   add_code(trace, 7, "Runner.call", generated, 150);
   add_code(trace, 8, "torch_dynamo_resume_in_forward_at_18", "/home/me/model.py", 18);
-  add_stack(trace, 5, {{7, 8, 3}, {}});     // forward
-  add_stack(trace, 6, {{7, 6, 5}, {}}, 2);  // backward
+  add_stack(trace, 5, {{7, 8, 3}, {}});     // the stack in forward
+  add_stack(trace, 6, {{7, 6, 5}, {}}, 2);  // the stack in backward
   block_at(trace, 0x10000000, 2 * kSigned, 5);
   block_at(trace, 0x20000000, 3 * kSigned, 6, 2);
   add_waiting(trace, kPythonThread, 2);
@@ -443,7 +443,7 @@ namespace {
 
 constexpr const char* kModuleFile = "/x/site-packages/torch/nn/modules/module.py";
 
-// Codes of a model's calls: an even number is the call of a module, the next its forward.
+// Adds the code objects: 10 is the call of any module; 11, 13 and 15 are forward() of modules.
 void add_model(TraceBuilder& trace) {
   add_code(trace, 10, "Module._call_impl", kModuleFile, 1750);
   add_code(trace, 11, "GPT.forward", "/x/site-packages/transformers/gpt.py", 10);
@@ -469,14 +469,14 @@ std::string layers_of_block(std::initializer_list<std::uint32_t> codes) {
 
 TEST_CASE("a holder is told by the layers of the model that it runs in", "[unit]") {
   CHECK(layers_of_block({13, 10, 11, 10, 20}) == "GPT > Mlp");
-  // Frames that a decorator runs between the call and forward are no layers, nor is what is no
-  // module.
+  // A decorator's frames between the call of a module and its forward are no layers, nor are
+  // functions that are no modules.
   CHECK(layers_of_block({14, 13, 10, 12, 11, 12, 10, 20}) == "GPT > Mlp");
   CHECK(layers_of_block({14, 20}) == "none");
   CHECK(layers_of_block({20}) == "none");
-  // Before CPython 3.11 the class is not known.
+  // Before CPython 3.11 the class of a function is not known.
   CHECK(layers_of_block({15, 10, 20}) == "old_python.py:40");
-  // A backward pass that is called inside a model is not its forward.
+  // A backward pass that is called inside a model is not the model's forward.
   CHECK(layers_of_block({17, 16, 11, 10, 20}) == "none");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of code out of files, compared with addr2line and with files that are wrong.
+// Names of code that are read from sound and from wrong files; addr2line tells the right ones.
 #include "analyzer/symbols/symbolizer.hpp"
 
 #include <fstream>
@@ -57,7 +57,7 @@ struct Library : CompiledLibrary {
 
 const char* const kAdd = "_ZN4shop4Till3addEi";
 
-// "function file:line" a frame, as addr2line -fiC prints it.
+// The frames at an address as addr2line -fiC prints them: "function file:line" for each.
 std::string addr2line(const fs::path& file, std::uint64_t address) {
   std::ostringstream command;
   command << "addr2line -fiC -e " << file.string() << " 0x" << std::hex << address
@@ -89,7 +89,8 @@ TEST_CASE("inlined functions, files and lines are those that addr2line prints", 
         const auto& frames = symbolizer.frames_at(library.identity(), at);
         REQUIRE_FALSE(frames.empty());
         deepest = std::max(deepest, frames.size());
-        // addr2line prints what debug information calls a local function, without its namespaces.
+        // addr2line prints the name that debug information gives a local function, without its
+        // namespaces.
         if (frames.back().function.find("hidden") != std::string::npos) continue;
         INFO(name << " at " << at);
         CHECK(as_addr2line(frames) == addr2line(library.path, at));
@@ -204,7 +205,7 @@ TEST_CASE("a side-car says elsewhere what was known here", "[unit]") {
   Symbolizer here({});
   const std::string expected =
       as_addr2line(here.frames_at(library.identity(), library.begin_of(kAdd) + 2));
-  (void)here.frames_at(library.identity(), 8);  // names nothing, so it is not written
+  (void)here.frames_at(library.identity(), 8);  // no name is there, so none is written
   const fs::path file = library.folder.path() / "symbols.json";
   std::ofstream(file) << here.answers().text();
   CHECK(here.answers().named_offset_count() == 1);
@@ -256,7 +257,8 @@ TEST_CASE("a name that stands for gigabytes of text is cut", "[unit]") {
     WARN("libstdc++ is linked as a shared library: the bound on names was not tested");
     return;
   }
-  // pair<T, T> of pair<T, T> of ...: S_ is std::pair, S0_ the innermost type, S1_ the next.
+  // The mangled name of pair<T, T> of pair<T, T> of ...: S_ is std::pair, S0_ the innermost type,
+  // S1_ the next.
   constexpr int kDepth = 30;
   std::string symbol = "_Z1fSt4pairI";
   for (int i = 1; i < kDepth; ++i) symbol += "S_I";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's names for its tensors: categories that are exact, tensors[], layers by name.
+// A program's names for its tensors: they make categories exact, fill tensors[] and name layers.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"
@@ -24,7 +24,8 @@ std::uint64_t sum_of(const Json& rows) {
   return sum;
 }
 
-// One weight with its gradient, its state and a mask, of which the stacks tell other things.
+// A weight with its gradient, its optimizer state and a mask, whose stacks suggest other
+// categories.
 struct NamedModel {
   std::uint64_t weight = 0;
   std::uint64_t gradient = 0;
@@ -90,7 +91,7 @@ TEST_CASE("layers of one class are told apart by their names", "[unit]") {
   const Json second = row_where(modules, {{"name", "h.1.mlp"}});
   CHECK(second.at("path") == "Net > Mlp");
   CHECK(second.at("count") == 2);
-  CHECK(row_where(modules, {{"path", "Net"}}).at("name").is_null());  // of the model itself
+  CHECK(row_where(modules, {{"path", "Net"}}).at("name").is_null());  // the row of the model itself
 }
 
 TEST_CASE("a report without names has none of their keys filled", "[unit]") {
@@ -169,7 +170,7 @@ TEST_CASE("more tensors than are told one by one come as a rest of each role", "
 TEST_CASE("gradients of later steps are known by those that were named, not exactly", "[unit]") {
   TrainingTrace trace;
   trace.upload(trace.take(kWeight, trace.move), kWeight, trace.move);
-  constexpr std::uint64_t kOdd = 3 * kMiB;  // the size of no parameter
+  constexpr std::uint64_t kOdd = 3 * kMiB;  // no parameter has this size
   for (int step = 0; step < 4; ++step) {
     const std::uint64_t activation = trace.take(kMiB, trace.forward);
     const std::uint64_t gradient = trace.take(kOdd, 0, TrainingTrace::kEngine);

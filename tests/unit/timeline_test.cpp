@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory over time: buckets that join without losing a peak, and whole reports that add up.
+// Memory over time: buckets that are joined without losing a peak, and whole reports that add up.
 #include <map>
 #include <random>
 
@@ -20,7 +20,7 @@ std::uint64_t number(const Json& object, const char* key) {
   return object.at(key).get<std::uint64_t>();
 }
 
-// Promises about every row, whatever the trace.
+// Checks what must hold for every row of a timeline, whatever the trace.
 void check_row(const Json& row) {
   INFO(row.at("process") << ' ' << row.at("device") << ' ' << row.at("level"));
   std::uint64_t before = number(row.at("buckets")[0], "start_ns");
@@ -40,7 +40,7 @@ void check_row(const Json& row) {
   }
 }
 
-// The bucket with the first of the highest maxima.
+// The first of the buckets with the highest maximum.
 Json highest_bucket(const Json& row) {
   Json highest = row.at("buckets")[0];
   for (const Json& bucket : row.at("buckets")) {
@@ -56,7 +56,7 @@ void check_report(const Json& report, std::size_t most_buckets) {
     const Json peak = row_where(
         report.at("peak"),
         {{"process", row.at("process")}, {"device", row.at("device")}, {"level", row.at("level")}});
-    if (peak.is_null()) continue;  // imported memory has none
+    if (peak.is_null()) continue;  // imported memory has no peak
     const Json highest = highest_bucket(row);
     CHECK(highest.at("max_bytes") == peak.at("bytes"));
     CHECK(highest.at("max_time_ns") == peak.at("time_ns"));
@@ -71,7 +71,7 @@ namespace {
 using analyzer::Accounts;
 using analyzer::LiveAllocation;
 
-// Blocks are for what their size says.
+// The size of a block decides its use.
 class UsesBySize final : public analyzer::BlockUses {
  public:
   [[nodiscard]] analyzer::BlockUse use_of(const LiveAllocation& block,
@@ -80,7 +80,7 @@ class UsesBySize final : public analyzer::BlockUses {
   }
 };
 
-// The accounts of one kind of memory, and all that happened to it, to count it again.
+// The accounts of one kind of memory, and all events of that memory, to count it independently.
 class Replay {
  public:
   Replay(analyzer::Kind kind, std::size_t buckets)
@@ -135,7 +135,7 @@ class Replay {
     return kind_ == analyzer::Kind::kBlock ? static_cast<std::uint32_t>(entry.bytes % 5)
                                            : 2 * entry.group + entry.link;
   }
-  // After everything that happened up to the time.
+  // The bytes of each part after all events up to `time`.
   [[nodiscard]] Parts parts_at(std::uint64_t time) const {
     Parts parts;
     for (const auto& [entry, end] : lives_) {
@@ -200,7 +200,7 @@ TEST_CASE("a bucket keeps its first maximum and its parts, however often buckets
     std::uint64_t now = 1 + random() % 1000;
     for (int i = 0; i < 150; ++i) {
       now += random() % 20 == 0 ? 1 + random() % 5000 : 1 + random() % 3;
-      // Waves, so that maxima lie everywhere.
+      // Growth and decline alternate, so that maxima lie everywhere.
       const bool grows = i / 30 % 2 == 0 ? random() % 4 != 0 : random() % 4 == 0;
       if (grows || i == 0) {
         replay.allocate(1 + random() % 50, now);
@@ -262,7 +262,7 @@ TEST_CASE("a random training's timeline has at its highest the categories of the
       if (live.empty() || random() % 100 < (i < 400 ? 58 : 35)) {
         const std::uint64_t bytes = kMiB << random() % 4;
         live.push_back({trace.take(bytes, stack, writer), bytes});
-        // Also late: the site's first blocks may be gone by then.
+        // An upload may come late: the site's first blocks may be gone by then.
         if (random() % 6 == 0) trace.upload(live.back().address, bytes, stack);
       } else {
         std::swap(live[random() % live.size()], live.back());

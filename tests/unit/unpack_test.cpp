@@ -27,7 +27,7 @@ constexpr std::uint8_t kUnknownKind = 200;
 constexpr auto kThreadKind = static_cast<std::uint8_t>(RecordKind::kThread);
 constexpr auto kContextKind = static_cast<std::uint8_t>(RecordKind::kContext);
 
-// A schema payload, said field by field.
+// Builds a schema payload field by field.
 class SchemaBytes {
  public:
   SchemaBytes& kind(std::uint8_t number, std::uint8_t struct_bytes, bool has_tail = false) {
@@ -65,7 +65,7 @@ class SchemaBytes {
   std::size_t fields_at_ = 0;
 };
 
-// A payload, said column by column.
+// Builds a payload column by column.
 class Columns {
  public:
   explicit Columns(std::initializer_list<std::uint8_t> kinds) {
@@ -123,8 +123,8 @@ Unpacked convert_records(const std::optional<FileSchema>& schema,
   return result;
 }
 
-// Thread records of a version that had no flags and a narrower id, and a kind that this version
-// does not know.
+// The schema of another version: its Thread records have no flags and a narrower id, and it has a
+// kind that this version does not know.
 SchemaBytes other_version() {
   return SchemaBytes()
       .kind(kThreadKind, 32)
@@ -164,7 +164,7 @@ TEST_CASE("blocks of another version are read by the names of their fields", "[u
   CHECK(context.record.time == 160);
   CHECK(context.device == -1);
   CHECK(context.handle == 0);
-  // The offsets of the records and their places in the order, in which none goes back.
+  // The offsets of the records, and their keys in the order, which never decrease.
   CHECK(unpacked.image.offsets ==
         std::vector<std::uint32_t>{0, sizeof(Thread), 2 * sizeof(Thread)});
   const std::uint64_t last = last_key_of_ticks(170);
@@ -280,7 +280,7 @@ TEST_CASE("columns that would make more than a block holds are refused", "[unit]
   CHECK(unpack_columns(own_schema(), thread_with_tail_words(0)).whole);
   CHECK_FALSE(unpack_columns(own_schema(), thread_with_tail_words(1)).whole);
   CHECK_FALSE(unpack_columns(own_schema(), thread_with_tail_words(253)).whole);
-  // A length that is small again once the struct's own is added to it.
+  // A length that wraps around to a small one once the struct's own length is added to it.
   CHECK_FALSE(unpack_columns(own_schema(), thread_with_tail_words(~std::uint64_t{0})).whole);
   CHECK_FALSE(unpack_columns(own_schema(), thread_with_tail_words(~std::uint64_t{0} - 2)).whole);
   CHECK_FALSE(

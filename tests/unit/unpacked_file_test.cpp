@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces that were packed as a whole read as those that were not.
+// Traces that gzip or zstd packed as a whole read as those that were not packed.
 #include <zlib.h>
 #include <zstd.h>
 
@@ -32,7 +32,7 @@ void write(const fs::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
-// Takes the file's place, as gzip does.
+// Packs a file and removes the unpacked one, as gzip does.
 fs::path packed_by_gzip(const fs::path& path) {
   fs::path packed = path;
   packed += ".gz";
@@ -56,7 +56,7 @@ fs::path packed_by_zstd(const fs::path& path) {
   return packed;
 }
 
-// Two records in the file, two in the ring of the process that died.
+// A trace with two records in its file and two in the ring of a process that died.
 RawTrace trace_with_ring() {
   const auto marks = [](std::uint64_t first_time) {
     RecordImage image;

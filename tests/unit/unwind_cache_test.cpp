@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remembered walks are faster and never find anything else.
+// Stack walks that use the cache of earlier walks are faster and find the same frames.
 
 #include "preload/native/unwind_cache.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 
 std::uint32_t one_serial(const LoadedModule&) noexcept { return 1; }
 
-// A way down: which function calls which. The innermost one walks.
+// A way down the stack: which function calls which. The innermost function walks the stack.
 struct Descent {
   std::vector<std::uint8_t> functions;
   std::size_t depth = 0;
@@ -57,8 +57,8 @@ int go_on(Descent& descent) {
   return functions[descent.functions[descent.depth++]](descent);
 }
 
-// Frames of different sizes; of each kind one whose address is found by rbp, because its size is
-// known only when it runs.
+// Functions with frames of different sizes; each third frame's address is found by rbp, because its
+// size is known only at run time.
 template <std::size_t kIndex>
 [[gnu::noinline]] int call(Descent& descent) {
   if constexpr (kIndex % 3 == 0) {
@@ -84,7 +84,7 @@ std::vector<std::uint8_t> random_way(std::mt19937& random, std::size_t most) {
   return way;
 }
 
-// 1 if the walk was expected.
+// Goes down the way and walks the stack there. Returns 1 if the cache expected the walk, else 0.
 int walk_down(Descent& descent, const std::vector<std::uint8_t>& way) {
   descent.functions = way;
   descent.depth = 0;
@@ -103,7 +103,7 @@ TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
   Descent descent;
   descent.memory = memory.get();
   for (int i = 0; i < 20'000; ++i) {
-    // Mostly in one order, as the steps of a program; now and then another way or capacity.
+    // Mostly the ways come in one order, as a program's steps; at times another way or capacity.
     const bool is_odd_one = random() % 8 == 0;
     const auto way = is_odd_one && random() % 2 == 0 ? random_way(random, 60)
                      : is_odd_one                    ? ways[random() % ways.size()]
@@ -114,7 +114,7 @@ TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
   }
 }
 
-// The number of 4,000 walks down twenty ways that are expected once all of them came often.
+// The number of 4,000 walks that the cache expects, after as many walks down the same twenty ways.
 constexpr int kWalks = 4000;
 template <class NextWay>
 int count_expected(unsigned seed, std::size_t capacity, NextWay&& next_way) {
@@ -144,8 +144,9 @@ TEST_CASE("walks that come again are expected", "[unit]") {
     CHECK(count_expected(11, kRecordersDefault, in_order) > kWalks * 9 / 10);
   }
   SECTION("in any order") {
-    // Some are as deep as others, and may come after the same. For how many that counts depends on
-    // where code and stack lie, so it is the middle one of several.
+    // Some ways are as deep as others and may come after the same way. The number of walks that
+    // this affects depends on where code and stack lie, so the test takes the median of several
+    // counts.
     std::array<int, 9> counts{};
     for (unsigned i = 0; i < counts.size(); ++i) {
       counts[i] = count_expected(11 + i, kRecordersDefault, in_any_order);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The unwinder, its rules and the table of stacks under many threads while libraries come and go.
-// The thread sanitizer runs this, too: there the unwinder is built with it.
+// This test also runs in the build with ThreadSanitizer, which instruments the unwinder.
 
 #include <dlfcn.h>
 
@@ -28,7 +28,7 @@ constexpr int kRounds = 2000;
 KeyTable serials;
 KeyTable stacks;
 
-// A file at a place, as the recorder tells them apart.
+// A number for each file at each place, as the recorder tells modules apart.
 std::uint32_t serial_of(const LoadedModule& module) noexcept {
   std::uint64_t hash = mix(module.base, module.end);
   for (const char* letter = module.path; *letter != '\0'; ++letter) {
@@ -63,7 +63,8 @@ thread_local std::unique_ptr<UnwindCache> walk_memory;
            stacks.intern(hash, emitted)};
 }
 
-// Through a pointer that the compiler cannot follow: else it makes a loop of the recursion.
+// The call goes through a pointer that the compiler cannot follow: else it makes the recursion a
+// loop.
 int recurse(int depth);
 int (*volatile recurse_again)(int) = recurse;
 [[gnu::noinline]] int recurse(int depth) {
@@ -74,10 +75,11 @@ int (*volatile recurse_again)(int) = recurse;
   return recurse_again(depth - 1) + 1;
 }
 
-// Counts differences from a thread's first stacks of the same depths.
+// Counts the stacks that differ from the thread's first stack of the same depth.
 int count_differences(const std::atomic<bool>& over) {
   walk_memory = std::make_unique<UnwindCache>();
-  // Not known to the compiler: else it makes two loops, and the stacks differ by where they call.
+  // The compiler must not know this number: else it makes two loops, whose calls of recurse() have
+  // different return addresses.
   volatile int first_rounds = kDepths;
   std::array<Taken, kDepths> first;
   int differences = 0;
@@ -94,14 +96,14 @@ int count_differences(const std::atomic<bool>& over) {
   return differences;
 }
 
-// Opens, calls and closes the library; how many frames there were in all, 0 if it failed.
+// Opens, calls and closes a library. Returns the number of frames that were walked, 0 if it failed.
 std::size_t call_through(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW);
   if (library == nullptr) return 0;
   auto* const enter = reinterpret_cast<void (*)(void (*)())>(dlsym(library, "enter"));
   enter(take);
   const std::size_t frames = taken.frames;
-  unload_begins();  // as the recorder's dlclose does
+  unload_begins();  // the recorder's dlclose does the same
   dlclose(library);
   unload_ends();
   return frames;

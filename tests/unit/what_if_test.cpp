@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs without PyTorch under PyTorch's allocator. Its rules: requests of up to 1 MiB lie in
-// segments of 2 MiB, larger ones of less than 10 MiB in segments of 20 MiB.
+// Programs without PyTorch, replayed under PyTorch's allocator. Its rules: requests of up to 1 MiB
+// lie in segments of 2 MiB, larger ones of less than 10 MiB in segments of 20 MiB.
 #include "analyzer/replay/what_if.hpp"
 
 #include <catch2/catch.hpp>

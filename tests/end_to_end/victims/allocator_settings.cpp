@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of PyTorch's allocator in libc10.so, libc10_cuda.so and libtorch_cuda.so beside its
-// blocks: settings and events. Each of them is made of this file.
+// The settings and the events of PyTorch's allocator, without its blocks. The replacements of
+// libc10.so, libc10_cuda.so and libtorch_cuda.so are all built from this file.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@ struct [[gnu::visibility("default")]] AcceleratorAllocatorConfig {
   void parseArgs(const std::string& text);
   std::string last;
 };
-// As PyTorch's does with options that it does not know.
+// Throws for unknown options, as PyTorch's function does.
 void AcceleratorAllocatorConfig::parseArgs(const std::string& text) {
   if (text.find("unknown") != std::string::npos) throw std::invalid_argument(text);
   last = text;
@@ -55,7 +55,7 @@ torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator pluggable;
 }  // namespace
 
 extern "C" {
-// 0 if the text is not taken.
+// Returns 0 if the allocator rejects the text, else 1.
 [[gnu::visibility("default")]] int set_options(const char* text) {
   try {
     config.parseArgs(text);
@@ -68,7 +68,7 @@ extern "C" {
   native.fractions[device] = fraction;
   c10::cuda::CUDACachingAllocator::allocator = &native;
 }
-// By the driver's function, called from here.
+// Creates an event by the driver's function `create`, called from this library; null if it fails.
 [[gnu::visibility("default")]] void* create_event(int (*create)(void**, unsigned int)) {
   void* event = nullptr;
   return create(&event, 2) == 0 ? event : nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells gpumemtrace about its course through gpumemtrace.h: two steps with a range each, the first
-// words before any CUDA call. `pause` allocates also what must not be recorded, `long` takes
-// 800,000 steps, and so does `window`, which keeps 1 MiB from before leaks count and 1 KiB of
-// later.
+// Annotates its work through gpumemtrace.h: two steps with a range each; the first annotations come
+// before any CUDA call. `pause` also allocates while the recording is paused. `long` takes 200,000
+// steps. `window` does so, too, and leaks 1 MiB before the mark from which leaks count and 1 KiB
+// after it.
 #include <string_view>
 
 #include "preload/api/gpumemtrace.h"
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
       gpumemtrace_start();
     }
   }
-  gpumemtrace_pop();  // one too many
+  gpumemtrace_pop();  // one pop more than pushes
   if (window) allocate(1 << 10);
   std::puts("done");
   return 0;

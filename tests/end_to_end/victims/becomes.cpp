@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses CUDA and becomes another program, in each way that libc has. The new program is this one
-// again: it checks its arguments and a variable, uses CUDA, and exits. Usage: becomes FORM
+// Uses CUDA and then runs another program by each exec function of libc. The new program is this
+// one again: it checks its arguments and an environment variable, uses CUDA, and exits. Usage:
+// becomes FORM
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -43,7 +44,7 @@ void by_execvp() { execvp(kSelf, arguments()); }
 void by_execvpe() { execvpe(kSelf, arguments(), environ); }
 void by_fexecve() { fexecve(self(), arguments(), environ); }
 
-// Fails, and the program goes on to its end.
+// Checks that execl() of a missing program fails and returns.
 void by_nothing() {
   errno = 0;
   require(execl("/of/nobody", "becomes", "new", nullptr) == -1 && errno == ENOENT,
@@ -58,7 +59,7 @@ void fails_and_goes_on() {
   free_memory(allocate(4096));
   raise(SIGKILL);
 }
-// The parent is killed later, so an end in its trace could only be the child's.
+// The parent is killed later, so an end in its trace could only come from the child.
 void fails_in_a_child() {
   const pid_t child = vfork();
   if (child == 0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that are cancelled while they use CUDA. They hold a lock meanwhile, which nobody gives
-// back for one that is cancelled in a call. Prints how many allocations and frees returned. Usage:
-// cancelled THREADS
+// Cancels threads that use CUDA. Each thread holds a mutex during its CUDA calls, which would stay
+// locked if the thread were cancelled inside a call. Prints how many allocations and frees
+// returned.
+// Usage: cancelled THREADS
 #include <pthread.h>
 
 #include <atomic>

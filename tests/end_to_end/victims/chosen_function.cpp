@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library whose setCurrentCUDAStream is chosen when it is bound: its symbol is that of a
-// resolver.
+// A library whose setCurrentCUDAStream is an indirect function (ifunc): a resolver chooses it when
+// the symbol is bound.
 #include <cstdint>
 
 namespace {

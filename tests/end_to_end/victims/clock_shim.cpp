@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that stands before clock_gettime. After its first answers the clock of the day
+// A library to be preloaded that replaces clock_gettime. After its first answers the realtime clock
 // goes back by a day, as an administrator or a time server may set it.
 #include <sys/syscall.h>
 #include <time.h>

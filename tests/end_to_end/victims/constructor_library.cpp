@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that runs code of the program while it is being opened.
+// A library whose constructor calls a function of the program while the library is being opened.
 extern "C" void constructor_runs();
 
 namespace {

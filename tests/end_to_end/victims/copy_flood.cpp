@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that copy without end to the ring's disadvantage: an allocation and its free a thread are
-// followed by a thousand copies, again and again. Usage: copy_flood ROUNDS
-// Prints how many allocations and copies all threads made.
+// Fills the ring with copies: threads repeat one allocation, its free and a thousand copies,
+// without a pause. Prints how many allocations and copies all threads made.
+// Usage: copy_flood ROUNDS
 #include <cstdio>
 #include <cstdlib>
 #include <thread>

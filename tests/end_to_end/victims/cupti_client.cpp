@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with a profiler of its own: it registers CUPTI's activity callbacks, switches kinds on
 // and off around its work, and prints every record that it gets, without the parts that differ from
-// run to run. Argument: what it does. Its output must be the same whether or not other code
-// collects records in the process.
+// run to run. The argument names the scene that it plays. Its output must be the same whether or
+// not other code collects records in the process.
 //
-// Built twice: linked with libcupti, and finding it by dlopen and dlsym (the file named in
-// CUPTI_CLIENT_LIBRARY).
+// Built twice: one program is linked with libcupti, the other one finds it by dlopen and dlsym (the
+// file named in CUPTI_CLIENT_LIBRARY).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ const Functions& real() {
 }
 
 #if !defined(GPUMEMTRACE_LINKED)
-// The functions of CUPTI 13.3 for several subscribers; whether the program could be one.
+// Subscribes by the functions of CUPTI 13.3 for several subscribers; false if that fails.
 bool subscribe() {
   struct Parameters {
     std::size_t size;
@@ -84,9 +84,9 @@ bool subscribe() {
 bool subscribe() { give_up("only by dlsym"); }
 #endif
 
-// --- What came
+// --- Records that CUPTI has delivered
 
-std::mutex mutex;  // of everything here
+std::mutex mutex;  // guards all variables of this part
 std::vector<std::string> lines;
 std::set<std::uint32_t> call_correlations;
 std::set<std::uint32_t> work_correlations;
@@ -146,7 +146,7 @@ void print(const char* title) {
   lines.clear();
 }
 
-// --- What it does
+// --- Actions of the client
 
 void expect(Result result, const char* what) { require(result == kSuccess, what); }
 
@@ -176,7 +176,7 @@ void set(std::size_t bytes) {
   call(function(memory().device, 1, bytes), "cuMemsetD8_v2");
 }
 
-// As a program does that is built with the CUDA runtime.
+// Makes the driver calls in `work` as calls of a function of the CUDA runtime.
 template <class Work>
 void in_runtime(const char* symbol, Work&& work) {
   using Mark = void(const char*);
@@ -195,7 +195,8 @@ void runtime_allocate() {
   in_runtime("cudaFree_v3020", [&] { free_memory(address); });
 }
 
-// Every kind of call once; sizes from `base` on, so that it shows which work a record is of.
+// Makes each kind of call once. The sizes count up from `base`, so that a record's size tells which
+// work it belongs to.
 void work(std::size_t base) {
   copy(base);
   set(base + 1);
@@ -241,7 +242,7 @@ void profile_in_sessions() {
   std::printf("copies and sets without a call: %zu\n", unknown.size());
 }
 
-// PyTorch's profiler does not flush while none of its buffers is out.
+// As PyTorch's profiler, calls flush only while CUPTI holds one of the program's buffers.
 void profile_as_pytorch_does() {
   start();
   work(100);
@@ -250,7 +251,7 @@ void profile_as_pytorch_does() {
     enable(Kind::kMemcpy);
     enable(Kind::kRuntime);
     copy(base);
-    if (buffers_given != buffers_back) flush();  // what came before it begins in earnest
+    if (buffers_given != buffers_back) flush();  // drops records from before the profile
     print("thrown away");
     work(base + 50);
     disable(Kind::kMemcpy);
@@ -262,7 +263,7 @@ void profile_as_pytorch_does() {
   }
 }
 
-// As profilers do that are asked for by the environment.
+// Enables kinds before the first CUDA call, as profilers do that the environment switches on.
 void profile_from_the_begin() {
   register_callbacks();
   enable(Kind::kMemcpy);
@@ -302,7 +303,7 @@ void select_functions() {
   print("none");
 }
 
-// Copies run late: what is enqueued before a switch runs after it.
+// Copies run late: a copy that is enqueued before a kind is switched runs after the switch.
 void switch_while_copies_wait() {
   start();
   copy(100);
@@ -387,7 +388,7 @@ void answer_errors() {
               real().cuptiActivityDisable(static_cast<Kind>(500)));
 }
 
-// As XLA's profiler: it would rather be a subscriber, and can do without.
+// As XLA's profiler: it tries to be a subscriber, and continues if it cannot.
 void profile_as_xla_does() {
   start();
   std::printf("a subscriber: %d\n", subscribe() ? 1 : 0);
@@ -403,7 +404,7 @@ void subscribe_first() {
   std::exit(0);
 }
 
-// Several threads copy while sessions come and go.
+// Several threads copy while profiling sessions begin and end.
 void profile_threads() {
   constexpr int kThreads = 4;
   constexpr int kCopies = 500;
@@ -441,7 +442,7 @@ void profile_threads() {
   }
 }
 
-// Several threads are the first to call CUPTI, at the same time.
+// Several threads make the process's first calls of CUPTI at the same time.
 void begin_in_a_crowd() {
   constexpr int kThreads = 8;
   start();
@@ -475,7 +476,8 @@ void fork_in_session() {
   print("parent");
 }
 
-// Without a profiler's session: ended by what the second argument says.
+// Copies without a profiling session, and then ends the process as `how` (the second argument)
+// says.
 void end_after_copies(const char* how) {
   start();
   for (std::size_t n = 1; n <= 20; ++n) copy(n);

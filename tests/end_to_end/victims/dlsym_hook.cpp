@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that stands before dlsym and gives out its own cuMemAlloc_v2, as other tools do.
-// `hook_calls` tells how often that was called.
+// A preloaded library that replaces dlsym and returns its own cuMemAlloc_v2, as other tools do.
+// `hook_calls` returns how often that function was called.
 #include <dlfcn.h>
 
 #include <cstring>

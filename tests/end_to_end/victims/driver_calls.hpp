@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few driver functions that most victims call, by dlsym, without truth-keeping: a victim shows
-// one hazard and nothing else. Whatever fails ends the program with code 3.
+// The few driver functions that most test programs ("victims") call, found by dlsym. They keep no
+// record of the calls: each victim shows one hazard and nothing else. A failed call ends the
+// program with code 3.
 #pragma once
 
 #include <dlfcn.h>

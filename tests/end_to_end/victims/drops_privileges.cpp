@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes its user and its groups while other threads use CUDA, with each function that has all
-// threads of the process do it. Prints how many allocations returned. Usage: drops_privileges USER
-// ALLOCATIONS
+// Changes its user and its groups while other threads use CUDA, by each libc function that changes
+// them in all threads of the process. Prints how many allocations returned.
+// Usage: drops_privileges USER ALLOCATIONS
 #include <errno.h>
 #include <grp.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@ namespace gpumemtrace::victims {
 namespace {
 
 constexpr int kRounds = 10;
-constexpr unsigned int kLongestSeconds = 60;  // who waits for ever is ended by SIGALRM
+constexpr unsigned int kLongestSeconds = 60;  // then SIGALRM ends the process
 
 abi::CUcontext context = nullptr;
 std::atomic<bool> is_over = false;
@@ -30,7 +30,7 @@ void* allocate_until_over(void*) {
   return nullptr;
 }
 
-// EPERM: who is nobody already.
+// EPERM is accepted: the process no longer has the right to change its user.
 void expect(int result, const char* name) { require(result == 0 || errno == EPERM, name); }
 
 void change_to(id_t id) {

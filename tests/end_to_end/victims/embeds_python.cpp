@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program with an interpreter in it, and a second interpreter in that one.
+// A C++ program that embeds a Python interpreter and a second interpreter in it.
 // Usage: embeds_python LIBPYTHON [SCRIPT [STOP_FILE]]
-// With a file's name CUDA is used before there is an interpreter, and the script runs again and
-// again until the file exists, and once more then. Without a script CUDA is used while there is an
-// interpreter and after its library was unloaded.
+// With STOP_FILE, CUDA is used before there is an interpreter, and the script runs repeatedly until
+// that file exists, and then once more. Without SCRIPT, CUDA is used while there is an interpreter
+// and after its library was unloaded.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ Function* python(const char* symbol) {
   return reinterpret_cast<Function*>(found);
 }
 
-// As `python3 SCRIPT SIZE` would, in the current interpreter.
+// Runs the script in the current interpreter as `python3 SCRIPT SIZE` would.
 void run_script(const std::string& script, std::size_t first_size) {
   const std::string code = "import sys\nsys.argv = ['embedded', '" + std::to_string(first_size) +
                            "']\nexec(compile(open('" + script + "').read(), '" + script +
@@ -74,7 +74,7 @@ void use_cuda_while_and_after(const char* path) {
 int main(int count, char** arguments) {
   using namespace gpumemtrace::victims;
   require(count >= 2 && count <= 4, "usage: embeds_python LIBPYTHON [SCRIPT [STOP_FILE]]");
-  // Global, because extension modules find the interpreter's functions so.
+  // RTLD_GLOBAL: extension modules find the interpreter's functions among the global symbols.
   library = dlopen(arguments[1], RTLD_NOW | RTLD_GLOBAL);
   require(library != nullptr, dlerror());
   if (count == 4) start_driver();

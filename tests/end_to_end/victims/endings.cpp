@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates, copies and frees in threads, counting the calls that have returned in FILE as
-// `endless` does, then ends in one of many ways: after its threads have ended (`quiet`), or while
-// they run
-// (`busy`). Usage: endings FILE MODE quiet|busy [ROUNDS]
+// Allocates, copies and frees in threads, and counts the returned calls in FILE as `endless` does.
+// Then ends in the way that MODE names: after its threads have ended (`quiet`), or while they run
+// (`busy`).
+// Usage: endings FILE MODE quiet|busy [ROUNDS]
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ void work(abi::CUcontext context, Counters* counters, std::uint64_t rounds) {
     counters->allocations.fetch_add(1);
     call(copy(address, host, sizeof host), "cuMemcpyHtoD_v2");
     counters->copies.fetch_add(1);
-    if (round % 1000 == 0) continue;  // leaked
+    if (round % 1000 == 0) continue;  // leaks every 1000th allocation
     free_memory(address);
     counters->frees.fetch_add(1);
   }
@@ -65,13 +65,13 @@ void end_by_sigterm() {
 }
 void end_by_sigkill() { kill(getpid(), SIGKILL); }
 void end_by_segmentation_fault() {
-  // An address without a page: the compiler must not see that it is wrong.
+  // Stores to an unmapped address, which `volatile` hides from the compiler.
   volatile int* volatile nowhere = nullptr;
   *nowhere = 1;
 }
 void return_from_main() {}
 void end_by_exception() { throw std::runtime_error("nobody catches this"); }
-// Deaf to SIGTERM: only SIGKILL ends it.
+// Ignores SIGTERM: only SIGKILL ends the process.
 void wait_for_sigkill() {
   signal(SIGTERM, [](int) {});
   std::printf("deaf\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays PyTorch's autograd engine for the recorder: a function that a Python thread calls without
-// the GIL and that waits while another thread, without Python frames, uses the allocator.
+// Plays PyTorch's autograd engine: a Python thread calls the engine without the GIL and waits in
+// it, while another thread, without Python frames, uses the allocator.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// c10::Device: type 1 is CUDA.
+// Has the layout of c10::Device: type 1 is CUDA.
 struct Device {
   std::int8_t type = 1;
   std::int8_t index = 0;
@@ -20,7 +20,7 @@ using ReportBlock = void(void*, std::int64_t, std::size_t, std::size_t, Device);
 
 constexpr std::int64_t kBytes = 512;
 
-// The engine's work below, and its answer.
+// The arguments of run_engine(), as an execution of the engine gets them.
 struct Request {
   const char* stop_file;
   void (*run_function)();
@@ -32,7 +32,8 @@ constexpr std::uintptr_t kAnswer[] = {1, 2, 3};
 
 }  // namespace
 
-// As large as a vector, and made where the caller says, as one is.
+// Has the size of a std::vector and, like it, a destructor: a function returns it in memory that
+// the caller provides.
 struct Tensors {
   std::uintptr_t content[3];
   ~Tensors() {}  // NOLINT(modernize-use-equals-default)
@@ -47,9 +48,9 @@ extern "C" {
   report(address, -kBytes, 0, 1 << 20, Device{});
 }
 
-// Returns when the file exists. False if there is no listener to blocks. `run_function`, if given,
-// is called by the engine's thread before each node. If `has_host_node`, the calling thread goes
-// through one, too, meanwhile.
+// Runs the engine until `stop_file` exists. Returns false if no listener to blocks is loaded. The
+// engine's thread calls `run_function`, if given, before each node. With `has_host_node`, the
+// calling thread runs a node itself meanwhile.
 bool has_host_node = false;
 [[gnu::visibility("default")]] bool run_engine(const char* stop_file, void (*run_function)()) {
   auto* const report = reinterpret_cast<ReportBlock*>(
@@ -59,7 +60,7 @@ bool has_host_node = false;
     while (access(stop_file, F_OK) != 0) {
       if (run_function != nullptr) run_function();
       engine_node(report);
-      // As nodes take their time; too many blocks would only fill the ring.
+      // Nodes of PyTorch take their time, too; more blocks would only fill the ring.
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
@@ -71,7 +72,7 @@ bool has_host_node = false;
   return true;
 }
 
-// torch::autograd::Engine::execute() of PyTorch 2, before which the recorder stands.
+// torch::autograd::Engine::execute() of PyTorch 2, which the recorder intercepts.
 [[gnu::visibility("default"), gnu::noinline]] Tensors
 engine_execute(const Request* request, const void* roots, const void* inputs, bool keep_graph, bool create_graph, bool accumulate, const void* outputs) __asm__(
     "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EE"
@@ -85,7 +86,8 @@ Tensors engine_execute(const Request* request, const void* roots, const void* in
   return {{kAnswer[0], kAnswer[1], kAnswer[2]}};
 }
 
-// run_engine(), as PyTorch calls its engine. The first call there throws.
+// Calls run_engine() through execute(), as PyTorch calls its engine. The first call of execute()
+// throws.
 [[gnu::visibility("default")]] bool execute_engine(const char* stop_file, void (*run_function)()) {
   const Request request = {stop_file, run_function};
   bool has_thrown = false;
@@ -101,7 +103,7 @@ Tensors engine_execute(const Request* request, const void* roots, const void* in
 
 [[gnu::visibility("default")]] void use_host_node() { has_host_node = true; }
 
-// One block on the calling thread.
+// Reports one block on the calling thread.
 [[gnu::visibility("default")]] bool report_here() {
   auto* const report = reinterpret_cast<ReportBlock*>(
       dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));

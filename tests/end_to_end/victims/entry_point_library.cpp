@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that calls the driver by linked symbols, as many of a framework's extensions do.
+// A library that calls the driver by linked symbols, as many extensions of frameworks do.
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;

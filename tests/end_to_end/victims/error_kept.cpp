@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of a failed dlopen stays pending, and errno as it is, across the driver calls between.
-// The first of them starts a recording. Prints both.
+// Fails to open a library, then calls the driver: dlerror's pending message and errno must survive
+// the calls. The first of the calls starts a recording. Prints both.
 #include <cerrno>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One allocation and its free through each way in which a program can reach the driver, each of a
-// size of its own: 1 KiB, 2 KiB, 4 KiB, ... so that their sum tells which were seen, and how often.
-// Prints how many entry points there were. Linked with the driver; libentry_point_library.so, its
-// argument, too.
+// Makes one allocation and its free through each way in which a program can reach the driver. The
+// sizes are 1 KiB, 2 KiB, 4 KiB, ..., so that their sum tells which ways were recorded, and how
+// often. Prints the number of ways. The program and its argument, libentry_point_library.so, are
+// linked with the driver.
 #include <cstdint>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kVersion = 12000;
 
-// Filled in by the compiler when the program is loaded, not when it is called.
+// These pointers are resolved when the program is loaded, not when it is called.
 abi::cuMemAlloc_v2_t* const volatile kAllocateFromData = &cuMemAlloc_v2;
 abi::cuMemFree_v2_t* const volatile kFreeFromData = &cuMemFree_v2;
 

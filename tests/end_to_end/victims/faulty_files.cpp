@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library to be preloaded before the recorder: lets the recorder's calls of one function of libc
-// fail, as they would on a full disk or an odd file system. The program's own calls pass.
+// A library to be preloaded before the recorder. It makes the recorder's calls of one libc function
+// fail, as they would on a full disk or an odd file system. The program's own calls do not fail.
 //
-// - FAULTY_CALL: the function, one of those below.
-// - FAULTY_FILE: where set, only calls on files whose names end so.
+// - FAULTY_CALL: the name of the function, one of those below.
+// - FAULTY_FILE: if set, only calls on files whose names end with this text fail.
 // - FAULTY_FIRST, FAULTY_LAST: the numbers of the first and the last call that fail, from 1.
-// - FAULTY_ERRNO: how they fail.
-// - FAULTY_STILL: where set, pwrite64 does not fail but never returns.
-// - FAULTY_SLOW_MS: where set, these calls do not fail but take so long.
-// - FAULTY_HALF: where set, the call before the first of these writes half of its bytes.
-// - FAULTY_COUNTER: a file of eight bytes: how often the function was called.
+// - FAULTY_ERRNO: the errno of the failed calls.
+// - FAULTY_STILL: if set, pwrite64 never returns instead of failing.
+// - FAULTY_SLOW_MS: if set, the calls take this many milliseconds instead of failing.
+// - FAULTY_HALF: if set, the pwrite64 call before call FAULTY_FIRST writes half of its bytes.
+// - FAULTY_COUNTER: a file of eight bytes, which counts the calls of the function.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,8 @@ bool is_meant(int file) {
   return size >= static_cast<ssize_t>(wanted) && strcmp(name + size - wanted, fault.file) == 0;
 }
 
-// The number of this call if it is one of those that are counted, else 0.
+// Counts a call of the recorder's to the chosen function on a chosen file and returns its number,
+// from 1; returns 0 for all other calls.
 std::uint64_t count(const char* function, int file, const void* caller) {
   if (fault.calls == nullptr || strcmp(function, fault.function) != 0 || !is_recorder(caller) ||
       !is_meant(file)) {
@@ -107,9 +108,9 @@ bool fails(std::uint64_t number) {
 
 }  // namespace
 
-// A function under the name of libc's. Variadic ones are defined without dots: on the machines that
-// the recorder supports, the arguments lie in the same registers.
-// `on` is the file that it works on, `failure` what it returns when it is to fail.
+// Defines a function that replaces libc's of the same name. Variadic functions are defined without
+// `...`: on the machines that the recorder supports, the arguments lie in the same registers. `on`
+// is the descriptor that the function works on, `failure` its result when it has to fail.
 #define GPUMEMTRACE_FAULTY(result, name, parameters, arguments, on, failure)                \
   extern "C" [[gnu::visibility("default")]] result faulty_##name parameters __asm__(#name); \
   extern "C" result faulty_##name parameters {                                              \

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library to be preloaded into `gpumemtrace`: one of its calls that write, name or delete files
-// does not come to its end.
+// A library to be preloaded into the command `gpumemtrace`. It interrupts one of the calls by which
+// the command writes, names or deletes files.
 //
-// - FAULTY_NUMBER: the number of the call, from 1, among all of write to files, fsync, rename and
-//   remove.
+// - FAULTY_NUMBER: the number of that call, from 1, among all calls of write to files, fsync,
+// rename
+//   and remove.
 // - FAULTY_HOW: "kill": the process is killed before the call; "fail": the call fails with EIO;
 //   "damage": a renamed file has lost its last bytes.
 #include <dlfcn.h>
@@ -39,7 +40,7 @@ bool is_chosen() {
   return number != nullptr && ++calls == std::strtol(number, nullptr, 10);
 }
 
-// True if this call is to fail.
+// Returns true if the present call has to fail; does not return if it has to kill the process.
 bool fails() {
   if (!is_chosen()) return false;
   if (is_asked_to("kill")) raise(SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two threads of a Python program meet in here: one waits without the GIL until the other, which
-// holds it, lets it free something.
+// Called by two threads of a Python program: one waits without the GIL until the other, which holds
+// the GIL, lets the first one free device memory.
 #include <semaphore.h>
 
 namespace {
@@ -31,7 +31,7 @@ extern "C" {
   done.send();
 }
 
-// Called without the GIL, which the other thread needs to come here.
+// Called without the GIL, which the other thread needs to reach free_when_told().
 [[gnu::visibility("default")]] void wait_for_the_other() { ready.wait(); }
 
 [[gnu::visibility("default")]] void let_free() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A driver newer than the recorder: a libcuda.so.1 with the least that a program needs, and two
-// functions that nobody knows yet.
+// functions that the recorder does not know.
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;

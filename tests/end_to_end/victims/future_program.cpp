@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolves functions that the recorder does not know, then uses one that it does, by dlsym and by
-// dlvsym: this driver's symbols have no versions, so any version finds them.
+// Resolves driver functions that the recorder does not know, then uses one that it knows, by dlsym
+// and by dlvsym: this driver's symbols have no versions, so dlvsym finds them with any version.
 #include "tests/end_to_end/victims/driver_calls.hpp"
 
 int main() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libc10.so that knows whether autograd notes what a backward pass needs, per thread as PyTorch's
-// (c10/core/GradMode.h), and whose other function does nothing.
+// Replaces libc10.so: keeps PyTorch's gradient mode (c10/core/GradMode.h), which is per thread and
+// says whether autograd saves data for a backward pass. Its report of memory usage does nothing.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates and frees ten times by linked calls (the argument `linked`) or by dlsym, then prints
-// how often another tool's library was called.
+// Allocates and frees ten times by linked calls (with the argument `linked`) or by dlsym, then
+// prints how often another tool's library was called.
 #include <cstring>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"

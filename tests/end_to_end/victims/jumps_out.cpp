@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A timer's handler jumps out of whatever runs, to a place from which the same is called again at
-// the same depth of the stack, as programs do that give up a call after a time. Prints how many
-// allocations and frees returned, and how many jumps there were.
-// To be run on the driver that holds no lock (future_driver). Usage: jumps_out JUMPS
+// A timer's signal handler jumps out of the running code to a place from which the program makes
+// the same calls again at the same stack depth, as programs do that give up a call after a time.
+// Prints how many allocations and frees returned, and how many jumps there were.
+// It must run on the driver that holds no lock (future_driver). Usage: jumps_out JUMPS
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaks through functions whose lines are known: called, inlined, recursive.
+// Leaks device memory through functions whose source lines the test knows: called, inlined and
+// recursive functions.
 #include <cstddef>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"
@@ -7,7 +8,7 @@
 namespace gpumemtrace::victims {
 namespace {
 
-// Keeps frames that calls of the compiler's own making (tail calls, clones) would hide.
+// Keeps the function's stack frame, which the compiler's inlining, tail calls or clones would hide.
 #if defined(__clang__)
 #define GPUMEMTRACE_KEPT [[gnu::noinline]]
 #else

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaves calls without returning: the driver faults in them and the handler jumps out. After each,
-// the next calls come from deeper in the stack, and nothing has overwritten what the left one had
-// there. Prints how many allocations returned, and as many frees did.
-// To be run on the driver that stores where it is told to (future_driver).
+// Leaves calls without returning: the driver faults in them and the signal handler jumps out. After
+// each, the next calls come from deeper in the stack, so that nothing overwrites the frames of the
+// call that was left. Prints how many allocations returned; as many frees did.
+// It must run on the driver that stores through a null pointer (future_driver).
 // Usage: leaves_calls tables|no_tables     whether unwind tables describe the code between
 #include <setjmp.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ std::uint64_t allocations = 0;
 
 void jump_out(int) { siglongjmp(before_call, 1); }
 
-// From deep enough that what use_deeper() stores lies above it.
+// Calls from deep enough that use_deeper() writes its frame above the frames left here.
 [[gnu::noinline]] void leave_a_call() {
   volatile char* const room = static_cast<volatile char*>(__builtin_alloca(1024));
   room[0] = 1;
@@ -44,11 +44,11 @@ void jump_out(int) { siglongjmp(before_call, 1); }
   ++allocations;
 }
 
-// `bytes` more of the stack are passed over, and not touched.
+// Moves the stack pointer down by `bytes` without touching them, and calls `use` from there.
 [[gnu::noinline]] void use_deeper(std::size_t bytes, void (*use)(std::size_t)) {
   volatile char* const room = static_cast<volatile char*>(__builtin_alloca(bytes));
   use(bytes);
-  room[0] = 1;  // no tail call
+  room[0] = 1;  // prevents a tail call
 }
 void use_without_tables(std::size_t bytes) { frame_without_tables(use_memory, bytes); }
 

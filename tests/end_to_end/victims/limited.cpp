@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Works under a limit that is set once the driver is there. Prints how often it allocated.
-// Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS [shared]; VALUE of AS and NOFILE adds to what
-// is in use, that of STACK is the stack of every thread that does not ask for another one.
+// Uses CUDA under a resource limit that is set after the driver is loaded. Prints how often it
+// allocated.
+// Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS [shared]; VALUE of AS and NOFILE is added to
+// the amount in use, that of STACK is the default stack size of threads.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>

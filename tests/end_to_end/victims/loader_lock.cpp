@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uses the driver while it holds the loader's locks: inside the constructor of a library that is
-// being opened, and there inside a walk over the loaded files. Says so, and goes on when it is told
-// to, by a line on its standard input. Usage: loader_lock LIBRARY
+// being opened, and there inside dl_iterate_phdr(). Prints when it does so, and continues after a
+// line on its standard input. Usage: loader_lock LIBRARY
 #include <link.h>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"
@@ -21,7 +21,7 @@ int use_cuda(dl_phdr_info*, std::size_t, void*) {
 }  // namespace
 }  // namespace gpumemtrace::victims
 
-// Called by the constructor of victims/constructor_library.cpp.
+// The constructor in victims/constructor_library.cpp calls this function.
 extern "C" [[gnu::visibility("default")]] void constructor_runs() {
   dl_iterate_phdr(gpumemtrace::victims::use_cuda, nullptr);
 }

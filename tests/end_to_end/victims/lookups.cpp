@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what dlsym and dlvsym answer to many questions, with dlerror and errno, so that a test can
-// compare runs with and without the recorder. Usage: lookups none|local|global (how the driver is
-// loaded). Addresses are not printed, only whose they are.
+// Prints what dlsym and dlvsym return for many symbols, with dlerror and errno, so that a test can
+// compare runs with and without the recorder. Prints the library of each address, not the address.
+// Usage: lookups none|local|global (how the driver is loaded)
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <initializer_list>
 
-// Exported by the program itself, under names that look like the driver's; the second is one that
-// the recorder exports too.
+// The program exports these functions under names that look like the driver's; the recorder exports
+// the second one, too.
 extern "C" {
 [[gnu::visibility("default")]] int cuFunctionOfTheProgram() { return 1; }
 [[gnu::visibility("default")]] int cuMemcpyBatchAsync() { return 2; }
@@ -25,8 +25,8 @@ const char* file_name(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-// Names differ in one way on purpose: what is the driver's without the recorder is the recorder's
-// with it.
+// The library that contains the address. The recorder's functions are printed as the driver's: in a
+// run with the recorder, its functions take the place of the driver's.
 const char* owner_of(void* address) {
   Dl_info info;
   if (dladdr(address, &info) == 0) return "nobody";
@@ -92,9 +92,11 @@ int main(int count, char** arguments) {
     ask_about(symbol);
     ask("next", RTLD_NEXT, symbol);
   }
-  // The recorder follows the program in the order of libraries, so `next` finds it.
+  // RTLD_NEXT finds the recorder's function, since the recorder follows the program in the order of
+  // libraries.
   ask_about("cuMemcpyBatchAsync");
-  // With a driver that is loaded but not global, the recorder finds what only its users could.
+  // Not asked with a driver that is loaded locally: the recorder finds symbols there that a program
+  // without the recorder does not find.
   if (std::strcmp(driver, "local") != 0) ask_about("cuInit");
   return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes tensors by PyTorch's functions, on an allocator that follows PyTorch's rules for requests
-// of 10 MiB and more, each in a segment of its own. Whatever arrives changed, or does not come
-// back, ends the program with code 3. With an argument it makes only those whose sizes are said.
+// of 10 MiB and more: each gets its own segment. An argument that arrives changed, or a result that
+// does not come back, ends the program with code 3. With an argument it makes only tensors whose
+// sizes a call tells.
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -14,7 +15,7 @@ struct Device {
   std::int8_t type;
   std::int8_t index;
 };
-// The recorder's.
+// The recorder defines this function; null without the recorder.
 [[gnu::weak]] void reportMemoryUsageToProfiler(void* address, std::int64_t bytes,
                                                std::size_t allocated, std::size_t reserved,
                                                Device device);
@@ -127,7 +128,8 @@ int main(int count, char**) {
   make_by_every_function(gpu);
   if (count > 1) return 0;
 
-  // Sizes that nobody says: a workspace, also after a call that was left, and a strange type.
+  // Allocations whose tensor sizes no call tells: a workspace, also after a call that ended by an
+  // exception, and an element type that the recorder does not know.
   leave_by_exception(gpu);
   gpu.allocate(12 * kMib);
   const Sizes sizes{13, 1 << 20};

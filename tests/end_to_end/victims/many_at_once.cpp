@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// So many threads at once, each of which allocates and frees once while all of them live. Prints
-// how many allocations were made. Ends with 77 where the system does not allow as many threads.
+// Starts many threads, each of which allocates and frees once while all of them are alive. Prints
+// how many allocations were made. Ends with 77 if the system does not allow as many threads.
 // Usage: many_at_once THREADS
 #include <pthread.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small NCCL: memory, threads and NVTX ranges as in NCCL 2.28. A communicator takes 8 MiB on the
-// thread that makes it and starts a thread, which takes 16 MiB at the first collective. Ranges that
-// make one begin without and end with a payload; a collective's begins with one. A split names its
-// parent's ranks. With NVTX's own headers (libnccl_real) where the toolkit is there.
+// thread that makes it, and starts a thread that takes 16 MiB at the first collective. A range that
+// makes a communicator begins without a payload and ends with one; a collective's range begins with
+// one. A split's payload names its parent and the parent's ranks. Built with NVTX's own headers
+// (libnccl_real) if the toolkit is there.
 #include "tests/end_to_end/victims/nccl.hpp"
 
 #include <array>
@@ -30,7 +31,7 @@ struct SimulatedCommunicator {
   abi::CUcontext context = nullptr;
   abi::CUdeviceptr own_memory = 0;
   abi::CUdeviceptr connection = 0;
-  bool is_asked = false;  // to connect, or to end
+  bool is_asked = false;  // the service thread has to connect or to end
   bool is_ending = false;
   std::mutex mutex;
   std::condition_variable changed;

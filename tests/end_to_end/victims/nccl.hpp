@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of the simulated NCCL (nccl.cpp). They have NCCL's names without its arguments: who
-// would be asked over the network is given.
+// The functions of the simulated NCCL (nccl.cpp), with NCCL's names but fewer arguments: the caller
+// gives the ranks that NCCL would exchange over the network.
 #pragma once
 
 struct SimulatedCommunicator;

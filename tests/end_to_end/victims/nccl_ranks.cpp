@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's process: makes two communicators and a split of the first, uses the second before the
-// first, and destroys them. Takes the path of the simulated NCCL.
+// The process of one rank: makes two communicators and splits the first, uses the second before the
+// first, and destroys them. Its argument is the path of the simulated NCCL.
 #include <initializer_list>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   SimulatedCommunicator* const half = split(world, 4, 1);
   reduce(pair);
   reduce(world);
-  free_memory(allocate(1 << 20));  // the program's own
+  free_memory(allocate(1 << 20));  // memory that is not NCCL's
   for (SimulatedCommunicator* const communicator : {half, pair, world}) destroy(communicator);
   return 0;
 }

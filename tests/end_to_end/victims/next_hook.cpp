@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that stands before the driver's functions and finds the real ones by RTLD_NEXT, as
-// other tools do. `hook_calls` tells how often it was called.
+// A preloaded library that replaces driver functions and finds the real ones by RTLD_NEXT, as other
+// tools do. `hook_calls` returns how often its functions were called.
 #include <dlfcn.h>
 
 #include "tests/simulated_cuda/cuda_abi.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges and marks through NVTX: NVTX's own headers where the toolkit is there (nvtx_ranges_real),
-// else a small client of our own. Prints what the calls return. With the argument `only`, CUDA is
-// never used.
+// Makes ranges and marks through NVTX, with NVTX's own headers if the toolkit is there
+// (nvtx_ranges_real), else with a small client of our own. Prints the results of the calls. With
+// the argument `only` it never uses CUDA.
 #include <string_view>
 
 #ifdef GPUMEMTRACE_REAL_NVTX
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   using namespace gpumemtrace::victims;
   const bool use_cuda = argc < 2 || std::string_view(argv[1]) != "only";
   nvtxInitialize(nullptr);
-  // Known before the recording begins, used after.
+  // The domain and the string are registered before the recording begins and used after.
   const nvtxDomainHandle_t domain = nvtxDomainCreateA("library");
   const nvtxStringHandle_t registered = nvtxDomainRegisterStringA(domain, "registered");
   if (use_cuda) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another tool for NVTX. It follows nesting and ranges with numbers of its own, from 40 and 1000,
-// and prints at the end which of its functions were called. With NVTX_TOOL_REFUSES set it sets a
-// callback and then says that it does not want to run.
+// Another tool for NVTX, besides the recorder. It returns its own nesting levels from 40 on and its
+// own range id 1000, and prints at the end which of its functions were called. With
+// NVTX_TOOL_REFUSES it sets a callback and then reports that its initialization failed.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs out of stack while it uses CUDA, at ever other instructions: of its own, and of the hooks.
-// To be run on the driver that needs no stack (future_driver), so that no lock is left held.
+// Overflows its stack while it uses CUDA, each time at other instructions, its own or the hooks'.
+// It must run on the driver that needs no stack (future_driver), so that no lock stays held.
 // Usage: overflows dies|exits|goes_on
 //   dies     has no handler
 //   exits    a handler on an alternate stack of the smallest usual size ends the process with 42
@@ -26,14 +26,14 @@ constexpr std::size_t kRounds = 400;
 abi::cuMemAlloc_v2_t* allocate_memory = nullptr;
 abi::cuMemFree_v2_t* release_memory = nullptr;
 abi::CUcontext context = nullptr;
-// Plain numbers: one thread, and the handler only jumps.
+// Not atomic: there is one thread, and the signal handler only jumps.
 volatile std::uint64_t allocations = 0;
 volatile std::uint64_t frees = 0;
 sigjmp_buf before_overflow;
 
-// As deep as there is stack; `frame_bytes` more a level.
+// Recurses until the stack overflows; each level takes at least `frame_bytes`.
 [[gnu::noinline]] void descend(std::size_t frame_bytes) {
-  if (frame_bytes == 0) return;  // never, which the compiler must not know
+  if (frame_bytes == 0) return;  // never true, but the compiler must not know
   volatile char* const frame = static_cast<volatile char*>(__builtin_alloca(frame_bytes));
   frame[0] = 1;
   abi::CUdeviceptr address = 0;
@@ -42,7 +42,7 @@ sigjmp_buf before_overflow;
   call(release_memory(address), "cuMemFree_v2");
   frees = frees + 1;
   descend(frame_bytes);
-  frame[1] = 1;  // no tail call
+  frame[1] = 1;  // prevents a tail call
 }
 
 void exit_at_once(int) {
@@ -71,7 +71,7 @@ void install(void (*handler)(int)) {
 void* overflow_again_and_again(void*) {
   enter_context();
   install(jump_out);
-  static std::size_t round = 0;  // not a register, which a jump would restore
+  static std::size_t round = 0;  // not in a register, which a jump would restore
   for (round = 0; round < kRounds; ++round) {
     if (sigsetjmp(before_overflow, 1) == 0) descend(round % 57 * 16 + 16);
   }

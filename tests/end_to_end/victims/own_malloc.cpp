@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has a malloc of its own, which finds the next one by dlsym, as memory checkers do. Prints how
-// often the working thread called it while it allocated device memory.
+// Defines its own malloc, which finds the next malloc by dlsym, as memory checkers do. Prints how
+// often the working thread called malloc while it allocated device memory.
 #include <atomic>
 #include <cstring>
 
@@ -12,7 +12,7 @@ constexpr int kRounds = 5000;
 
 thread_local long calls_of_thread = 0;
 
-// Memory for what dlsym itself may ask for while the next malloc is being looked for.
+// Serves dlsym's own allocations while dlsym looks for the next malloc.
 alignas(16) char first_memory[4096];
 std::size_t first_used = 0;
 std::atomic<bool> looking = false;
@@ -57,7 +57,7 @@ void free(void* memory) {
 int main() {
   using namespace gpumemtrace::victims;
   start_driver();
-  free_memory(allocate(4096));  // a thread's first call may prepare something
+  free_memory(allocate(4096));  // a thread's first CUDA call may allocate
   const long before = calls_of_thread;
   for (int round = 0; round < kRounds; ++round) free_memory(allocate(4096));
   std::printf("%ld\n", calls_of_thread - before);

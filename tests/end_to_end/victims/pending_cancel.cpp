@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that is to be cancelled calls what is no place to cancel a thread at, holding a lock
-// that it would never give back: the first CUDA call of the process, each function that we wrap,
-// each function that ends the process. Prints how many functions it called, and whose call did not
-// return. Usage: pending_cancel
+// A thread with a pending cancellation calls functions that are no cancellation points: the first
+// CUDA call of the process, each function that the recorder wraps, each function that ends the
+// process. A call that acts on the cancellation may leave the recorder's locks held. Prints how
+// many functions it called, and the names of those that did not return. Usage: pending_cancel
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ int called = 0;
 
 struct Child {
   void (*work)() = nullptr;
-  bool is_first = false;  // its first call of CUDA
+  bool is_first = false;  // `work` makes the process's first CUDA call
 };
 
 void* call_with_pending_cancel(void* argument) {
@@ -37,7 +37,7 @@ void* call_with_pending_cancel(void* argument) {
   _exit(kReturned);
 }
 
-// In a process of its own.
+// Runs `child` in a child process; prints its exit code if that is not `expected`.
 void run(const char* name, const Child& child, int expected) {
   ++called;
   const pid_t process = fork();
@@ -57,8 +57,8 @@ void run(const char* name, const Child& child, int expected) {
   }
 }
 
-// By the names of the list of functions that end the process: the one that has no such function
-// here is not compiled.
+// The names follow the list of functions that end the process: a function of that list that is
+// missing here does not compile.
 #define SHELL "/bin/sh"
 #define ENDS "exit 5"
 char* const kArguments[] = {const_cast<char*>(SHELL), const_cast<char*>("-c"),
@@ -75,7 +75,7 @@ void end_by_execveat() { execveat(-1, SHELL, kArguments, environ, 0); }
 void end_by_execvp() { execvp("sh", kArguments); }
 void end_by_execvpe() { execvpe("sh", kArguments, environ); }
 void end_by_fexecve() {
-  // By the system call: open() is a place to cancel a thread at.
+  // Opens by the system call, since open() is a cancellation point.
   const long shell = syscall(SYS_openat, AT_FDCWD, SHELL, O_RDONLY);
   fexecve(static_cast<int>(shell), kArguments, environ);
 }
@@ -85,7 +85,7 @@ void call_each_row() {
     static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
     void* const found = dlsym(library, symbol);
     using Any = int(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*, void*);
-    // Each of them refuses, as nobody has called cuInit().
+    // Each function fails at once, as cuInit() was not called.
     if (found != nullptr) {
       reinterpret_cast<Any*>(found)(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
                                     nullptr, nullptr, nullptr, nullptr);
@@ -95,7 +95,7 @@ void call_each_row() {
 #include "preload/driver/apis.def"
 }
 
-// The process's first call, and the recording it begins.
+// The process's first CUDA call, which also begins the recording.
 void begin() {
   context = start_driver();
   free_memory(allocate(4096));

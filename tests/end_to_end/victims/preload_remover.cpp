@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that takes LD_PRELOAD away from whatever the program starts, as some launchers do.
+// A library that removes LD_PRELOAD from the environment of child programs, as some launchers do.
 #include <stdlib.h>
 
 [[gnu::constructor]] static void remove_preload() { unsetenv("LD_PRELOAD"); }

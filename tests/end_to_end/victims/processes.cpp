@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that come from one another in every way there is. The program allocates three times
-// where it says `uses CUDA`, and its children are told apart by how often they allocate. Usage:
-// processes MODE; modes are the rows of kModes below.
+// Makes child processes in every way there is. A process that `uses CUDA` allocates three times;
+// children are told apart by how often they allocate. MODE is the name of a row of kModes below.
+// Usage: processes MODE
 #include <fcntl.h>
 #include <link.h>
 #include <linux/sched.h>
@@ -52,7 +52,7 @@ void become_new_program() {
   _exit(4);
 }
 
-// The child of a process that has used CUDA: its calls fail, with the real driver too.
+// Forks after the process has used CUDA: calls in the child fail, as with the real driver.
 void fork_after_use() {
   use_cuda(kOfParent);
   const pid_t child = fork();
@@ -75,7 +75,7 @@ void fork_before_use() {
   use_cuda(kOfParent);
 }
 
-// The child runs its exit handlers, which are copies of its parent's.
+// Forks children that run their exit handlers, which are copies of the parent's.
 void fork_without_cuda() {
   use_cuda(kOfParent);
   for (int round = 0; round < 20; ++round) {
@@ -134,7 +134,7 @@ int count_module(dl_phdr_info*, std::size_t, void* count) {
   return 0;
 }
 
-// Needs the locks that libc does not reset in a child that it knows nothing of.
+// Takes the libc locks that libc does not reset in a child made without its knowledge.
 void use_libc() {
   std::free(std::malloc(1 << 20));
   void* const library = dlopen("libutil.so.1", RTLD_NOW);
@@ -145,8 +145,8 @@ void use_libc() {
   require(modules > 1, "there are no modules");
 }
 
-// Children that libc knows nothing of: no handler of pthread_atfork runs. They are made while the
-// recorder's thread is as busy as it ever is.
+// Makes children by raw clone calls, without libc's knowledge: no handler of pthread_atfork runs.
+// The recorder's thread is as busy as possible meanwhile.
 void raw_clones() {
   use_cuda(kOfParent);
   for (int round = 0; round < 100; ++round) {
@@ -159,14 +159,14 @@ void raw_clones() {
   }
 }
 
-// The system call by which newer libcs make threads.
+// Makes a child by clone3, the system call by which newer libcs make threads.
 pid_t clone3_process() {
   clone_args arguments = {};
   arguments.exit_signal = SIGCHLD;
   return static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
 }
 
-// The simulated driver goes on working in such a child.
+// Uses CUDA in a child of raw clone, in which the simulated driver still works.
 void use_cuda_in_clone(pid_t (*make_process)()) {
   use_cuda(kOfParent);
   const pid_t child = make_process();
@@ -191,7 +191,7 @@ void vfork_and_exit() {
   free_memory(allocate(kBytes));
 }
 
-// Leaves its parent, its session and its descriptors behind, as daemons do, and uses CUDA then.
+// Leaves its parent, its session and its descriptors, as daemons do, and then uses CUDA.
 void become_daemon() {
   require(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "the daemon could not be waited for");
   const pid_t child = fork();

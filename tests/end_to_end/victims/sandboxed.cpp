@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Works where one system call fails, from before the first use of the device to the end. Prints how
-// often it allocated, and ends when its input does. Usage: sandboxed NUMBER ERROR
+// Uses CUDA while one system call fails, from before the first use of the device to the end. Prints
+// how often it allocated, and ends at the end of its input. Usage: sandboxed NUMBER ERROR
 #include "tests/end_to_end/victims/system_call_filter.hpp"
 
 int main(int count, char** arguments) {
@@ -8,7 +8,7 @@ int main(int count, char** arguments) {
   require(count == 3, "usage: sandboxed NUMBER ERROR");
   const auto number = static_cast<unsigned int>(std::atoi(arguments[1]));
   const auto error = static_cast<unsigned int>(std::atoi(arguments[2]));
-  // The program's own needs of the system come before the filter.
+  // The program makes its own system calls before the filter is set.
   call(function<abi::cuInit_t>("cuInit")(0), "cuInit");
   function<abi::cuMemAlloc_v2_t>("cuMemAlloc_v2");
   forbid_system_call(number, error);

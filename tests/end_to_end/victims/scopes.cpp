@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates through a library that resolves the driver in a scope of its own, then by itself.
+// Allocates through a library that resolves the driver in its own symbol scope, then directly.
 // Usage: scopes deepbind|namespace LIBRARY
 #include <cstring>
 
@@ -24,7 +24,7 @@ Function* function_of(void* library, const char* symbol) {
   return found;
 }
 
-// A driver in another namespace has a state of its own.
+// Initializes the driver that `library` sees: a driver in another namespace has its own state.
 void start_driver_of(void* library) {
   call(function_of<abi::cuInit_t>(library, "cuInit")(0), "cuInit");
   abi::CUcontext context = nullptr;

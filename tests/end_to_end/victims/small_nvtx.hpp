@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// As much of an NVTX client as nvtx_ranges.cpp and nccl.cpp need, for machines without the toolkit:
-// finds the tool as NVTX 3 does and gives it function tables and the payload extension's slots.
-// `kShort` clients are older: they have fewer functions.
+// The part of an NVTX client that nvtx_ranges.cpp and nccl.cpp need, for machines without the
+// toolkit: it finds the tool as NVTX 3 does, and gives it function tables and the payload
+// extension's slots. With `is_short` it acts as an older client, which has fewer functions.
 #pragma once
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ inline abi::Function* core_places[16];
 inline abi::Function* core2_places[16];
 inline bool is_short = false;
 
-// The function in NVTX's places before a tool is there; a tool must replace it.
+// The function in NVTX's slots before a tool is loaded; a tool must replace it.
 inline void before_any_tool() {}
 
 inline int get_module_function_table(abi::Module module, abi::FunctionTable* table,
@@ -45,7 +45,8 @@ inline const void* get_export_table(std::uint32_t id) {
 
 inline abi::Function payload_slots[16];
 
-// Without a tool that takes part, and where a tool sets nothing, calls go nowhere.
+// Offers the payload extension's slots to the tool. Calls do nothing without a tool that takes
+// part, or in slots that the tool leaves empty.
 inline void initialize_payload(void* library) {
   void* const found =
       library == nullptr ? nullptr : dlsym(library, "InitializeInjectionNvtxExtension");
@@ -61,7 +62,8 @@ inline void initialize_payload(void* library) {
   for (abi::Function& slot : payload_slots) slot = nullptr;
 }
 
-// Ends as NVTX does: without a tool, and where a tool set nothing, calls go nowhere.
+// Initializes as NVTX does: without a tool, or in slots that the tool leaves empty, calls do
+// nothing.
 inline void initialize() {
   for (std::size_t i = 1; i < std::size(core); ++i) {
     core[i] = core2[i] = &before_any_tool;
@@ -96,7 +98,7 @@ inline abi::Function at(abi::Payload id) { return payload_slots[static_cast<unsi
 
 }  // namespace gpumemtrace::victims::small_nvtx
 
-// The names of NVTX's own headers.
+// The names that NVTX's own headers define.
 using nvtxRangeId_t = std::uint64_t;
 using nvtxDomainHandle_t = const void*;
 using nvtxStringHandle_t = const void*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built several times with frames of different sizes: libraries whose code looks alike, so that
-// return addresses are the same where they are loaded to the same place, and whose frames do not.
+// Built several times with different frame sizes. The libraries' code is laid out alike, so return
+// addresses are the same if they are loaded at the same place, but their stack frames differ.
 #include <cstddef>
 
 using Callback = void (*)(std::size_t bytes);

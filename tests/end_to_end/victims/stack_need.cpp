@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack bytes that the driver's functions take, measured by a thread that works on a stack full
-// of marks. Prints a line `WHAT BYTES` for the first call of the process, the first of another
+// Measures the stack bytes that calls of driver functions take, by a thread whose stack is filled
+// with a mark. Prints a line `WHAT BYTES` for the first call of the process, the first of another
 // thread, many calls, and calls from ever new places.
 #include <pthread.h>
 #include <sys/mman.h>
@@ -22,14 +22,14 @@ struct Work {
   void (*run)();
 };
 
-// From as many different places as there are depths.
+// Allocates from a different call stack for each depth.
 [[gnu::noinline]] void allocate_at_depth(int depth) {
   if (depth > 0) {
     allocate_at_depth(depth - 1);
   } else {
     free_memory(allocate(kBytes));
   }
-  __asm__ volatile("");  // no tail call
+  __asm__ volatile("");  // prevents a tail call
 }
 
 abi::CUcontext context = nullptr;
@@ -57,7 +57,7 @@ void call_from_new_places() {
 
 struct Task {
   void (*run)();
-  std::uintptr_t begin = 0;  // of the frame that calls
+  std::uintptr_t begin = 0;  // address of the calling frame
 };
 
 void* work(void* argument) {
@@ -67,7 +67,7 @@ void* work(void* argument) {
   return nullptr;
 }
 
-// Bytes below the frame that called which anyone has touched.
+// Runs `run` on a marked stack; returns the number of bytes touched below the calling frame.
 std::size_t stack_of(void (*run)()) {
   void* const stack =
       mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

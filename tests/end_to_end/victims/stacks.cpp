@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates through call stacks that are known: functions have names of their own, and each
-// allocation a size of its own, by which the test finds it. Usage: stacks CASE [ARGUMENT...]
+// Allocates through call stacks that the test knows: functions have unique names, and each
+// allocation has a unique size, by which the test finds it. Usage: stacks CASE [ARGUMENT...]
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Callback = void (*)(std::size_t bytes);
 
-// Keeps frames that calls of the compiler's own making (tail calls, clones) would hide.
+// Keeps the function's stack frame, which the compiler's inlining, tail calls or clones would hide.
 #if defined(__clang__)
 #define GPUMEMTRACE_FRAME extern "C" [[gnu::noinline, gnu::used]]
 #else
@@ -85,15 +85,16 @@ GPUMEMTRACE_FRAME void catches(std::size_t bytes) {
   stay_in_frame();
 }
 
-// --- hand-made code
+// --- hand-made code: assembly and machine code
 
 extern "C" {
-void frame_by_rbx(Callback callback, std::size_t bytes);         // its address is in rbx
-void frame_by_expression(Callback callback, std::size_t bytes);  // it stands in memory
+void frame_by_rbx(Callback callback, std::size_t bytes);         // the frame's address is in rbx
+void frame_by_expression(Callback callback, std::size_t bytes);  // the frame's address is in memory
 void frame_without_tables(Callback callback, std::size_t bytes);
 }
 
-// push rbp; mov rbp, rsp; mov rax, rdi; mov rdi, rsi; call rax; pop rbp; ret
+// A stub made at run time: push rbp; mov rbp, rsp; mov rax, rdi; mov rdi, rsi; call rax; pop rbp;
+// ret
 void call_through_stub(Callback callback, std::size_t bytes) {
   const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8,
                                 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
@@ -108,7 +109,7 @@ GPUMEMTRACE_FRAME void calls_stub(std::size_t bytes) {
   stay_in_frame();
 }
 
-// --- libraries that take turns at one place
+// --- libraries that are loaded one after the other at the same address
 
 GPUMEMTRACE_FRAME void call_library(const std::string& path, std::size_t bytes) {
   void* const library = dlopen(path.c_str(), RTLD_NOW);
@@ -126,7 +127,8 @@ void take_turns(const std::string& first, const std::string& second, int rounds)
   }
 }
 
-// Several threads at once: each library is loaded and unloaded when the threads happen to meet.
+// Several threads open, call and close the same libraries: each library is unloaded whenever no
+// thread has it open.
 void churn(abi::CUcontext context, const std::string& first, const std::string& second,
            int rounds) {
   std::vector<std::thread> threads;
@@ -166,7 +168,7 @@ GPUMEMTRACE_FRAME unsigned busy_tree(unsigned value, int depth) {
   const unsigned left = busy_tree(value ^ 1u, depth - 1);
   const unsigned right = busy_tree(value ^ left, depth - 1);
   char text[32];
-  std::snprintf(text, sizeof text, "%u", right);  // libc's frames, through the PLT
+  std::snprintf(text, sizeof text, "%u", right);  // frames of libc, called through the PLT
   return left + static_cast<unsigned>(text[0]);
 }
 
@@ -194,7 +196,7 @@ GPUMEMTRACE_FRAME void storm_of_signals(int count) {
   sig_atomic_t arrived_before = 0;
   while (signals_seen < signals_wanted) {
     value = busy_tree(value, 6);
-    // If the sender gets no processor, the trace does not grow meanwhile.
+    // Allocates only after a new signal: the trace must not grow while the sender does not run.
     if (signals_arrived == arrived_before) continue;
     arrived_before = signals_arrived;
     in_driver = 1;
@@ -204,7 +206,7 @@ GPUMEMTRACE_FRAME void storm_of_signals(int count) {
   sender.join();
 }
 
-// --- more different stacks than anybody has
+// --- more different stacks than any program has
 
 extern "C" void descend(unsigned path, int depth);
 void (*volatile descend_left)(unsigned, int) = descend;
@@ -215,7 +217,7 @@ GPUMEMTRACE_FRAME void descend(unsigned path, int depth) {
     allocate_here(4096);
   } else if ((path & 1u) != 0) {
     descend_left(path >> 1, depth - 1);
-    __asm__ volatile("# left" ::: "memory");  // else both become one call
+    __asm__ volatile("# left" ::: "memory");  // else the compiler merges the two calls
   } else {
     descend_right(path >> 1, depth - 1);
     __asm__ volatile("# right" ::: "memory");
@@ -228,7 +230,8 @@ void walk_all_paths(unsigned count, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     for (unsigned path = 0; path < count; ++path) descend(path, kDepth);
   }
-  // The largest resident size of this program alone: getrusage() would count what forked it, too.
+  // Prints the peak resident size of this program alone: getrusage() would include the process that
+  // forked it.
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.rfind("VmHWM:", 0) == 0) std::puts(line.c_str());
@@ -250,7 +253,8 @@ void run_threads(abi::CUcontext context) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A stack that is no thread's: in static memory, reached by a jump of the stack pointer.
+// Calls on a stack that belongs to no thread: static memory, reached by a jump of the stack
+// pointer.
 extern "C" void call_on_stack(Callback callback, std::size_t bytes, void* top);
 void call_on_other_stack(std::size_t bytes) {
   alignas(64) static char room[1 << 16];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that stands in for CUDA and CUPTI under a name of its own, as programs have one for
-// their tests.
+// A library that replaces CUDA and CUPTI under another library name, as programs do in their tests.
 #include <cstddef>
 
 #define STANDS_IN extern "C" [[gnu::visibility("default")]] int

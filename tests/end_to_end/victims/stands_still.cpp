@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file system stands still when the recorder makes its files: a filter holds every system call
+// File creation blocks while the recorder makes its files: a seccomp filter holds every system call
 // that makes a file until a line comes on standard input. Prints how many seconds the first calls
-// and a thousand after them took; after another line it makes more, and prints how many allocations
-// there were. Usage: stands_still
+// and a thousand more took; after another line it makes more, and prints the number of allocations.
+// Usage: stands_still
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library for storm.py: native threads that allocate through many stacks, and one that opens,
-// calls and closes libraries meanwhile.
+// A library for storm.py: native threads allocate through many call stacks while another thread
+// opens, calls and closes libraries.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace {
 using Callback = void (*)(std::size_t bytes);
 constexpr std::size_t kBytes = 512;
 constexpr int kDeepest = 10;
-// Rounds of the threads between two libraries: each unload makes every thread work out its unwind
-// rules again.
+// Rounds of the threads between two changes of libraries: after each unload every thread has to
+// compute its unwind rules again.
 constexpr std::uint64_t kRoundsBetweenLibraries = 2000;
 
 std::atomic<std::uint64_t> rounds_done = 0;
@@ -29,7 +29,7 @@ inline void stay_in_frame() { __asm__ volatile("" ::: "memory"); }
   stay_in_frame();
 }
 
-// Through a pointer that the compiler cannot follow: else it makes a loop of the recursion.
+// Recurses through a pointer that the compiler cannot follow, else the compiler makes a loop of it.
 void recurse(int depth);
 void (*volatile recurse_again)(int) = recurse;
 [[gnu::noinline]] void recurse(int depth) {
@@ -58,7 +58,7 @@ void call_library(const std::string& path) {
   require(dlclose(library) == 0, "the library cannot be closed");
 }
 
-// Returns how many libraries came and went.
+// Returns how many times a library was opened and closed.
 std::uint64_t change_libraries(abi::CUcontext context, const std::string& first,
                                const std::string& second, std::uint64_t rounds) {
   call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
@@ -78,8 +78,8 @@ std::uint64_t change_libraries(abi::CUcontext context, const std::string& first,
 }  // namespace
 }  // namespace gpumemtrace::victims
 
-// `rounds` allocations, each freed at once, by that many threads, while the two libraries take
-// turns. Returns how many allocations there were in all.
+// `thread_count` threads make `rounds` allocations each, freed at once, while the two libraries are
+// opened and closed in turn. Returns the number of all allocations.
 extern "C" [[gnu::visibility("default")]] std::uint64_t storm(unsigned thread_count,
                                                               std::uint64_t rounds,
                                                               const char* first,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A filter of system calls, as sandboxes and container engines set one.
+// Sets seccomp filters for system calls, as sandboxes and container engines do.
 #pragma once
 
 #include <errno.h>
@@ -31,7 +31,7 @@ inline void forbid_system_call(unsigned int number, unsigned int error) {
   filter_system_calls(program, sizeof program / sizeof program[0]);
 }
 
-// From now on no thread can have a table of descriptors of its own.
+// From now on no thread can get its own table of file descriptors.
 inline void forbid_own_descriptors() {
   constexpr unsigned int kUnshare = 2;  // CLOSE_RANGE_UNSHARE
   sock_filter program[] = {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closes all descriptors from a number on at once while threads of it use CUDA, as a daemon does,
-// and takes all the numbers for a file of its own. Each of CHILDREN processes does so from another
-// moment on, again and again until its threads have allocated and freed ROUNDS times. FILE must
-// exist; nobody may write to it. Fails if a number was closed behind its back, or read from.
-// Prints how often all numbers were taken. With "shared" no thread can have descriptors of its own.
+// Closes all file descriptors from FIRST on while its threads use CUDA, as a daemon does, and
+// reuses all their numbers for FILE. Each of CHILDREN processes begins at a different moment and
+// repeats it until its threads have allocated and freed ROUNDS times. FILE must exist; nobody may
+// write to it. Fails if other code closed a number or read from it. Prints how often all numbers
+// were taken. With `shared`, no thread can have its own table of descriptors.
 // Usage: takes_numbers FILE FIRST CHILDREN THREADS ROUNDS own|shared
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,8 +25,8 @@
 namespace gpumemtrace::victims {
 namespace {
 
-constexpr unsigned kNumbers = 640;  // the recorder's are among them
-// Codes of a process whose standard error may be the file.
+constexpr unsigned kNumbers = 640;  // includes the numbers of the recorder's descriptors
+// Exit codes report errors, because standard error may be FILE.
 constexpr int kFileIsMissing = 10;
 constexpr int kNumberWasUsed = 11;
 
@@ -59,7 +59,7 @@ void work(abi::CUcontext context, int rounds, std::atomic<int>* done) {
   }
 }
 
-// Counts for all children: lives in memory that they share.
+// The children's common count, in memory that they share.
 std::atomic<int>* take_count = nullptr;
 
 void be_child(const char* path, unsigned first, int thread_count, int rounds, int moment) {

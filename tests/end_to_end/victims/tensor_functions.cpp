@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library with the functions of PyTorch that make tensors. The allocator gets the size as PyTorch
-// computes it, and may throw.
+// A library with the functions of PyTorch that make tensors. They ask the allocator for the size
+// that PyTorch computes, and the allocator may throw.
 #include "tests/end_to_end/victims/tensor_functions.hpp"
 
 namespace {

@@ -20,8 +20,8 @@ struct ArrayRef {
   std::size_t size;
 };
 
-// PyTorch's type before it took std::optional: not trivially copyable here, so that its address is
-// passed.
+// PyTorch's own optional, from before it used std::optional. Not trivially copyable here, so that
+// it is passed by address.
 template <class Value>
 struct optional {
   optional(Value given) : has_value(true), value(given) {}  // NOLINT(google-explicit-constructor)
@@ -75,7 +75,7 @@ void resize_bytes_cuda(c10::StorageImpl* storage, std::size_t bytes);
 }  // namespace native
 }  // namespace at
 
-// The last call of one of these functions.
+// The arguments of the last call of one of these functions.
 struct TensorCall {
   const std::int64_t* sizes = nullptr;
   std::size_t dimensions = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that use CUDA memory while they end: in destructors of thread-local objects, and in
-// destructors of thread-specific keys that ask for another round as long as there is one.
+// Threads use CUDA memory while they end: in destructors of thread-local objects, and in
+// destructors of thread-specific keys that request further rounds as long as POSIX grants them.
 // Prints the number of allocations. Usage: thread_ends THREADS
 #include <pthread.h>
 
@@ -61,7 +61,7 @@ void work(abi::CUcontext context) {
 }
 
 void run(int thread_count) {
-  // One key is made before the recorder's own, one after it.
+  // One key is created before the recorder's key, one after it.
   require(pthread_key_create(&first_key, end_of_key) == 0, "no key");
   abi::CUcontext const context = start_driver();
   use_memory();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that is linked to one that stands in for CUDA (stand_in.cpp).
+// A library that is linked with stand_in.cpp's library, which replaces CUDA.
 #include <cstddef>
 
 extern "C" {
@@ -9,7 +9,7 @@ int cuMemFree_v2(unsigned long long);
 int cuGetProcAddress_v2(const char*, void**, int, unsigned long long, int*);
 int cuptiActivityEnable(int);
 
-// The number of functions that did there what they do.
+// Returns how many of stand_in.cpp's functions were reached and behaved as defined there.
 [[gnu::visibility("default")]] int use_stand_in() {
   unsigned long long address = 0;
   void* function = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that uses the driver only if its symbols are bound. Prints `absent`, or what cuInit
-// and cuMemAlloc_v2 return.
+// A program whose references to the driver are weak. Prints `absent` if they are not bound, else
+// the results of cuInit and cuMemAlloc_v2.
 #include <cstdio>
 
 #include "tests/simulated_cuda/cuda_abi.hpp"

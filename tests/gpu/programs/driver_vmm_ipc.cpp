@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driver API only: one process makes physical memory (VMM) and a plain allocation, a second one
-// opens both through file descriptor and IPC handle. The memory exists once: the second process
-// must show imports, not allocations.
+// Uses the driver API only: one process makes physical memory (VMM) and a plain allocation; a
+// second process opens both, by file descriptor and IPC handle. The memory exists once: the report
+// must show imports, not allocations, for the second process.
 
 #include <cuda.h>
 #include <spawn.h>
@@ -29,7 +29,7 @@ constexpr std::size_t kSharedBytes = 6 << 20;
 constexpr unsigned char kPlainPattern = 0x5a;
 constexpr unsigned char kPhysicalPattern = 0x3c;
 
-// The first process's message to the second, beside the file descriptor of the physical memory.
+// The first process's message to the second, sent with the file descriptor of the physical memory.
 struct Message {
   CUipcMemHandle plain;
   std::uint64_t physical_bytes;
@@ -97,7 +97,7 @@ CUmemAllocationProp exportable_memory() {
   return properties;
 }
 
-// Maps physical memory at a fresh address that device 0 may read and write.
+// Maps physical memory at a new address that device 0 may read and write.
 CUdeviceptr map_memory(CUmemGenericAllocationHandle handle, std::size_t bytes) {
   CUdeviceptr address = 0;
   require("cuMemAddressReserve", cuMemAddressReserve(&address, bytes, 0, 0, 0));

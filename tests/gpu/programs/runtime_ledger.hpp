@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The books of all_runtime_calls: what each call of the CUDA runtime allocated, freed or moved.
+// The ledger of the program all_runtime_calls: all bytes that calls of the CUDA runtime allocated,
+// freed or copied.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,8 +27,9 @@ inline const char* name_of(Direction direction) {
   }
 }
 
-// Every function takes the result of the call that it books, prints one line and books only
-// what succeeded, so a function that a device lacks changes neither output nor comparison.
+// Each function takes the result of the runtime call that it enters, prints one line and enters
+// only calls that succeeded, so a function that a device lacks changes neither output nor
+// comparison.
 class RuntimeLedger {
  public:
   bool call(const char* function, cudaError_t result) {
@@ -52,8 +54,7 @@ class RuntimeLedger {
     copies_by_function_[function].add(bytes);
   }
 
-  // The runtime carries this copy out through a device buffer of the copy's size, which it
-  // allocates and frees itself.
+  // For this copy the runtime itself allocates and frees a device buffer of the copy's size.
   void staged_copy(const char* function, Direction direction, std::uint64_t bytes,
                    cudaError_t result) {
     copy(function, direction, bytes, result);
@@ -82,7 +83,8 @@ class RuntimeLedger {
     state_transfers(truth);
   }
 
-  // With CUPTI's records: every copy was joined to its call, and its bytes are the call's.
+  // Checks for a run with CUPTI's records: each copy's record was joined to its call, and the
+  // joined bytes are the call's.
   void state_joined(Truth& truth) const {
     for (const auto& [direction, sum] : copies_) {
       const bool staged = direction == Direction::kDeviceToDevice && staged_.bytes != 0;
@@ -96,7 +98,7 @@ class RuntimeLedger {
   }
 
  private:
-  // The report has a row for every pool; the checks add the rows, so the pools are added here.
+  // Adds up the pools, because the checks add up the report's rows, one for each pool.
   void state_pools(Truth& truth) const {
     const KindLedger first = kind("default pool");
     const KindLedger second = kind("own pool");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program's knowledge of its own memory, written as checks for compare.py. The keys are those
-// of truth.py beside this file; README.md describes them.
+// A C++ program's own record of its memory use (its truth), written as checks for compare.py. The
+// keys are those of truth.py beside this file; README.md describes them.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::gpu_tests {
 
-// The program's own count of one memory kind. Not thread-safe.
+// The program's own counts of one kind of memory. Not thread-safe.
 class KindLedger {
  public:
   void allocate(std::uint64_t bytes) {
@@ -38,7 +38,7 @@ class KindLedger {
   std::uint64_t peak_bytes() const { return peak_bytes_; }
   std::uint64_t largest_bytes() const { return largest_bytes_; }
 
-  // The context ended: nothing is live, and nothing was freed by a call.
+  // Counts the end of a context: nothing is live any more, and no call has freed it.
   void end_with_context() { live_bytes_ = live_count_ = 0; }
 
  private:
@@ -68,7 +68,7 @@ class Truth {
   explicit Truth(std::string program, std::string suffix = "")
       : program_(std::move(program)), suffix_(std::move(suffix)) {}
 
-  // `more` is further JSON members of the check, each after a comma: ,"field":"count".
+  // `more` contains further JSON members of the check, each after a comma: ,"field":"count".
   void check(const std::string& name, const std::string& rows, std::uint64_t value,
              const std::string& more) {
     if (!checks_.empty()) checks_ += ",\n";
@@ -76,8 +76,8 @@ class Truth {
                std::to_string(value) + R"(,"source":"the program's own arithmetic")" + more + "}";
   }
 
-  // One check for each number of a usage row. Driver and pool rows are those of device 0.
-  // `staged`: what the CUDA runtime allocated and freed on its own account beside the program.
+  // Adds one check for each number of a usage row. Driver and pool rows are those of device 0.
+  // `staged`: the CUDA runtime's own allocations and frees, besides the program's.
   void usage(const std::string& level, const std::string& kind, const KindLedger& ledger,
              const Transfers& staged = {}) {
     const std::map<std::string, std::uint64_t> fields = {

@@ -47,7 +47,7 @@ void count_pieces() {
   }
 }
 
-// A batch function is newer than the rest: a driver may refuse it.
+// Counts a call of a batch function, which an older driver may refuse.
 void count_batch(const char* symbol, abi::CUresult result) {
   if (result == abi::CUDA_ERROR_NOT_SUPPORTED) {
     skip_part(std::string(symbol) + " is not supported");

@@ -5,21 +5,21 @@
 
 #include "tests/simulated_cuda/cuda_abi.hpp"
 
-// Access to the CUDA driver for programs that link nothing: whichever libcuda.so.1 the loader
-// finds, real or simulated. Every call is counted in the program's truth.
+// Access to the CUDA driver for programs that are not linked with it: they use the libcuda.so.1
+// that the loader finds, real or simulated. Every call is counted in the program's truth.
 
 namespace gpumemtrace::programs {
 
 namespace abi = cuda_abi;
 
-// The exported function of that name. Ends the program, as skipped, if there is no driver; with
-// `required` false an absent symbol gives null.
+// Finds an exported function of the driver. Without a driver it ends the program as skipped; with
+// `required` false it returns null for an absent symbol.
 void* find_symbol(const char* symbol, bool required = true);
 
-// Adds one call of a function to the truth and hands its result through.
+// Adds one call of a function to the truth and returns the call's result.
 abi::CUresult count_call(const char* symbol, abi::CUresult result);
 
-// Ends the program with a message when a call that must succeed did not.
+// Ends the program with a message if `result` is not success.
 void require_success(const char* symbol, abi::CUresult result);
 
 // True if the driver exports the symbol.
@@ -38,10 +38,10 @@ std::string result_name(abi::CUresult result);
     return function;                                                                    \
   }())
 
-// Calls it and gives its result.
+// Calls the driver function and evaluates to its result.
 #define GPUMEMTRACE_TRY(symbol, ...) \
   gpumemtrace::programs::count_call(#symbol, GPUMEMTRACE_FUNCTION(symbol)(__VA_ARGS__))
 
-// Calls it; a failure ends the program.
+// Calls the driver function; a failure ends the program.
 #define GPUMEMTRACE_CALL(symbol, ...) \
   gpumemtrace::programs::require_success(#symbol, GPUMEMTRACE_TRY(symbol, __VA_ARGS__))

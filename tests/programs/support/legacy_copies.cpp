@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned int kBytes = 65536;
 
-// True if a 32-bit address is the whole address of an allocation.
+// False if the driver has cut the address of an allocation to 32 bits.
 bool is_real_address(abi::CUdeviceptr_v1 address) {
   abi::CUdeviceptr base = 0;
   std::size_t bytes = 0;

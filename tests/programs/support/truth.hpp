@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// A program's record of its own actions, by its own arithmetic, for tests to compare a report with.
-// README.md in the folder above describes the JSON.
+// The truth: a program's record of its own calls, by its own arithmetic, with which tests compare
+// the report. README.md in the folder above describes the JSON.
 
 namespace gpumemtrace::programs {
 
@@ -35,7 +35,7 @@ struct CallTruth {
   std::uint64_t failed = 0;
 };
 
-// Any thread may call any function at any time.
+// Thread-safe: any thread may call any function at any time.
 class Truth {
  public:
   void called(const char* symbol, bool succeeded);
@@ -43,11 +43,11 @@ class Truth {
   // `level` and `kind` are those of the report: driver/device, pool/stream_ordered and so on.
   void allocated(const std::string& level, const std::string& kind, std::uint64_t bytes);
   void freed(const std::string& level, const std::string& kind, std::uint64_t bytes);
-  // Freed by the end of its context, not by a call.
+  // Memory that the end of its context freed, not a call.
   void ended_with_context(const std::string& level, const std::string& kind, std::uint64_t bytes);
   void allocation_failed(const std::string& level, const std::string& kind);
 
-  // `count` allocations and as many frees by threads at once, whose peak is therefore not known.
+  // `count` allocations and as many frees, made by threads at once, so that their peak is unknown.
   void churned(const std::string& level, const std::string& kind, std::uint64_t count,
                std::uint64_t bytes_each);
   void called_often(const char* symbol, std::uint64_t count);
@@ -56,10 +56,10 @@ class Truth {
   void copied(const std::string& direction, std::uint64_t bytes);
   void set(std::uint64_t bytes);
 
-  // Something that a reader of the numbers has to know, such as a function that was left out.
+  // Adds a remark for readers of the numbers, such as a function that was left out.
   void note(const std::string& text);
 
-  // {"truth": {...}} on one line.
+  // Returns {"truth": {...}} on one line.
   std::string json(const std::string& program) const;
 
  private:
@@ -78,7 +78,7 @@ class Truth {
   std::vector<std::string> notes_;
 };
 
-// The program's own, never destroyed: static objects may still use it.
+// The truth of this program. Never destroyed: static objects may still use it.
 Truth& truth();
 
 }  // namespace gpumemtrace::programs

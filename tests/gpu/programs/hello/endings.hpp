@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The endings of a program: by returning, by _exit, or with its clean-up in an atexit handler or in
-// the destructor of a static object.
+// The ways in which a program ends: by returning from main, by _exit, or with its clean-up in an
+// atexit handler or in the destructor of a static object.
 #pragma once
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ class CleanUpAtDestruction {
 };
 
 // Cleans up and ends as `ending` says: exit, quick, atexit or static. The handler and the static
-// object come after the CUDA runtime's own, so they run before it is gone.
+// object are registered after the CUDA runtime's own, so they run before the runtime is gone.
 inline int end_program(const char* ending, CleanUp clean_up) {
   if (std::strcmp(ending, "atexit") == 0) {
     std::atexit(clean_up);
