@@ -31,7 +31,7 @@ struct Follower::State {
 
 namespace {
 
-// The age after which a thread has recorded an event, unless the thread was held up.
+// The time in which a thread records an event that it made, unless the thread is held up.
 constexpr std::uint64_t kSettlingNs = 1'000'000;
 
 std::uint64_t monotonic_ns() {

@@ -185,7 +185,7 @@ class TraceEvents {
   std::map<std::int32_t, std::map<std::uint64_t, std::int64_t>> earlier_spaces_;
   std::unordered_map<std::uint64_t, OwnBlock> own_blocks_;
   bool is_without_torch_ = false;
-  std::map<std::int32_t, Slots> slots_;  // numbers of blocks, by device
+  std::map<std::int32_t, Slots> slots_;  // the next free block number, by device
   std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;
   ledger::Pools pools_;
   ledger::Contexts contexts_;

@@ -16,7 +16,7 @@ namespace {
 
 // A range of peaks that is wider than 1/20 of its lower end says too little.
 constexpr std::uint64_t kWidestRangeDivisor = 20;
-// Runs of this many events and more get fewer samples, for time.
+// From so many recorded events on, the replays of a setting try fewer random choices, to save time.
 constexpr std::uint64_t kLongRun = 250'000;
 constexpr std::uint64_t kVeryLongRun = 1'000'000;
 
@@ -453,20 +453,21 @@ class DeviceRows {
 Answer what_if(const trace::TraceFile& file, const Question& question) {
   std::map<std::int32_t, Lifetimes> lifetimes;
   std::map<std::int32_t, EventLog> logs;
-  const auto live = [&](const DeviceEvents& device) {
+  const auto new_sinks = [&](const DeviceEvents& device) {
     return std::vector<EventSink*>{&(lifetimes[device.device] = {}),
                                    &(logs[device.device] = EventLog())};
   };
-  TraceEvents proof = read_events(file, live);
-  const TraceEvents::Unseen unseen = proof.told_late();
-  if (!unseen.empty()) proof = read_events(file, live, unseen);
+  TraceEvents events_of_trace = read_events(file, new_sinks);
+  // Facts that the trace tells after the events to which they matter; it is then read once more.
+  const TraceEvents::Unseen unseen = events_of_trace.told_late();
+  if (!unseen.empty()) events_of_trace = read_events(file, new_sinks, unseen);
   Answer answer;
   std::map<std::int32_t, DeviceRows> devices;
-  for (const auto& [ordinal, events] : proof.devices()) {
+  for (const auto& [ordinal, events] : events_of_trace.devices()) {
     if (events.is_without_torch && question.only_recorded) continue;
-    const auto [rows, is_new] =
-        devices.try_emplace(ordinal, events, lifetimes.at(ordinal), proof.gaps(), question);
-    rows->second.add_rows(events, question);
+    const auto rows = devices.try_emplace(ordinal, events, lifetimes.at(ordinal),
+                                          events_of_trace.gaps(), question);
+    rows.first->second.add_rows(events, question);
   }
   const bool is_logged = std::ranges::all_of(logs | std::views::values, &EventLog::is_complete);
   // Passes all events to the sinks, from the log, or from the trace if the log has no room for the

@@ -31,7 +31,7 @@ OURS int lstat(const char* path, struct stat* result) {
 OURS int fstatat(int folder, const char* path, struct stat* result, int flags) {
   return __fxstatat(kStatVersion, folder, path, result, flags);
 }
-// On x86-64 both structures are the same.
+// On x86-64 `struct stat` and `struct stat64` are the same.
 OURS int stat64(const char* path, struct stat64* result) {
   return __xstat(kStatVersion, path, (struct stat*)result);
 }

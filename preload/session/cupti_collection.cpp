@@ -80,7 +80,7 @@ struct AllCopies {
   const char* proton = nullptr;
 };
 
-AllCopies find_all() noexcept {
+AllCopies find_cupti_copies() noexcept {
   AllCopies all;
   (void)find_loaded([&](const dl_phdr_info& info) noexcept {
     if (info.dlpi_name == nullptr) return false;
@@ -116,7 +116,7 @@ cupti::Library* cupti_library_around(const void* address) noexcept {
 }
 
 cupti::Library* cupti_library_for(const void* caller) noexcept {
-  const AllCopies all = find_all();
+  const AllCopies all = find_cupti_copies();
   if (all.count == 0) return nullptr;
   if (all.count == 1) return &all.entries[0]->library;
   Copy* found = nullptr;
@@ -130,7 +130,7 @@ cupti::Library* cupti_library_for(const void* caller) noexcept {
 }
 
 LoadedCupti look_for_cupti() noexcept {
-  const AllCopies all = find_all();
+  const AllCopies all = find_cupti_copies();
   LoadedCupti loaded;
   loaded.other = all.count > 1 ? all.entries[1]->path : all.proton;
   if (all.count == 0) return loaded;

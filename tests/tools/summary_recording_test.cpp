@@ -61,7 +61,7 @@ TEST_CASE("what XLA took in advance is told, what it needed is not", "[unit]") {
   const std::string text = text_of(report);
   CHECK(has(text, "XLA preallocated 55.9 GiB, 75 % of the card"));
   CHECK(has(text, "XLA_PYTHON_CLIENT_PREALLOCATE=false"));
-  holder.count = 30;  // as the memory grew, it was not preallocated
+  holder.count = 30;  // JAX allocated 30 times, so XLA preallocated nothing
   CHECK(text_of(report).empty());
   holder.count = 1;
   holder.bytes = 60'000'000;

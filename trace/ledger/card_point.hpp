@@ -176,8 +176,8 @@ struct CardMember {
 struct ManagedOnCard {
   bool is_there = false;           // some process of the job allocated managed memory
   bool is_known = false;           // such an earlier round is known
-  std::uint32_t processes = 0;     // number of processes on the card in that earlier round
-  std::int64_t unowned_bytes = 0;  // bytes in use in that earlier round, but of no process
+  std::uint32_t processes = 0;     // number of processes on the card when it was sampled before
+  std::int64_t unowned_bytes = 0;  // bytes of no process when it was sampled before
   // managed bytes by the last round, including freed pages that the driver keeps
   std::uint64_t bytes = 0;
 };

@@ -194,6 +194,7 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
   if (!match.is_inferred) {
     counts_.largest_violation_ticks = std::max(counts_.largest_violation_ticks, match.violation);
   }
+  // A reason marks the span as known; it is not counted, because a call was found.
   remember(api.activity, match.calls.front(), Unjoined::kNoCall);
 }
 

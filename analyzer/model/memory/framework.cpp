@@ -232,9 +232,9 @@ bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
   accounts_.set_reserved(*owner.blocks, record.reserved_bytes);
   update_peaks(owner);
   const auto difference = static_cast<std::int64_t>(record.allocated - owner.blocks->bytes);
-  const bool went_apart = difference != owner.difference;
+  const bool difference_changed = difference != owner.difference;
   owner.difference = difference;
-  return went_apart;
+  return difference_changed;
 }
 
 }  // namespace gpumemtrace::analyzer

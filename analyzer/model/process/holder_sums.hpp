@@ -35,8 +35,9 @@ class HolderSums {
   HolderSums(const ProcessMemory& memory, const Program& program)
       : memory_(memory), program_(program) {}
 
-  // Holders of the memory of one level on one device at a moment; the snapshot must watch that
-  // account. Peaks before a checkpoint's cut have holders, too.
+  // The call sites that held memory of one level (driver, framework, host, ...) on one device at a
+  // moment. The snapshot must have been made for that level and device. A peak that a checkpoint
+  // replaced by sums has holders, too.
   [[nodiscard]] Holders at(const PeakSnapshot& moment, Level level, std::int32_t device) const;
   // Holders among the framework's blocks at a moment that is not before a checkpoint's cut.
   [[nodiscard]] NamedHolders named_at(const PeakSnapshot& moment, std::int32_t device) const;
