@@ -2,14 +2,8 @@
 #include "tools/report_view/input_files.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <set>
 
-#include "tools/base/failure.hpp"
-#include "tools/base/text.hpp"
 #include "tools/report_view/partial_file.hpp"
 #include "trace/reader.hpp"
 
@@ -65,14 +59,6 @@ InputFiles find_input_files(const std::vector<fs::path>& inputs) {
     }
   }
   return {{traces.begin(), traces.end()}, {partials.begin(), partials.end()}};
-}
-
-std::string text_of_file(const fs::path& path) {
-  std::ifstream file(path);
-  if (!file) {
-    throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 }  // namespace gpumemtrace::tools

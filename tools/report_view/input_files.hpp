@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 namespace gpumemtrace::tools {
@@ -18,8 +17,5 @@ struct InputFiles {
 // looked for. Throws as trace::find_traces() does, but not for a folder that has only partial
 // reports.
 [[nodiscard]] InputFiles find_input_files(const std::vector<std::filesystem::path>& inputs);
-
-// The bytes of a file. Throws Failure.
-[[nodiscard]] std::string text_of_file(const std::filesystem::path& path);
 
 }  // namespace gpumemtrace::tools

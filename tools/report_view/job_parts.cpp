@@ -11,6 +11,7 @@
 #include "analyzer/base/trace_id.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/report_view/input_files.hpp"
+#include "tools/report_view/partial_file.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {

@@ -15,8 +15,8 @@
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/json/row_values.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/input_file.hpp"
 #include "tools/base/text.hpp"
-#include "tools/report_view/input_files.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
