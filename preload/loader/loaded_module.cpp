@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include <atomic>
 
@@ -32,6 +33,12 @@ using FindObject = int (*)(void* address, FoundObject* result);
 
 constinit FindObject loader_find_object = nullptr;
 
+// The program itself, if there are gaps between its segments, as LLD leaves them: the loader then
+// answers with one segment, not with the whole (_dlfo_process_initial() in glibc's
+// dl-find_object.c). Empty: it has no gaps. Libraries have none, because the loader reserves one
+// range of addresses for each.
+constinit AddressRange program_with_gaps = {0, 0};
+
 // The unwind tables with the file-backed part of the segment that they lie in.
 UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
   std::uint64_t address = 0;
@@ -45,6 +52,27 @@ UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noex
   tables.begin = reinterpret_cast<const std::uint8_t*>(base + segment->p_vaddr);
   tables.end = tables.begin + segment->p_filesz;
   return tables;
+}
+
+// Asks the loader. The begin and the end are those of the whole file.
+bool ask_loader(std::uint64_t address, FoundObject& found) noexcept {
+  if (loader_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+  if (program_with_gaps.contains(address)) {
+    found.map_start = reinterpret_cast<void*>(program_with_gaps.begin);
+    found.map_end = reinterpret_cast<void*>(program_with_gaps.end);
+  }
+  return true;
+}
+
+void look_for_gaps_in_program() noexcept {
+  FoundObject found;
+  dl_phdr_info info = {};
+  info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  info.dlpi_phnum = static_cast<ElfW(Half)>(getauxval(AT_PHNUM));
+  if (info.dlpi_phdr == nullptr || !ask_loader(getauxval(AT_ENTRY), found)) return;
+  info.dlpi_addr = found.map->l_addr;
+  const AddressRange range = range_of(info);
+  if (reinterpret_cast<std::uintptr_t>(found.map_start) > range.begin) program_with_gaps = range;
 }
 
 // The list of modules for older loaders: two copies, sorted by address. A reader takes the
@@ -135,6 +163,7 @@ void choose_module_lookup() noexcept {
   void* found = find_symbol("libc.so.6", "_dl_find_object");
   if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
   loader_find_object = reinterpret_cast<FindObject>(found);
+  if (loader_find_object != nullptr) look_for_gaps_in_program();
 }
 
 void publish_modules(const LoaderList& modules) noexcept {
@@ -144,7 +173,7 @@ void publish_modules(const LoaderList& modules) noexcept {
 bool find_module(std::uint64_t address, LoadedModule& out) noexcept {
   if (loader_find_object == nullptr) return find_listed_module(address, out);
   FoundObject found;
-  if (loader_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+  if (!ask_loader(address, found)) return false;
   out.base = found.map->l_addr;
   out.begin = reinterpret_cast<std::uintptr_t>(found.map_start);
   out.end = reinterpret_cast<std::uintptr_t>(found.map_end);
@@ -159,7 +188,7 @@ std::uint64_t find_module_begin(std::uint64_t address) noexcept {
     return find_listed_module(address, listed) ? listed.begin : 0;
   }
   FoundObject found;
-  if (loader_find_object(reinterpret_cast<void*>(address), &found) != 0) return 0;
+  if (!ask_loader(address, found)) return 0;
   return reinterpret_cast<std::uintptr_t>(found.map_start);
 }
 

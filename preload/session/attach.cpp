@@ -18,7 +18,7 @@ namespace {
 constinit bool control_survives_fork = false;
 // True once a session was started in this process, or before the fork in a process that forked it.
 [[GPUMEMTRACE_START_DATA]] constinit bool has_started = false;
-constinit std::atomic<RequestedState> requested = RequestedState::kNone;
+constinit std::atomic<RequestedState> requested_state = RequestedState::kNone;
 
 // Runs on the one thread that won the exchange in start_once(); other threads wait in attach().
 void start() noexcept {
@@ -26,7 +26,7 @@ void start() noexcept {
   tracking::reset_if_forked();
   // A thread that requests a recording or a pause after this load finds kStarting, waits for the
   // start, and acts on the session.
-  const RequestedState wanted = requested.load();
+  const RequestedState wanted = requested_state.load();
   if (control_survives_fork) warn_not_recording("the kernel is too old (MADV_WIPEONFORK)");
   // mutant: failure_not_told
   if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
@@ -89,7 +89,7 @@ bool attach(bool may_start) noexcept {
 
 void request_recording(const CallGuard& guard, bool wanted) noexcept {
   // mutant: request_not_kept
-  requested.store(wanted ? RequestedState::kRecord : RequestedState::kPause);
+  requested_state.store(wanted ? RequestedState::kRecord : RequestedState::kPause);
   if (!wanted) {
     (void)pause_recording(guard);
   } else if (resume_recording(guard)) {

@@ -104,7 +104,13 @@ class KnownStacks(support.EndToEnd):
 @unittest.skipUnless(platform.machine() == "x86_64", "the unwinder by tables is for x86-64")
 class Lines(support.EndToEnd):
     def test_functions_and_lines_of_leaks_are_those_of_addr2line(self):
-        program = support.VICTIMS / "leaks"
+        self.check_lines(support.VICTIMS / "leaks")
+
+    def test_a_program_with_gaps_between_its_segments_has_them_too(self):
+        """As LLD links: the loader answers with the segment around an address, not with the program."""
+        self.check_lines(support.VICTIMS / "leaks_with_gaps")
+
+    def check_lines(self, program):
         self.record(program)
         report = self.report()
         verdict = native_lines.judge_by_addr2line(report, program)
