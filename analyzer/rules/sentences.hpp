@@ -351,7 +351,7 @@ constexpr std::string_view kEndedBySignal = "was ended by a signal";
 constexpr std::string_view kWasKilled = "was killed";
 constexpr std::string_view kEndedWithoutExit = "ended without an exit";
 
-// Sentences on copies. {copies} are those that the pattern is about.
+// Sentences of findings about copies. {copies} is the number of copies that the finding is about.
 constexpr Text kCopies = "{copies|copy|copies} at {site} ";
 constexpr Text kSameBytes = "send the same bytes again, {again} of them";
 constexpr Text kPageable = "use pageable host memory, so the program waits for each";

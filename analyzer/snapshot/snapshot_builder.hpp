@@ -88,9 +88,9 @@ class SnapshotBuilder : public PickleBuilder {
   std::vector<std::uint32_t> frames_;  // the frames of the list that grows now
   // Stacks by the frames that were added to a stack, and that stack's number.
   std::map<std::pair<std::vector<std::uint32_t>, std::uint32_t>, StackId> stacks_with_words_;
-  // Counts by the name of the row and the number of the key's text.
+  // Counts of each unknown key, by the kind of dictionary and the id of the key's text.
   std::map<std::pair<std::string_view, std::uint32_t>, std::uint64_t> unknown_keys_;
-  // Counts by the number of the action's text.
+  // Counts of each unknown action, by the id of its text.
   std::map<std::uint32_t, std::uint64_t> unknown_actions_;
   std::string problem_;  // names the first row that was dropped
 };

@@ -19,7 +19,7 @@ struct CompactedStorage {
   struct Entry {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t born_time = 0;  // in model time (trace/order.hpp)
+    std::uint64_t born_time = 0;  // when it was allocated, in model time (trace/order.hpp)
     std::uint32_t group = 0;
     std::uint32_t pool = 0;  // the pool's index, for stream-ordered memory
     RecordId record = 0;
@@ -28,7 +28,7 @@ struct CompactedStorage {
   struct Mapped {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t born_time = 0;  // in model time (trace/order.hpp)
+    std::uint64_t born_time = 0;  // when it was allocated, in model time (trace/order.hpp)
     std::uint32_t group = kNoIndex32;
     std::int32_t device = ledger::kUnknownDevice;
     RecordId record = 0;    // the record that created or mapped the memory

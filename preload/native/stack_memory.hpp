@@ -37,7 +37,8 @@ class StackMemory {
   // True if everything from the stack pointer up to `end` can be read.
   [[nodiscard]] bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
 
-  // Reads any address; false if it cannot be read. Slow outside of the part already reached.
+  // Reads any address; false if it cannot be read. Slow for an address outside the part of the
+  // stack that was checked before.
   [[nodiscard]] bool read(std::uint64_t address, std::uint64_t& out) noexcept;
 
  private:

@@ -121,7 +121,7 @@ TEST_CASE("limits are held against the level and the device that they name", "[u
 }
 
 TEST_CASE("the peak of the job holds, fails or is not certain", "[unit]") {
-  rows::Report report = example_report();  // the job's peak: 73,641,492,480 to 73,643,589,632 bytes
+  rows::Report report = example_report();  // bounds of its peak: 73,641,492,480 to 73,643,589,632
   const auto check_of = [&](std::string_view policy) { return judge(report, policy).checks.at(0); };
   const PolicyCheck holds = check_of("max-peak = 73643589632");
   CHECK(holds.holds);

@@ -130,8 +130,8 @@ TEST_CASE("a peak between two samples is a range, also in the headline", "[unit]
 TEST_CASE("layers are listed apart, with what is summed in the title", "[unit]") {
   const rows::Report base = example_report();
   rows::Report next = example_report();
-  next.peak[0].holders[1].bytes += 1000;  // bytes of the driver
-  next.peak[1].holders[0].bytes += 2000;  // bytes of PyTorch
+  next.peak[0].holders[1].bytes += 1000;  // memory allocated by calls of the driver
+  next.peak[1].holders[0].bytes += 2000;  // memory that PyTorch allocated
   const std::string text = text_of(section_of(compare_jobs(base, next), "owners"));
   const std::size_t of_pytorch = text.find("At the peak by owner, PyTorch allocated\n");
   const std::size_t of_driver = text.find("At the peak by owner, asked of the CUDA driver\n");

@@ -116,6 +116,7 @@ bool Pools::restore(const trace::Peak& peak) {
     return false;
   }
   PoolState& state = pools_[named(peak.pool, peak.device)];
+  // In this scope `bytes` is what the pool held at the cut, and `pool_reserved` the most before it.
   const bool changed = set_reserved(state, std::max(peak.bytes, state.used_bytes));
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, peak.pool_reserved);
   return changed;
