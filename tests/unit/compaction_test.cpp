@@ -24,7 +24,7 @@ using namespace gpumemtrace::tests;
 
 namespace {
 
-// Removes from a report all that a checkpoint cannot keep, as docs/internals/decisions/0005 lists
+// Removes from a report all that a checkpoint cannot keep, as decision 0005 lists
 // it, and nothing else.
 Json comparable(Json report) {
   for (Json& trace : report["traces"]) {
