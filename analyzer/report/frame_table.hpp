@@ -18,8 +18,9 @@ namespace gpumemtrace::analyzer {
 struct FrameHash {
   [[nodiscard]] std::size_t operator()(const rows::Frame& frame) const {
     const std::hash<std::string_view> hash_of;
-    std::size_t hash = std::hash<std::uint64_t>()(frame.line.value_or(frame.offset.value_or(0)));
-    for (const rows::OptionalCode* const text : {&frame.function, &frame.file}) {
+    std::size_t hash = frame.line.value_or(0);
+    hash = hash * 31 + frame.offset.value_or(0);
+    for (const rows::OptionalCode* const text : {&frame.function, &frame.file, &frame.module}) {
       hash = hash * 31 + (*text ? hash_of(**text) : 0);
     }
     return hash;
