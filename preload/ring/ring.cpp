@@ -31,12 +31,12 @@ constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
 // together, and for the bytes that one thread writes between two rounds of the background thread.
 constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
-// The number and length of a thread's waits while the ring does not grow, 250 ms together. A
+// The number and length of a thread's waits while the ring does not grow, half a second together. A
 // busy machine may leave the file thread without a processor for tens of milliseconds, and a slow
 // disk takes as long. The first waits are short, because others give chunks back; the later ones
 // are long, because a thousand threads that look each millisecond take the file thread's processor.
 // Threads wait only once for a disk that stands still.
-constexpr int kGrowthTries = 19;
+constexpr int kGrowthTries = 35;
 constexpr long kFirstWaitNs = 1'000'000;
 constexpr long kLastWaitNs = 16'000'000;
 
