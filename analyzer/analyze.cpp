@@ -20,15 +20,17 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Facts about the whole job for the partial reports of its processes: with them these leave out
-// rows that the job's report will not have.
+// The size of the job, by which the partial report of each process leaves out rows that the job's
+// report will not have.
 struct WholeJob {
   std::size_t traces = 0;
   std::size_t processes = 0;
-  // accounts of the processes whose partial reports are made
+  // number of accounts (memory of one level, process and device) in the partial reports made so far
   std::atomic<std::size_t> accounts = 0;
 };
 
+// Makes timeline[] with the number of points that the options or the size of the job determine,
+// else once for each number of points that a merge may need.
 std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& context,
                                                       const Options& options,
                                                       const WholeJob* whole) {
@@ -45,8 +47,8 @@ std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& conte
   return list;
 }
 
-// The largest blocks of each account. The more accounts a job has, the fewer rows it shows of each,
-// so no more rows are needed than for the accounts that are counted by now.
+// The largest blocks of each account. The more accounts a job has, the fewer rows its report shows
+// of each, so the number of accounts counted so far in all processes limits the rows.
 std::vector<rows::LargestOfAccount> report_largest(const ReportContext& context, WholeJob* whole) {
   std::size_t accounts = 1;
   if (whole != nullptr) accounts = whole->accounts += count_accounts(context);
@@ -108,8 +110,8 @@ std::set<std::string> named_stacks(const rows::Partial& partial) {
   return ids;
 }
 
-// `whole`: set if the job's report is made of this partial report and of those of its other
-// processes.
+// `whole`: the size of the job if join() follows with the partial reports of all its processes;
+// nullptr if the job may have other processes.
 rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
                            const Options& options, WholeJob* whole) {
   const ReportContext context(job, symbolizer, owners);
@@ -147,8 +149,8 @@ JobView view_of(const Options& options, std::size_t traces) {
   return view;
 }
 
-// Throws if the records of the time were replaced by a checkpoint: it has sums, not single
-// allocations.
+// Throws if a checkpoint replaced the records of the time `at_ns`: a checkpoint has sums, not
+// single allocations.
 void require_detail_at(std::uint64_t at_ns, const Process& process) {
   const std::uint64_t cut = process.model().statistics().checkpoint_time;
   if (cut == 0 || process.time_ns(cut) <= at_ns) return;
@@ -174,7 +176,8 @@ class Analysis {
     for (const std::filesystem::path& file : options.owner_files) owners_.read(file);
   }
 
-  // A partial report of each process; several at once. A process is freed when its report is made.
+  // Makes a partial report of each process, several at once. A process is freed as soon as its
+  // report is made.
   [[nodiscard]] std::vector<rows::Partial> analyze_each(
       const std::vector<std::filesystem::path>& inputs) {
     const std::vector<std::filesystem::path> traces = find(inputs);
@@ -205,7 +208,8 @@ class Analysis {
     progress.end();
     rows::Partial partial = make_partial(job_, symbolizer_, owners_, options_, nullptr);
     add_facts_of_all(partial);
-    // Several threads free the models, because it takes a twentieth of the analysis's time.
+    // Several threads free the models, because freeing them takes a twentieth of the analysis's
+    // time.
     in_parallel(job_.processes.size(), [&](std::size_t i) { job_.processes[i].reset(); });
     return partial;
   }
@@ -227,11 +231,13 @@ class Analysis {
     return traces;
   }
 
+  // Reads all records of the process into its model, and completes the model.
   void model(Process& process, JobProgress& progress) const {
     rethrow_as_input_error([&] { take_records(process, progress); });
     process.finish();
     if (options_.blocks_at_ns) require_detail_at(*options_.blocks_at_ns, process);
-    // The rows' times are of the machine's clock until the processes' reports are joined.
+    // With the origin 0, rows have times of the machine's monotonic clock; join() converts them to
+    // times of the job.
     process.set_origin(0);
   }
 

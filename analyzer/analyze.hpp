@@ -41,11 +41,11 @@ struct Options {
   // after all events up to a time of the job.
   bool blocks_at_peak = false;
   std::optional<std::uint64_t> blocks_at_ns;
-  // Fill report.allocations[] too: with the allocations that are live at the end and, for the rest
-  // of this number in each process, those that ended last.
+  // Fill report.allocations[] too: for each process, with all allocations that are live at the end
+  // and at most this number of those that ended last.
   std::optional<std::size_t> logged_allocations;
-  // The sizes of the groups of ranks, the innermost first: "tp=2,dp,pp=4". If empty, the options on
-  // the program's command line say them, if it has any.
+  // The sizes of the groups of ranks, the innermost first: "tp=2,dp,pp=4". If empty, the sizes are
+  // taken from the options on the program's command line, if it names them.
   std::string groups;
   // Fill report.what_if[] too.
   std::optional<replay::Question> what_if;
@@ -63,8 +63,8 @@ struct Options {
 // timeline_points are followed; the others need the whole job.
 [[nodiscard]] rows::Partial analyze_partially(const std::vector<std::filesystem::path>& inputs,
                                               const Options& options);
-// The options that a partial report was made with, without files of owners: they make another one
-// that can be merged with it.
+// The options that `partial` was made with, except owner_files. A partial report made with the same
+// options and owner files can be merged with `partial`.
 [[nodiscard]] Options options_of(const rows::Partial& partial);
 
 // Merges partial reports to the report that analyze() makes of their traces, in whatever order and

@@ -31,7 +31,7 @@ struct Follower::State {
 
 namespace {
 
-// The time in which a thread records an event that it made, unless the thread is held up.
+// A thread records an event within this time after the event, unless the thread is held up.
 constexpr std::uint64_t kSettlingNs = 1'000'000;
 
 std::uint64_t monotonic_ns() {
@@ -41,8 +41,8 @@ std::uint64_t monotonic_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Losses that are left out while the job runs: only once all records of CUPTI are there is it known
-// how they were joined with the calls.
+// Losses that are left out while the job runs: they count how CUPTI's records were joined with
+// calls, which is known only when all records are there.
 constexpr Loss kOfTheEnd[] = {Loss::activity_unjoined, Loss::activity_inferred,
                               Loss::copy_memory_disagreements};
 
@@ -105,6 +105,7 @@ JobNow Follower::look(std::uint64_t monotonic_ns, bool is_replay) {
   const OneThread one_thread;
   try {
     const Job& job = state_->job.look({monotonic_ns, is_replay});
+    // A job that was read from its start has new models, for which the names do not hold.
     if (state_->named_in != beginnings()) state_->names.clear();
     state_->named_in = beginnings();
     ReportContext context(job, state_->symbolizer, state_->owners, std::move(state_->names));

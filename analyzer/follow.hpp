@@ -29,7 +29,7 @@ struct JobNow {
   // timeline[], steps[], leaks.growth[] and ranks[] as analyze() makes them of the same records,
   // and blocks[] of live memory: a row for each site and use.
   rows::Report report;
-  // Known losses and guesses, by process; of the losses of CUPTI's records only the dropped ones.
+  // Known losses and guesses, by process, but not those about joining CUPTI's records with calls.
   std::map<std::string, std::vector<rows::Loss>> losses;
   // the time up to which records were read, by process
   std::map<std::string, std::uint64_t> time_ns;

@@ -44,6 +44,7 @@ void name_all(const Places& places, Symbolizer& symbolizer) {
   places.stacks.for_each([&](trace::StackId stack) {
     const std::uint64_t time = places.stacks.time_of(stack);
     for (const std::uint64_t address : places.stacks.addresses_of(stack)) {
+      // The byte before a return address belongs to the call.
       const LoadedModule* module = address == 0 ? nullptr : places.modules.find(address - 1, time);
       if (module == nullptr) continue;
       (void)symbolizer.frames_at(module->identity, address - 1 - module->base);

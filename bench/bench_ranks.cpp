@@ -3,8 +3,8 @@
 //
 //     bench_ranks FOLDER [NAME=NUMBER...]
 //
-// NAME is ranks, tensor, pipeline, experts, blocks, steps, seed, says_sizes, names_layers, or, for
-// a fault of one rank, features, logits, expert_load or ends_early with its number.
+// NAME is ranks, tensor, pipeline, experts, blocks, steps, seed, says_sizes or names_layers, or the
+// fault of one rank: features, logits, expert_load or ends_early, with the rank as NUMBER.
 #include <charconv>
 #include <cstdio>
 #include <cstring>

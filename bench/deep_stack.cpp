@@ -43,7 +43,7 @@ std::size_t levels_for(std::size_t frames) {
   for (std::size_t levels = 0; levels <= kMostLevels; ++levels) {
     std::size_t found = 0;
     run_below(levels, {[](void* out) { *static_cast<std::size_t*>(out) = frames_here(); }, &found});
-    // The measured call has one frame less, that of frames_here().
+    // `found` counts the frame of frames_here(), which the measured call does not have.
     if (found - 1 >= frames) return levels;
   }
   throw std::runtime_error("the measuring thread's own stack is too deep.");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libc10.so whose functions return at once. PyTorch's allocator reports every block to the first
-// (c10/core/Allocator.h, PyTorch 2.0 and later), the second says whether autograd saves data for a
-// backward pass, and the third makes tensors (aten/src/ATen/EmptyTensor.h; in PyTorch it is in
-// libtorch_cpu).
+// A libc10.so whose functions return at once. PyTorch's allocator reports every block to
+// reportMemoryUsageToProfiler() (c10/core/Allocator.h, PyTorch 2.0 and later), is_enabled() says
+// whether autograd saves data for a backward pass, and empty_generic() makes tensors
+// (aten/src/ATen/EmptyTensor.h; in PyTorch it is in libtorch_cpu).
 
 #include <cstddef>
 #include <cstdint>

@@ -15,8 +15,8 @@ struct C10Device {
   std::int8_t type = 1;  // 1 is CUDA
   std::int8_t index = 0;
 };
-// Have the layout of c10::ArrayRef<int64_t> and at::TensorBase. Functions return the latter in
-// memory that the caller provides.
+// C10Sizes has the layout of c10::ArrayRef<int64_t>, and C10Tensor that of at::TensorBase, which
+// functions return in memory that the caller provides.
 struct C10Sizes {
   const std::int64_t* data = nullptr;
   std::size_t count = 0;

@@ -21,8 +21,8 @@ struct RecorderBench {
   double ns_per_tick = 1;
   std::size_t rounds = 200;
   std::string file_system;      // file system of the ring's folder
-  std::vector<int> processors;  // the first runs the measuring thread
-  double cores_apart_ns = 0;    // cache line round trip to the background thread's
+  std::vector<int> processors;  // the measuring thread runs on the first of them
+  double cores_apart_ns = 0;    // round trip of a cache line between the first and last processor
 };
 
 // On one thread, for every kind of call: the cost of one event as a multiple of a time stamp and a
@@ -34,8 +34,8 @@ struct RecorderBench {
 [[nodiscard]] Row measure_threads(const RecorderBench& bench);
 // Events without pauses, so that the ring has to grow and new memory is written for the first time.
 [[nodiscard]] Row measure_growth(const RecorderBench& bench);
-// Events without pauses and with GPUMEMTRACE_ON_FULL=block: the rate that the background thread can
-// pack.
+// Events without pauses and with GPUMEMTRACE_ON_FULL=block: the rate at which the background thread
+// can write them to the trace.
 [[nodiscard]] Row measure_sustained(const RecorderBench& bench);
 // Events of many more threads than processors, without pauses, in a ring that is almost always
 // full.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the recorder's ring file from the traced program, to wait until all chunks are packed and
-// to count dropped records.
+// Reads the recorder's ring file from the traced program, to wait until the background thread has
+// written all full chunks to the trace, and to count dropped records.
 #pragma once
 
 #include <cstddef>

@@ -112,7 +112,7 @@ class GrowingMemory final : public analyzer::replay::SegmentSource {
   bool map(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override { return false; }
   void unmap(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override {}
 
-  std::vector<Segment> new_segments;  // allocated, but not yet recorded
+  std::vector<Segment> new_segments;  // segments that have no record yet
 
  private:
   std::uint64_t end_ = kFirstAddress;

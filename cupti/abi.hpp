@@ -50,7 +50,7 @@ struct ManagedCounterConfig {
   std::uint32_t device;
   std::uint32_t enable;
 };
-inline constexpr std::uint32_t kAllDevices = 2;  // a value of `scope`
+inline constexpr std::uint32_t kAllDevices = 2;  // a value of ManagedCounterConfig::scope
 inline constexpr std::uint32_t kHostToDeviceBytes = 1;
 inline constexpr std::uint32_t kDeviceToHostBytes = 2;
 inline constexpr std::uint32_t kHostFaults = 3;
@@ -59,15 +59,16 @@ inline constexpr std::uint32_t kDeviceFaults = 4;
 // Versions of CUPTI, as cuptiGetVersion() returns them.
 inline constexpr std::uint32_t kOldestVersion = 18;  // CUDA 11.8
 inline constexpr std::uint32_t kVersionThatTakesNoBuffer =
-    27;  // CUDA 12.9: before, CUPTI crashes if it gets NULL
+    27;  // CUDA 12.9; older versions crash if they get NULL as a buffer
 
 }  // namespace gpumemtrace::cupti
 
 namespace gpumemtrace::cupti::layouts {
 
-// Offsets of the members of CUPTI's activity records: CUpti_ActivityMemcpy and its successors, and
-// so on. Records only grew at their ends; kBytes is the size of a record that has all members here
-// but those of newer versions. tests/unit/cupti_abi_check.cpp compares them with cupti_activity.h.
+// Offsets of the members of CUPTI's activity records, such as CUpti_ActivityMemcpy and its
+// successors. Records only grew at their ends; kBytes is the least size of a record, without the
+// members that only newer versions have. tests/unit/cupti_abi_check.cpp compares them with
+// cupti_activity.h.
 
 // Members that copies and sets share: the time and the place on the device.
 struct DeviceWork {

@@ -36,7 +36,7 @@ class Buffers {
 
   // True if so many buffers are filled that they should be read now.
   [[nodiscard]] bool many_are_filled() const noexcept {
-    return filled_count_.load(std::memory_order_relaxed) > kCount / 8;  // a hint
+    return filled_count_.load(std::memory_order_relaxed) > kCount / 8;  // may be outdated
   }
 
   struct Filled {

@@ -29,8 +29,8 @@ void Client::switch_kind(Kind kind, const Switch& change) noexcept {
   if (number >= kMostKinds) return;
   const SpinGuard guard(lock_);
   kinds_[number].add(change);
-  // Without a time the order of switches is not known: the kind's switch is taken for the later
-  // one, and overrides those of the kind's functions.
+  // Switches of time 0 have no order: that of a kind is taken for later than those of the kind's
+  // functions, and overrides them.
   if (change.time == 0 && is_call(kind)) forget_functions(domain_of(kind));
   collects_.store(change.on || has_any_kind());
 }
@@ -61,6 +61,8 @@ void Client::switch_function(ActivityDomain domain, CallbackId function,
   if (change.on) collects_.store(true);
 }
 
+// Keeps only the present states. A function has a state of its own only if that differs from the
+// state of the function's kind.
 void Client::forget_times() noexcept {
   const SpinGuard guard(lock_);
   for (const ActivityDomain domain : {ActivityDomain::kDriver, ActivityDomain::kRuntime}) {

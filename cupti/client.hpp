@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's own use of one libcupti, as far as CUPTI cannot keep it once our callbacks are the
-// registered ones: the program's callbacks, the times at which it switched kinds of records on and
-// off, and the number of records that it did not get.
+// The program's own use of one libcupti, as far as CUPTI does not know it while our callbacks are
+// registered in place of the program's: the program's callbacks, the times at which it switched
+// kinds of records on and off, and the number of records that it did not get.
 //
 // Any thread. The lock inside is held for a few instructions and never around a call.
 #pragma once
@@ -112,7 +112,7 @@ class Client {
 
   // True if a record that began at `time` is the client's.
   [[nodiscard]] bool owns(const RawRecord& record, std::uint64_t time) noexcept;
-  // True if owns() returns the same for every time up to `time`.
+  // True if owns() returns the same for every time up to `time`; not for records of API calls.
   [[nodiscard]] bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
 
   // Counts records that the client did not get; take_dropped() sets their number to zero.

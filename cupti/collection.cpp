@@ -15,15 +15,15 @@ namespace {
 using trace::ActivityDomain;
 using trace::ActivityMode;
 
-// In a section of its own: the loader writes addresses into small data in every process, and this
-// large object in their midst would spread them over more pages.
+// In a section of its own, because the loader writes addresses into small objects in every process,
+// and this large object between them would spread them over more pages.
 [[gnu::section(".data.collection")]] constinit Collection collection;
 
 constexpr std::size_t kDeviceBufferBytes = std::size_t{256} << 10;
 constexpr long kWaitStepNs = 100'000;
-constexpr int kMostWaitSteps = 10'000;  // one second in all
+constexpr int kMostWaitSteps = 10'000;  // one second of waiting
 
-// CUPTI before 12.9 gets this buffer when it has all others: nobody reads it.
+// CUPTI before CUDA 12.9 gets this buffer if no other is free. Its records are not read.
 alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
 
 const char* explanation(Result result) noexcept {
@@ -174,6 +174,7 @@ Library* Collection::collecting() const noexcept {
   return state_.load() == State::kCollecting ? library_.load() : nullptr;
 }
 
+// Notes the state, with a reason or remark. The thread that records writes it to the trace.
 void Collection::add_state(ActivityMode mode, Result returned, const char* text,
                            const char* path) noexcept {
   const SpinGuard guard(notes_lock_);
@@ -215,6 +216,8 @@ void Collection::request(std::uint8_t** buffer, std::size_t* bytes,
   *bytes = takes_none ? 0 : sizeof spare_buffer;
 }
 
+// Called by CUPTI when it returns a buffer. Copies the program's records out of one of ours, and
+// keeps it to be read or frees it; passes any other buffer on to the program.
 void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* buffer,
                           std::size_t bytes, std::size_t valid_bytes) noexcept {
   const int saved_errno = errno;
@@ -240,6 +243,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
 
 // --- Calls of the program
 
+// The new state says that the program has callbacks of its own.
 void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
 
 void Collection::record_clock() noexcept {
@@ -302,7 +306,7 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
   }
   const trace::ActivityClock clock = read_clock(recorder.ticks);
   end_call();
-  // If the epochs differ, CUPTI's clock was exchanged in between.
+  // If the epochs differ, CUPTI's clock was exchanged after `clock` was read.
   if (clock.epoch == epoch_.load()) recorder.write(&clock, sizeof clock, nullptr, 0);
   write_dropped(recorder);
 }

@@ -31,12 +31,13 @@ struct Plan {
 
 class Collection final : public LibraryObserver {
  public:
-  // Starts collecting through `library`. If that is not possible, adds a state with the reason, and
-  // returns false.
+  // Starts collecting through `library`. If that is not possible, notes a state record with the
+  // reason, and returns false.
   [[nodiscard]] bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
-  // Records the reason why nothing is collected. `path` (may be nullptr) is added to the reason.
+  // Notes a state record with the reason why nothing is collected. `path` (may be nullptr) is added
+  // to the reason.
   void stay_off(const char* reason, const char* path) noexcept;
-  // Adds a remark to the state, which a reader of the trace must know.
+  // Notes a state record with a remark that a reader of the trace must know.
   void remark(const char* text, const char* path) noexcept;
   // The library through which records are collected; nullptr if none are.
   Library* collecting() const noexcept;

@@ -34,8 +34,8 @@ class HeldRecords {
     return true;
   }
 
-  // Called when a flush begins. Returns the number of the round that ends now: records held so far
-  // belong to this round or to an earlier one.
+  // Called when a flush begins, which ends a round: the time since the flush before. Returns the
+  // round's number: records held so far belong to it or to an earlier one.
   std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
   // Returns false if there is no room.
@@ -136,7 +136,7 @@ struct ProgramBuffer {
 // The buffer that the program gave and that still has room. For any thread.
 class OpenBuffer {
  public:
-  // Takes the buffer, which no other thread has from then on; without `bytes` if there is none.
+  // Takes the buffer, which no other thread has from then on; `bytes` is nullptr if there is none.
   ProgramBuffer take() noexcept {
     const SpinGuard guard(lock_);
     const ProgramBuffer taken = buffer_;

@@ -16,7 +16,7 @@ struct Functions {
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) Result(*symbol) parameters = nullptr;
 #include "cupti/functions.def"
 
-  // True if the functions are there without which nothing can be collected.
+  // True if this version of CUPTI has all functions that a collection cannot do without.
   [[nodiscard]] bool complete() const noexcept {
     return cuptiActivityRegisterCallbacks != nullptr && cuptiActivityEnable != nullptr &&
            cuptiActivityDisable != nullptr && cuptiActivityFlushAll != nullptr &&
@@ -67,8 +67,8 @@ class FunctionSet {
 inline constexpr FunctionSet kDriverCopies{trace::ActivityDomain::kDriver};
 inline constexpr FunctionSet kRuntimeCopies{trace::ActivityDomain::kRuntime};
 
-// One record of a completed buffer. CUPTI's own function finds the next record; the length of a
-// record follows from the begin of the next one, so that no record of a newer version is cut.
+// One record of a completed buffer. A record ends where CUPTI's own function finds the next one, so
+// it has all members, those that a newer version of CUPTI added as well.
 struct RawRecord {
   const std::uint8_t* bytes = nullptr;
   std::size_t size = 0;

@@ -38,6 +38,7 @@ std::uint64_t Library::now() const noexcept {
 
 // --- Callbacks
 
+// While we collect, our own callbacks stay registered, and the program's are only remembered.
 Result Library::register_callbacks(RequestFunction* request, CompleteFunction* complete) noexcept {
   Result result = kSuccess;
   if (!is_attached()) {
@@ -78,6 +79,8 @@ void Library::open_program_buffer() noexcept {
   delivery.leave_open();
 }
 
+// Copies the program's records from a buffer of ours into the program's own buffer. Holds a record
+// back if it is not known yet whose it is.
 void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
   if (own_calls_.load()) record_calls(buffer, valid_bytes);
   Callbacks callbacks;
@@ -95,6 +98,8 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexc
   client_.add_dropped(delivery.dropped());
 }
 
+// Delivers held records that turn out to be the program's. The owner of a record that was held
+// before the last flush is guessed if its call has not come.
 void Library::deliver_held(Delivery& delivery, bool wait) noexcept {
   const std::uint64_t told = told_round_.load();
   held_.review(wait, [&](const RawRecord& record, std::uint64_t round) noexcept {
@@ -114,8 +119,9 @@ void Library::decide_held() noexcept {
   client_.add_dropped(delivery.dropped());
 }
 
-// Called after a flush of all that CUPTI has. A record that came without its call (a function that
-// is newer than our list, say) is decided after another flush, which would have brought the call.
+// Called after a flush has delivered all that CUPTI has. A held record whose call has not come (a
+// function that is newer than our list, say) waits for a second flush, which would deliver the
+// call; after that its owner is guessed.
 void Library::settle_held(std::uint64_t round) noexcept {
   flush_ended(round);
   decide_held();
@@ -126,6 +132,8 @@ void Library::settle_held(std::uint64_t round) noexcept {
   decide_held();
 }
 
+// Called when the program's flush has ended, and before cuptiFinalize(): gives the program's buffer
+// back to it, with all records that are decided.
 void Library::flushed(std::uint64_t round) noexcept {
   settle_held(round);
   Callbacks callbacks;
@@ -133,7 +141,8 @@ void Library::flushed(std::uint64_t round) noexcept {
   observer_->program_flushed();
   Delivery delivery(callbacks, open_);
   delivery.give_back(!client_.collects());
-  // CUPTI may go on with a buffer of ours that was not complete, and ask for no new one.
+  // CUPTI may go on filling a buffer of ours that was not complete, without asking us for a new
+  // one: so the program is asked for its next buffer here.
   if (client_.collects()) delivery.ask();
   delivery.leave_open();
 }
@@ -152,8 +161,8 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
   if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
   std::uint64_t time = start_of(record);
-  // Copies and sets run on the GPU after their call. Records of other kinds have the time of the
-  // call itself, or we do not collect their calls.
+  // Copies and sets run on the GPU after their calls, so the times of the calls are looked up. A
+  // record of another kind has the time of its call itself, or we do not collect that call.
   const bool ran_later = kind == Kind::kMemcpy || kind == Kind::kMemcpy2 || kind == Kind::kMemset;
   const bool is_known = !ran_later || !own_calls_.load() ||
                         call_times_.find(correlation_of(record), time) ||
@@ -162,20 +171,23 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   return client_.owns(record, time) ? Owner::kProgram : Owner::kNotProgram;
 }
 
-// Decides by the time of the work, if the time of the call is not known.
+// Guesses the owner of a record by the time at which the work ran, because the time of the call is
+// not known.
 Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
   return client_.owns(record, start_of(record)) ? Owner::kProgram : Owner::kNotProgram;
 }
 
 // --- Kinds
 
+// True if we collect records of the kind, too: then the program cannot switch the kind off in
+// CUPTI.
 bool Library::is_shared(Kind kind) const noexcept {
   return is_attached() &&
          (own_kinds_.load().contains(kind) || (own_calls_.load() && is_call(kind)));
 }
 
-// The time of a switch; 0 as long as we do not share the library, because all records are the
-// program's then.
+// The present time, for a kind that the program switches on or off; 0 as long as we do not collect
+// through the library, because all records are the program's then.
 std::uint64_t Library::time_of_switch() const noexcept { return is_attached() ? now() : 0; }
 
 void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
@@ -247,6 +259,7 @@ Result Library::disable_calls(Kind kind) noexcept {
   return kSuccess;
 }
 
+// Enables both kinds of API records, and then switches off all functions but those that copy.
 bool Library::select_within_kinds() noexcept {
   bool done = true;
   for (const Kind kind : {Kind::kDriver, Kind::kRuntime}) {
@@ -268,6 +281,7 @@ Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
 
 Result Library::enable_function(ActivityDomain domain, CallbackId function,
                                 std::uint8_t on) noexcept {
+  // A function that we need stays on in CUPTI.
   const bool is_ours = is_attached() && own_calls_.load() && is_copy(domain, function);
   const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
   if (result == kSuccess) {
@@ -307,8 +321,8 @@ Result Library::set_flush_period(std::uint32_t milliseconds) noexcept {
   return result;
 }
 
-// CUPTI's count of dropped records is zero after each answer. The recorder asks as well, so the
-// number that it was told since is added for the program.
+// CUPTI sets its count of dropped records to zero at each question. The recorder asks as well, so
+// the records that were counted for the recorder since the program's last question are added.
 Result Library::dropped_records(Context context, std::uint32_t stream,
                                 std::size_t* dropped) noexcept {
   const Result result = real_.cuptiActivityGetNumDroppedRecords(context, stream, dropped);
@@ -345,6 +359,8 @@ Result Library::set_attribute(Attribute attribute, std::size_t* bytes, void* val
   return result;
 }
 
+// Returns the value that CUPTI had by itself for an attribute that we have changed and the program
+// has not.
 Result Library::get_attribute(Attribute attribute, std::size_t* bytes, void* value) noexcept {
   const Result result = real_.cuptiActivityGetAttribute(attribute, bytes, value);
   if (result != kSuccess || attribute < 0 || attribute >= static_cast<Attribute>(kMostAttributes)) {
@@ -367,7 +383,8 @@ void Library::keep_default(Attribute attribute, std::size_t value) noexcept {
   attributes_[attribute].kept.store(true);
 }
 
-// Sets attributes back: the program's own collection gets the buffers that it has without us.
+// Sets the attributes that we changed back: the program's own collection gets the buffers that it
+// would have without us.
 void Library::restore_defaults() noexcept {
   for (std::size_t i = 0; i < kMostAttributes; ++i) {
     KeptAttribute& kept = attributes_[i];

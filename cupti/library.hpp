@@ -62,7 +62,8 @@ class CallTimes {
 
   void forget() noexcept {
     const SpinGuard guard(lock_);
-    if (calls_ != nullptr) madvise(calls_, kCapacity * sizeof(Call), MADV_DONTNEED);  // zeros again
+    // sets all entries to zero
+    if (calls_ != nullptr) madvise(calls_, kCapacity * sizeof(Call), MADV_DONTNEED);
   }
 
   void free_in_child() noexcept { lock_.free_in_child(); }
@@ -138,8 +139,8 @@ class Library {
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
-  // Called around a flush: records held before the flush are decided when the next buffer comes,
-  // because all calls of their time have been delivered by then.
+  // Called before and after a flush. Records that were held before the flush are decided when the
+  // next buffer comes, because the flush has delivered all calls of their time.
   std::uint64_t flush_begins() noexcept { return held_.end_round(); }
   void flush_ended(std::uint64_t round) noexcept { told_round_.store(round); }
 
@@ -194,7 +195,8 @@ class Library {
   HeldRecords held_;
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // the program has set a flush period
-  std::atomic<std::uint64_t> told_round_ = 0;    // records of later rounds may still get their call
+  // the last round that a flush has ended: calls of records held in later rounds may still come
+  std::atomic<std::uint64_t> told_round_ = 0;
   // True if the whole kind is on inside CUPTI, and its functions are switched off one by one
   // because the program does not have the kind on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};

@@ -33,7 +33,8 @@ std::int32_t device(const RawRecord& record, std::size_t offset) noexcept {
 
 constexpr std::uint8_t kIsAsynchronous = 1;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC
 
-// The row of a kind: the layout of CUPTI's record, and the record of the trace that it becomes.
+// The types for one kind of CUPTI's records: the layout of the record, and the record of the trace
+// that it becomes.
 template <class LayoutOfKind, class RecordOfKind>
 struct Row {
   using Layout = LayoutOfKind;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUPTI's records converted to the trace's. Only the part of a record that is the same in every
-// version from CUDA 11.8 on is read; later members, if record and version have them.
+// Converts CUPTI's records to those of the trace. Reads the members that every version from CUDA
+// 11.8 on has, and later members only if record and version have them.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace gpumemtrace::cupti {
 struct Recorder {
   // The clock of all records. Any thread.
   std::uint64_t (*ticks)() = nullptr;
-  // Writes a record with its tail; false if there is no room. Only from within calls that are
-  // marked as "the thread that records".
+  // Writes a record, followed by the bytes of `tail`; false if there is no room. Only from within
+  // calls that are marked as "the thread that records".
   bool (*write)(const void* record, std::size_t bytes, const char* tail,
                 std::size_t tail_bytes) = nullptr;
   // Ends the pause of the thread that records. Any thread.
@@ -51,7 +51,7 @@ constexpr trace::ActivityDomain domain_of(Kind kind) noexcept {
 
 // The kind, which every record begins with.
 Kind kind_of(const RawRecord& record) noexcept;
-// The function of an API record (kDriver, kRuntime); 0 if the record is cut.
+// The function of an API record (kDriver, kRuntime); 0 if the record is too short to have it.
 CallbackId function_of(const RawRecord& record) noexcept;
 // The begin of the activity, by CUPTI's clock; 0 if the record has no such time.
 std::uint64_t start_of(const RawRecord& record) noexcept;

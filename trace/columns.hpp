@@ -103,8 +103,8 @@ template <class Join>
   }
 }
 
-// Decodes the columns of this form into their fields, in the records at `offsets` from `base`.
-// False if a column is too short.
+// Decodes all columns that have the form `form` into their fields of the records at `offsets` from
+// `base`. False if a column is too short.
 template <class Fields, class ColumnOf>
 [[nodiscard]] bool fill_fields(const Fields& fields, const ColumnOf& column_of, ColumnForm form,
                                std::span<const std::uint32_t> offsets, std::byte* base) noexcept {
@@ -124,8 +124,8 @@ template <class Fields, class ColumnOf>
 inline constexpr std::size_t kMaxRecordWords = 255;  // the most that RecordHeader::words can hold
 
 // Decodes all records of one kind, `bytes` long without their tails, to `offsets` in the image.
-// Each record begins as a copy of one record that has the fields which all share. column_of(f) is
-// the column of fields[f], or nothing if that field stays 0.
+// Fields with the same value in all records are decoded once and copied into each record.
+// column_of(f) is the column of fields[f], or nothing if that field stays 0.
 template <class Fields, class ColumnOf>
 [[nodiscard]] bool fill_records(std::uint8_t kind, std::size_t bytes, const Fields& fields,
                                 const ColumnOf& column_of, std::span<const std::uint32_t> offsets,

@@ -6,6 +6,7 @@
 namespace gpumemtrace::trace {
 namespace {
 
+// The index of a kind of records in kKinds; kKinds.size() for an unknown kind.
 std::size_t index_of(std::byte kind) noexcept {
   const std::int8_t index = schema::kIndex[static_cast<std::size_t>(kind)];
   return index < 0 ? kKinds.size() : static_cast<std::size_t>(index);
@@ -41,6 +42,8 @@ bool index_columns(std::span<const std::byte> payload, DecodeScratch& scratch,
   return !kinds.empty() && kinds.size() <= DecodeScratch::kMaxRecords;
 }
 
+// Sets begin_of_kind, the begin of each kind in arrays that are grouped by kind; false for an
+// unknown kind.
 bool group_kinds(std::span<const std::byte> kinds, DecodeScratch& scratch) noexcept {
   for (std::uint32_t& begin : scratch.begin_of_kind) begin = 0;
   for (const std::byte kind : kinds) {
@@ -58,7 +61,7 @@ std::uint32_t count_of(std::size_t k, const DecodeScratch& scratch) noexcept {
   return scratch.begin_of_kind[k + 1] - scratch.begin_of_kind[k];
 }
 
-// Finds the offset of every record in the image.
+// Finds the offset of every record in the image. False if the records do not exactly fill it.
 bool lay_out(std::span<const std::byte> kinds, std::size_t image_bytes,
              DecodeScratch& scratch) noexcept {
   std::uint32_t next[kKinds.size()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes columns back to records if one version of gpumemtrace packed and reads them: so the
-// recorder reads its own file for a checkpoint. No allocation, no exception. Files of other
+// Decodes columns back to records, if the same version of gpumemtrace packed them: the recorder
+// reads its own file this way for a checkpoint. No allocation, no exception. Files of other
 // versions are for unpack.hpp.
 #pragma once
 

@@ -73,8 +73,8 @@ struct BlockHeader {
   std::uint32_t column_bytes = 0;  // payload before compression, in bytes
   std::uint32_t stored_bytes = 0;  // payload as it stands in the file, in bytes
   std::uint32_t payload_checksum = 0;
-  std::uint64_t first_time = 0;  // ticks of the block's first record; last_time: of its last record
-  std::uint64_t last_time = 0;
+  std::uint64_t first_time = 0;  // time of the block's first record, in ticks
+  std::uint64_t last_time = 0;   // time of the block's last record, in ticks
   std::uint32_t reserved = 0;
   std::uint32_t header_checksum = 0;  // CRC-32C of all fields before it
 };

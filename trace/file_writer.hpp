@@ -83,7 +83,7 @@ class StreamWriter {
     append_record(words_, record, tail);
     if (words_.size() > image_words_) write_up_to(begin);
   }
-  // Adds a record with its tail, in the words that a chunk has.
+  // Adds the words of a record that already has its kind, its length and its tail.
   void add_words(std::span<const std::uint64_t> record) {
     const std::size_t begin = words_.size();
     words_.insert(words_.end(), record.begin(), record.end());

@@ -10,8 +10,8 @@ namespace {
 // Calibrations closer together than this would give a rate that is mostly jitter.
 constexpr std::uint64_t kMinPieceNs = 10'000'000;
 
-// Later times, after sixty years, are not believed, whatever a file holds. So sums and differences
-// of three times fit into 64 bits.
+// The latest time that is believed, about sixty years: a later one in a file is damage. Sums and
+// differences of three times then fit into 64 bits.
 constexpr std::uint64_t kMaxNs = 2'000'000'000'000'000'000;
 
 constexpr double kExactDouble = 9.0e15;  // whole numbers below this are exact in a double
@@ -26,8 +26,8 @@ bool usable(const ClockPoint& from, const ClockPoint& to) {
   return to.ticks > from.ticks && to.monotonic_ns > from.monotonic_ns;
 }
 
-// Sorts calibrations by time and drops those that run backwards or are too close to the one before;
-// the last one is kept.
+// Sorts calibrations by time and drops those that run backwards. A calibration that follows too
+// soon on the one before replaces it, unless that is the first.
 std::vector<ClockPoint> select(std::vector<ClockPoint> points) {
   std::ranges::stable_sort(points, {}, &ClockPoint::ticks);
   std::vector<ClockPoint> selected;
@@ -74,6 +74,8 @@ Clock::Clock(std::vector<ClockPoint> points, std::uint64_t ticks_per_second)
   }
 }
 
+// The linear piece in which `time` lies. `begin`: the member of Piece with which `time` is
+// compared, ticks or ns.
 template <class Time>
 const Clock::Piece& Clock::piece_at(Time Piece::*begin, Time time) const {
   const auto after = std::ranges::upper_bound(pieces_, time, {}, begin);
@@ -96,8 +98,7 @@ std::uint64_t Clock::to_ticks(std::uint64_t job_ns) const {
   const double distance = std::floor(static_cast<double>(ns - piece.ns) / piece.ns_per_tick);
   const double ticks = static_cast<double>(piece.ticks) + distance;
   if (ticks <= 0) return 0;
-  // Adds a whole number of ticks, which stays exact although the sum is more than a double can
-  // hold.
+  // Adds as integers: the distance is exact as a double, but the sum may be too large for that.
   if (std::abs(distance) < kExactDouble) {
     return piece.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
   }

@@ -50,8 +50,8 @@ class Clock {
     double ns_per_tick = 1.0;
   };
 
-  // The linear piece in which one clock, of ticks or of nanoseconds as `begin` says, shows this
-  // time.
+  // The linear piece in which `time` lies: a number of ticks if `begin` is &Piece::ticks, or of
+  // nanoseconds if it is &Piece::ns.
   template <class Time>
   [[nodiscard]] const Piece& piece_at(Time Piece::*begin, Time time) const;
 

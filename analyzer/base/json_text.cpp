@@ -97,8 +97,8 @@ void JsonText::break_lines() {
   }
 }
 
-// Breaks the line of an open object or list into a line for each element. Deeper levels are in its
-// last element.
+// Puts each element of an open object or list on a line of its own. Objects and lists opened later
+// lie in its last element, so the offsets of their elements only move.
 void JsonText::break_line_of(std::size_t level) {
   Open& broken = open_[level];
   broken.is_on_one_line = false;
@@ -111,6 +111,7 @@ void JsonText::break_line_of(std::size_t level) {
   text_.resize(tail_start);
   for (std::size_t i = first; i < end; ++i) {
     const std::size_t from = starts_[i] - tail_start;
+    // an element ends before the ", " of the next one
     const std::size_t to = i + 1 < end ? starts_[i + 1] - tail_start - 2 : tail.size();
     if (i != first) text_ += ',';
     start_line(level + 1);

@@ -11,9 +11,9 @@
 
 namespace gpumemtrace::analyzer {
 
-// The number of spaces by which each level is indented. If it is not 0, only lists of numbers and
-// objects of nothing but numbers are on one line. kLine: all on one line, with a space after each
-// colon and comma.
+// Layouts of JSON text. The value is the number of spaces by which each level is indented. If it is
+// 1 or 2, only lists of numbers and objects of nothing but numbers are on one line. kLine stands
+// for no number: all is on one line, with a space after each colon and comma.
 enum class JsonLayout : std::uint8_t { kCompact = 0, kNarrow = 1, kIndented = 2, kLine = 3 };
 
 // - In an object, key() must be called before each value.
@@ -50,7 +50,8 @@ class JsonText {
   void add_text(std::string_view value);
   void add_number(std::string_view value);
   void begin_element();
-  // The next value is no number: breaks the lines of the open objects and lists.
+  // Called before a value that is no number: puts each element of the open objects and lists on a
+  // line of its own.
   void break_lines();
   void break_line_of(std::size_t level);
   void start_line(std::size_t level);

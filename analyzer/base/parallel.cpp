@@ -21,13 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True on a thread that does a part of some work, or that must not divide work among others.
+// True on a thread on which in_parallel() must not start others: it does a part of divided work, or
+// a OneThread lives there.
 thread_local bool is_at_work = false;
 
 std::size_t processors_bound_to() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // The call fails if the machine has more processors than a cpu_set_t can name.
+  // sched_getaffinity() fails if the machine has more processors than a cpu_set_t can name.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return std::thread::hardware_concurrency();
   return static_cast<std::size_t>(CPU_COUNT(&set));
 }
@@ -43,8 +44,8 @@ fs::path control_group() {
   return {};
 }
 
-// The processors that the quota of the control group allows, at least 1. The quotas of the groups
-// around it hold too.
+// The number of processors that the quotas of the control group and of all groups around it allow,
+// at least 1; the largest number if there is no quota.
 std::size_t processors_of_quota() {
   std::size_t least = ~std::size_t{0};
   const fs::path all = "/sys/fs/cgroup";

@@ -129,6 +129,7 @@ std::string with_json_escapes(std::string_view text) {
     } else if (point.value < 0x10000) {
       add_hex(out, 'u', point.value, 4);
     } else {
+      // a surrogate pair, because an escape in JSON has four digits
       add_hex(out, 'u', 0xd800 + ((point.value - 0x10000) >> 10), 4);
       add_hex(out, 'u', 0xdc00 + (point.value & 0x3ff), 4);
     }

@@ -53,7 +53,7 @@ class RadixSorter {
     for (const Element& element : elements) sorted[places_[digit_of(element)]++] = element;
   }
 
-  // For each value of a digit, the index at which the next element with it goes.
+  // For each value of a digit, the index at which the next element with that value is stored.
   std::array<std::uint32_t, std::size_t{1} << kMaxDigitBits> places_{};
   std::vector<Element> sorted_;
 };

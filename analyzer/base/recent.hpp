@@ -17,7 +17,8 @@ class Recent {
   static_assert((kMost & (kMost - 1)) == 0, "the place of an element is found by a mask");
 
  public:
-  // Adds an element, which may still have the value of a forgotten one. Its number is last().
+  // Adds an element, numbered last(), and returns it. It may still have the value of a forgotten
+  // element.
   Value& add() {
     if (is_full()) {
       ++first_;

@@ -44,7 +44,7 @@ struct OpenValue {
   ValueSlot (*next)(OpenValue& open, const std::string& name) = nullptr;
   void (*close)(OpenValue& open) = nullptr;
   bool is_list = false;
-  // a value that is complete only at the end of the object or list
+  // the parts of a value that close() puts together at the end of the object or list
   std::shared_ptr<void> content{};
   // keys of the row that were read, by their position in its table
   std::bitset<64> seen{};
@@ -70,7 +70,7 @@ ValueSlot slot_of(Value& value) {
   return {&value, &set_place<Value>, &open_place<Value>};
 }
 
-// Takes the values whose keys no table has.
+// Takes the values whose keys no table has, and drops them.
 struct Skipped {};
 template <>
 struct Filler<Skipped> {
@@ -129,7 +129,8 @@ requires(std::same_as<Number, std::uint64_t> ||
   static void set(Number& value, const std::string& key, JsonScalar&& read) {
     constexpr double kLeast = std::same_as<Number, std::uint64_t> ? 0 : -0x1p63;
     constexpr double kEnd = std::same_as<Number, std::uint64_t> ? 0x1p64 : 0x1p63;
-    // A number written by hand may have a sign or a point.
+    // A number with a sign or a point, as a person may write it, is converted if it is in the
+    // range.
     const std::optional<double> number = number_of(read);
     if (std::same_as<Number, std::uint64_t> && std::holds_alternative<std::uint64_t>(read)) {
       value = static_cast<Number>(std::get<std::uint64_t>(read));
@@ -249,8 +250,8 @@ struct Filler<std::map<std::string, Value>> {
   }
 };
 
-// Fills values by name, in the order of the text. If a name comes twice, the first place gets the
-// last value.
+// Fills a list of named values, in the order of the text. If a name comes twice, its first position
+// gets the last value.
 template <class Value>
 struct Filler<std::vector<std::pair<std::string, Value>>> {
   using Values = std::vector<std::pair<std::string, Value>>;

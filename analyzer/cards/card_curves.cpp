@@ -6,6 +6,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
+// Copies a point of a process's own curves, in which the process is member 0, to a point of the
+// card's curves, in which it has the number `member`.
 void copy_point(const CardPoint& gone, std::size_t member, CardPoint& point) {
   point.time = gone.time;
   point.process = gone.process;
@@ -22,8 +24,7 @@ trace::CardPoint stored_point(const rows::CardPrefixPoint& point) {
   return stored;
 }
 
-// The curves of a card up to a checkpoint's cut, as if the process of the checkpoint was alone on
-// it.
+// The curves of the card that the process computed alone before a checkpoint.
 CardCurves curves_before(const rows::CardPrefix& prefix, std::uint32_t process) {
   CardCurves gone;
   CardMember member;
@@ -46,6 +47,8 @@ void CardCurves::take_change(std::size_t member) {
          present.rounding_bytes);
 }
 
+// Restores the time before a checkpoint that has no curves: from the highest point of the process's
+// calls, the most bytes that the driver told, and the samples nearest to that point and last.
 void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummary& gone) {
   members_[member].is_told = gone.most_of_process != 0;
   count(member);
@@ -64,6 +67,7 @@ void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummar
   const auto restore_curve = [&](Curve& curve, std::uint64_t most_bytes, std::uint64_t nearest,
                                  std::uint64_t last) {
     if (most_bytes == 0) return;
+    // by how much the sample nearest to the highest point had more bytes than the calls held
     const std::int64_t beyond = ledger::difference(nearest, gone.nearest.called_bytes);
     ledger::CurveBounds bounds;
     bounds.bytes = std::max(most_bytes, called_bytes + ledger::positive(beyond));
@@ -79,6 +83,8 @@ void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummar
   restore_curve(job_, gone.most_of_process, gone.nearest.process_bytes, gone.last.process_bytes);
 }
 
+// Continues the curves that the member's process computed alone before a checkpoint: unchanged if
+// it is the only member, else with wider bounds.
 bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
   const CardCurves gone = curves_before(prefix, members_[member].process);
   CardMember& self = members_[member];
@@ -100,8 +106,9 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
   } else {
     managed_.is_there = managed_.is_there || before.has_managed;
     managed_.is_known = false;
-    // The samples of this member counted what the calls of other members held at that time. Between
-    // the samples, other members' memory may have come and gone.
+    // A sample of this member includes the memory of the other members at that time. Between
+    // samples their memory may have come and gone: the bounds are widened by the most that they
+    // held.
     std::uint64_t others_bytes = 0;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (i != member) others_bytes += members_[i].most_called_bytes;
@@ -114,8 +121,8 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
     add_bounds(member, gone.card_, card, card_);
     add_bounds(member, gone.job_, job, job_);
   }
-  // The memory of graphs that the calls hold is known only after the cut, but the samples had
-  // counted it.
+  // Memory that the member's calls hold for CUDA graphs becomes known only after the checkpoint.
+  // The samples before had counted it as the driver's.
   const std::uint64_t more_bytes = self.called_bytes - prefix.called_bytes;
   if (self.is_told) subtract(self.driver_bytes, more_bytes);
   count(member);
@@ -127,6 +134,7 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
   return false;
 }
 
+// Copies the whole state of `gone`, a curve of the member's process alone, to `curve`.
 void CardCurves::go_on(std::size_t member, const Curve& gone, Curve& curve) {
   trace::CardCurve state;
   gone.store(state);
@@ -140,6 +148,8 @@ void CardCurves::go_on(std::size_t member, const Curve& gone, Curve& curve) {
   take_gone(gone.best(), curve.best());
 }
 
+// Adds to `curve` the maximum of `gone`, a curve of the member's process alone, between `bounds`,
+// and converts the last sample of `gone` to one of all members.
 void CardCurves::add_bounds(std::size_t member, const Curve& gone,
                             const ledger::CurveBounds& bounds, Curve& curve) {
   const CardPoint& highest = gone.highest();

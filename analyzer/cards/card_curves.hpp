@@ -14,14 +14,14 @@ namespace gpumemtrace::analyzer {
 using ledger::Parts;
 
 // Tells who held a process's memory at a point of a curve: the owners in `before_cut` if the point
-// lies before a checkpoint's cut, else the owners after the first `changes` of the process's
+// lies before a checkpoint, else the owners after the first `changes` changes of the process's
 // history.
 struct OwnersAt {
   const rows::CardPrefixPoint* before_cut = nullptr;
   std::size_t changes = 0;
 };
 
-// A process that may use the card, with the progress in its history. The history is not owned.
+// A process that may use the card, with the reading position in its history, which is not owned.
 struct CardMember : ledger::CardMember {
   const rows::CardHistory* history = nullptr;
   std::size_t changes = 0;  // number of changes of the history that were taken
@@ -67,9 +67,9 @@ class CardCurves : public CurvesOfCard {
   // restore_from_samples() and take_over() must be called before the member's changes after the
   // checkpoint are taken.
   void restore_from_samples(std::size_t member, const rows::CardSummary& gone);
-  // Takes over `prefix`: the member's own curves at the checkpoint's cut. True if the member is the
-  // only one: the curves go on as if nothing was gone. Else what other members held is known only
-  // at the member's samples.
+  // Takes over `prefix`, the curves that the member's process computed alone before a checkpoint.
+  // True if they go on as if nothing was gone: the member is the only one, and the checkpoint knew
+  // all memory of graphs. Other members' memory is known only at the member's samples.
   [[nodiscard]] bool take_over(std::size_t member, const rows::CardPrefix& prefix);
 
  private:

@@ -30,8 +30,10 @@ CardReplay::CardReplay(std::span<const rows::CardHistory* const> histories)
   curves_.finish_round();
 }
 
+// Takes the events of all processes in the order of time; at equal times the process with the
+// smaller index comes first.
 void CardReplay::take_all() {
-  // the time of a process's next event, and the process
+  // the time of a process's next event, and the index of the process
   using Turn = std::pair<std::uint64_t, std::size_t>;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
   for (std::size_t i = 0; i < histories_.size(); ++i) {
@@ -68,6 +70,7 @@ void CardReplay::take_next(std::size_t process) {
     curves_.begin_event(process, history.events[next].time_ns);
     return take(process, history.events[next]);
   }
+  // the two events of a process that has ended: its last record, and the return of its memory
   curves_.begin_event(process, *history.last_ns);
   if (next == history.events.size()) {
     curves_.begin_end(process);

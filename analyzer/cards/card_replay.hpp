@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The maximum over time of the bytes that the calls of all processes hold.
+// The largest number of bytes that the calls of all processes held together.
 struct CalledPeak {
   std::uint64_t bytes = 0;
   std::uint64_t time_ns = 0;
@@ -26,10 +26,10 @@ class CardReplay {
   [[nodiscard]] std::span<const rows::CardHistory* const> histories() const { return histories_; }
   [[nodiscard]] const CardCurves& curves() const { return curves_; }
   [[nodiscard]] const CalledPeak& called_peak() const { return called_peak_; }
-  // False if a checkpoint's cut hides a part of the curves.
+  // False if a part of the curves lies before a checkpoint and is not known.
   [[nodiscard]] bool is_whole() const { return is_whole_; }
-  // The largest number of bytes by which the calls' sum may differ from that of the histories, at
-  // any time.
+  // The largest number of bytes, at any time, by which the sum of the histories may be wrong
+  // because they leave out changes.
   [[nodiscard]] std::uint64_t unknown_bytes() const { return most_unknown_bytes_; }
 
  private:

@@ -33,7 +33,7 @@ class PartList {
   std::uint64_t rest_;
 };
 
-// The bytes of each row of the history's owners[].
+// The bytes that each owner in history.owners[] held at the point that `at` describes.
 std::vector<std::uint64_t> bytes_of_owners(const CardHistory& history, const OwnersAt& at) {
   std::vector<std::uint64_t> bytes(history.owners.size());
   if (at.before_cut != nullptr) {
@@ -47,14 +47,14 @@ std::vector<std::uint64_t> bytes_of_owners(const CardHistory& history, const Own
   return bytes;
 }
 
-// The parts of what `process` held at the point, with the memory in use in them.
+// The parts of what `process` held at the point; uses[] of its history tells the bytes in use.
 Parts parts_at(const CardReplay& replay, const CardPoint& point, std::size_t process) {
   const HeldOnCard& held = point.held[process];
   Parts parts = held.parts;
   if (held.holders.changes == 0) return parts;
   const std::vector<rows::CardUse>& uses = replay.histories()[process]->uses;
-  // Events of one time come in the order of processes: uses at the point's own time count only if
-  // the process is not behind the point's process.
+  // Events of the same time count in the order of processes: a use at exactly the point's time
+  // counts only if `process` does not come after the point's process.
   const bool comes_first = process <= point.process;
   const auto after = std::ranges::partition_point(uses, [&](const rows::CardUse& use) {
     return time_of_point(std::uint64_t{use.time_ns}) < point.time + (comes_first ? 1 : 0);
@@ -65,6 +65,8 @@ Parts parts_at(const CardReplay& replay, const CardPoint& point, std::size_t pro
   return parts;
 }
 
+// Adds the memory that the process's calls held at the point: segments of the framework, pools,
+// other allocations by owner, and rounding.
 void add_calls(const CardReplay& replay, const CardPoint& point, std::size_t process,
                PartList& list) {
   const CardHistory& history = *replay.histories()[process];
@@ -85,6 +87,7 @@ void add_calls(const CardReplay& replay, const CardPoint& point, std::size_t pro
   list.add(history.process, CardPartKind::kFrameworkCached, segment_bytes - framework_allocated);
   list.add(history.process, CardPartKind::kPoolUsed, pool_used);
   list.add(history.process, CardPartKind::kPoolCached, parts.pool_reserved - pool_used);
+  // memory allocated from the driver whose owner is not known
   by_owner[""] += parts.driver - std::min(parts.driver, known_bytes);
   for (const auto& [owner, owned_bytes] : by_owner) {
     list.add(history.process, CardPartKind::kAllocated, owned_bytes, rows::text_or_none(owner));
@@ -96,7 +99,7 @@ struct Card {
   const CardReplay& replay;
   std::uint64_t total_bytes = 0;
   bool is_inexact = false;
-  // nothing tells the managed memory: NVML counts it for no process
+  // the bytes of managed memory are not known, because NVML counts them for no process
   bool leaves_managed_open = false;
 
   [[nodiscard]] const CardCurves& curves() const { return replay.curves(); }
@@ -116,8 +119,8 @@ rows::OptionalText process_with_managed(const Card& card) {
   return id;
 }
 
-// Widens the bounds of a peak of several processes by the changes that histories leave out: these
-// make uncertain both the calls' sum at the peak and that at the sample which tells the rest.
+// Widens the bounds of a peak of several processes by the changes that histories leave out. They
+// count twice: at the peak, and at the sample from which the driver's part is known.
 void leave_changes_open(const Card& card, rows::CardPeak& row) {
   if (card.replay.histories().size() == 1) return;
   const std::uint64_t unknown_bytes =
@@ -130,7 +133,7 @@ void leave_changes_open(const Card& card, rows::CardPeak& row) {
   row.high_bytes = std::max(row.high_bytes, high_bytes);
 }
 
-// True if the histories do not tell how much of its memory another process had in use at the point.
+// True if another process's history does not tell how much of its memory was in use at the point.
 bool lacks_uses(const Card& card, const CardPoint& point) {
   const auto histories = card.replay.histories();
   for (std::size_t i = 0; i < histories.size(); ++i) {
@@ -139,6 +142,7 @@ bool lacks_uses(const Card& card, const CardPoint& point) {
   return false;
 }
 
+// Adds the parts of a peak's row. `tells_processes`: NVML told how much each process uses.
 void add_parts(const Card& card, rows::PeakOf of, const CardPoint& point, bool tells_processes,
                rows::CardPeak& row) {
   const std::size_t processes = card.replay.histories().size();
@@ -162,8 +166,8 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   const ledger::CurveBounds bounds = curve.bounds();
   const CardPoint& point = curve.highest();
   rows::CardPeak row;
-  // If the job's curve is not known, the card's stands for it, less the bytes that others are known
-  // to hold.
+  // If the job's curve is not known, `curve` is the card's. The bytes that processes outside of the
+  // job are known to hold are then subtracted.
   const bool is_cards = of == rows::PeakOf::kJob && &curve == &card.curves().of_card();
   const std::uint64_t others = is_cards && tells_processes ? point.other_bytes : 0;
   row.device = card.replay.histories().front()->device;
@@ -179,16 +183,16 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   return row;
 }
 
-// Sets the bounds of the job's bytes if its managed memory is not known: NVML counts this for no
-// process, so the job holds at least NVML's number.
+// Sets the bounds of the job's bytes if its managed memory is not known. NVML counts managed memory
+// for no process, so the job holds at least the bytes of `curve`, which NVML counted.
 void leave_managed_open(const CardCurves::Curve& curve, rows::CardPeak& job) {
   job.low_bytes = std::min(job.high_bytes, curve.bounds().low_bytes);
   job.is_exact = job.is_exact && job.low_bytes == job.high_bytes;
 }
 
-// Limits the job's peak to the memory in use on the card. The job's own curve can lie above: at
-// NVML's sample a call was running whose memory NVML had counted already. That memory was counted
-// as the driver's part, which is cut.
+// Limits the job's peak to `most_bytes`, the memory in use on the card. The peak can lie above if a
+// call was running at NVML's sample and NVML had counted its memory already. That memory was
+// counted a second time as the driver's part, which is reduced.
 void limit(rows::CardPeak& job, std::uint64_t most_bytes) {
   job.low_bytes = std::min(job.low_bytes, most_bytes);
   job.high_bytes = std::min(job.high_bytes, most_bytes);
@@ -235,7 +239,7 @@ std::optional<rows::PhysicalPeak> physical_peak(const CardReplay& replay) {
   const bool has_others = replay.histories().size() > 1;
   bool is_inexact = has_others && replay.unknown_bytes() != 0;
   for (const CardHistory* const history : replay.histories()) {
-    // The memory that other processes held before a checkpoint's cut is not known.
+    // Before a checkpoint only the process's own peak is known, not its sum with other processes.
     const bool is_partial = has_others && !history->restored_peaks.empty();
     is_inexact = is_inexact || history->is_inexact || history->has_source || is_partial;
   }

@@ -14,8 +14,8 @@ enum class Severity : std::uint8_t { kError, kWarning, kInfo };
 // meaning of the numbers. kHeuristic: a pattern that other causes could have, too.
 enum class FindingConfidence : std::uint8_t { kExact, kInferred, kHeuristic };
 
-// The part of a run that a rule covers if a checkpoint replaced the begin of its trace. Sums are
-// left of the replaced part: they are enough for some rules, others need single events.
+// The part of a run that a rule covers if a checkpoint replaced the begin of its trace by sums:
+// some rules need only sums, others need single events.
 enum class RuleScope : std::uint8_t { kWholeRun, kBehindCheckpoint };
 
 // The rules. Findings of failures and leaks are shown in this order, the others by their savings.
@@ -56,7 +56,7 @@ enum class Rule : std::uint8_t {
 
 struct RuleInfo {
   std::string_view name;
-  std::string_view family;  // the word that suppressions use for several rules
+  std::string_view family;  // name that related rules share, for use in suppressions
   Severity severity = Severity::kWarning;
   FindingConfidence confidence = FindingConfidence::kExact;
   std::string_view summary;

@@ -86,9 +86,11 @@ struct FrameworkInfo {
   std::string_view churn_advice = {};
   std::string_view choose_device = "Make the rank's own device the current one (cudaSetDevice)";
 
-  // The framework's allocator, if its blocks are recorded.
-  std::string_view settings_variable = {};   // name of the environment variable that sets it
-  std::string_view expandable_setting = {};  // joins the free memory of all segments to one piece
+  // The members up to mismatch_causes describe the framework's allocator; they are empty if its
+  // blocks are not recorded.
+  std::string_view settings_variable = {};  // environment variable with the allocator's settings
+  // setting that joins the free memory of all segments to one piece
+  std::string_view expandable_setting = {};
   // function that sets how much of a device a process may take
   std::string_view limit_function = {};
   // the same limit as limit_function sets, as an option in settings_variable
@@ -100,7 +102,7 @@ struct FrameworkInfo {
   // a sentence: the reasons why a replay differs from the recorded run
   std::string_view mismatch_causes = {};
 
-  // Code of the framework that the remedies of findings name.
+  // Calls of the framework that the remedies of findings name.
   std::string_view show_cycles = {};  // prints reference cycles that hold tensors
   std::string_view pin_exactly = {};  // pins memory without rounding
   std::string_view share_graph_pool = {};
@@ -109,7 +111,7 @@ struct FrameworkInfo {
   std::string_view zero_gradients = {};
   std::string_view without_gradients = {};
 
-  // Gives sentences these values by name.
+  // Lists the values that sentences of findings can name, each with its name.
   static void fields(auto& self, auto& v) {
     v("framework", self.name);
     v("settings_variable", self.settings_variable);

@@ -62,8 +62,9 @@ bool PreviewReader::read(const trace::TraceFile& file, const trace::WriterStream
 void PreviewReader::take(const trace::RecordHeader& record, const Stream& stream) {
   switch (record.kind) {
     case trace::RecordKind::kWaitingStack:
-      // A thread of the program samples waiting threads itself before it records a block for which
-      // they matter, so only the samples of the recorder's thread are needed ahead.
+      // A thread of the program that samples waiting threads does so before the block that needs
+      // the samples, in the same stream. Only the samples of the recorder's thread are needed
+      // ahead.
       if (stream.is_recorders) preview_.waits.push_back(trace::as<trace::WaitingStack>(record));
       return;
     case trace::RecordKind::kDevice:
@@ -123,7 +124,7 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
 }  // namespace
 
 OpenTrace::OpenTrace(const std::filesystem::path& path) : file(snapshot::open_trace(path)) {
-  // cannot fail at the first reading: there is no earlier position that the file could lack
+  // read() cannot fail the first time: there is no earlier position that the file could lack
   (void)preview_reader.read(*file);
   preview = preview_reader.preview(*file);
 }
@@ -141,9 +142,9 @@ Process::Process(std::uint32_t index, OpenTrace trace, const JobView& view)
 }
 
 bool Process::go_on(const Until& until) {
-  // all records of an ended process were taken before
+  // the process had ended at the last refresh, which took all its records
   if (!file_->still_running() && !until.is_replay) return true;
-  // all records were taken, so later ones may belong before them
+  // without that tick the last refresh took all records, so new ones may belong before them
   if (!knows_tick_of(until)) return false;
   auto file = snapshot::open_trace(file_->path());
   if (file->identity() != file_->identity() || !(file->header().id == file_->header().id)) {
@@ -160,14 +161,17 @@ bool Process::go_on(const Until& until) {
   return merge_->continues(progress);
 }
 
-// True if the tick of the time is known: not on another machine, and not before the process's clock
-// is calibrated well. Its first two calibrations come one after the other: if the machine was busy
-// between them, the tick of now, by their rate, lies before all calls.
+// True if the time `until` can be converted to ticks of this process. For a replay, one calibration
+// is enough. Else the process must run on this machine, and its clock must know its rate: the first
+// two calibrations follow each other closely, and if the machine was busy between them, their rate
+// puts the present before all calls.
 bool Process::knows_tick_of(const Until& until) const {
   if (until.is_replay) return !clock().points().empty();
   return knows_rate(clock()) && preview_.boot_id == boot_id_of_this_machine();
 }
 
+// The point in the order of records up to which records are taken; no limit if the process has
+// ended or the tick of `until` is not known.
 MergeLimit Process::limit_of(const std::optional<Until>& until) const {
   if (!until || !knows_tick_of(*until)) return {};
   if (!file_->still_running() && !until->is_replay) return {};
@@ -179,6 +183,7 @@ bool Process::has_ended() const {
          model_.statistics().stopped_because.empty();
 }
 
+// The last tick whose time, in whole nanoseconds of the job, is at most `job_ns`.
 std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
   constexpr std::uint64_t kLastNs = ~std::uint64_t{0} >> 2;  // the last time that a clock can show
   if (job_ns >= kLastNs) return ~std::uint64_t{0};
@@ -224,7 +229,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, const JobView& v
         std::make_unique<Process>(static_cast<std::uint32_t>(i), *std::move(open[i]), view);
   });
   join_clocks(job.processes);
-  // The view's times are those of the joined clocks.
+  // set_view() converts the view's times by the origins that join_clocks() has set.
   for (const auto& process : job.processes) process->set_view(view);
 }
 
@@ -282,7 +287,7 @@ bool FollowedJob::go_on(const std::vector<std::filesystem::path>& traces, const 
       if (!process->go_on(until)) return false;
     }
   } catch (const trace::TraceError&) {
-    return false;  // reading the job from its start reports the error
+    return false;  // look() reads the job from its start, which reports the error
   }
   join_clocks(job_->processes);
   return true;

@@ -37,7 +37,7 @@ struct Preview {
   std::string host;
   std::string boot_id;
   trace::Clock realtime;  // the clock record that tells most about the error of the time of day
-  // threads that waited, as far as the recorder's own thread sampled them
+  // stacks of threads that waited in backward passes, if the recorder's own thread sampled them
   std::vector<trace::WaitingStack> waits;
   std::vector<trace::Device> devices;
   std::vector<trace::ActivityClock> activity_clocks;
@@ -54,12 +54,12 @@ struct Preview {
   }
 };
 
-// The number of the writer's records in the packed file.
+// The number of the writer's records in the packed file; records still in the ring are not counted.
 [[nodiscard]] std::uint64_t record_count(const trace::WriterStream& stream);
 
-// Reads ahead of all other records the clock records, the process's host and devices, and the
-// threads that waited in backward passes: from the recorder's own writers, and from writers with
-// few records.
+// Reads before all other records the clock records, the process's host and devices, and the threads
+// that waited in backward passes. It reads the streams of the recorder's own writers and of writers
+// with few records.
 class PreviewReader {
  public:
   // Reads a file, from the end of the last reading on if it was read before. False if it is another
@@ -83,10 +83,8 @@ class PreviewReader {
   Dictionary dictionary_;
 };
 
-// Clocks convert times after their last calibration to ticks only if they know their rate.
-
 // False while all calibrations lie so close together that their jitter decides the clock's rate, as
-// in a process's first second.
+// in a process's first second. Such a clock cannot convert times after the last calibration.
 [[nodiscard]] inline bool knows_rate(const Clock& clock) {
   constexpr std::uint64_t kLeastNs = 10'000'000;
   return !clock.points().empty() &&
@@ -136,10 +134,10 @@ class Process {
   [[nodiscard]] trace::ReadLosses read_losses() const { return merge_->losses(); }
   [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
 
-  // Opens the trace again, to go on with records that came since then, or could not be taken yet,
-  // up to the time `until`. False if the new records cannot be told apart from those taken, or
-  // would have changed them: the file was replaced, records are gone, or came late. The process
-  // must not be used any more then. Throws trace::TraceError.
+  // Opens the trace again, to take the records up to the time `until` that were not taken before.
+  // Returns false if the new records do not simply follow those taken: the file was replaced,
+  // records are gone or came late, or the clock does not know its rate. The process must not be
+  // used any more then. Throws trace::TraceError.
   [[nodiscard]] bool go_on(const Until& until);
 
   void set_origin(std::int64_t origin_ns) { preview_.clock.set_origin(origin_ns); }
@@ -193,7 +191,7 @@ struct Job {
 // no trace can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, const JobView& view, Job& job);
 
-// The progress of reading a job. Only the thread that made it reports; other threads just count.
+// The progress of reading a job. Only the thread that made this object calls `report`.
 class JobProgress {
  public:
   // `report` is called with the fraction of records taken, 0 to 1; it may be empty. It is kept by

@@ -30,6 +30,8 @@ ClockStart start_of(const std::string& boot, const Clock& clock, std::uint64_t s
   return start;
 }
 
+// For each process: the first start on its machine, on the monotonic clock, less the time of day by
+// which that start is later than the job's.
 std::vector<std::int64_t> job_origins(const std::vector<ClockStart>& starts) {
   std::map<std::string, const ClockStart*> first_of_boot;
   for (const ClockStart& start : starts) {

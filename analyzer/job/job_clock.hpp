@@ -17,9 +17,10 @@ struct ClockStart {
   std::int64_t realtime_ns = 0;
 };
 
-// Cuts times that no clock of a machine can show.
+// Limits a time from a file to about sixty years, more than any clock of a machine shows.
 [[nodiscard]] std::int64_t believable_ns(std::uint64_t ns);
-// `start_realtime_ns` is the time in the trace's header.
+// The start of the process with this clock. `start_realtime_ns`, from the trace's header, is used
+// if the clock's first calibration has no time of day.
 [[nodiscard]] ClockStart start_of(const std::string& boot, const Clock& clock,
                                   std::uint64_t start_realtime_ns);
 // The id of the machine's boot; if that is not known, a name that no other process has.

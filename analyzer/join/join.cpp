@@ -23,7 +23,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The most rows of largest_blocks[] in the whole job, and the least and most in one account.
+// Limits of largest_blocks[]: the rows that a job shares out among its accounts (memory of one
+// level, process and device), and the least and the most rows of one account.
 constexpr std::size_t kMostLargest = 8192;
 constexpr std::size_t kLeastLargest = 8;
 constexpr std::size_t kMostOfAccount = 512;
@@ -35,7 +36,7 @@ std::vector<rows::PartialProcess> facts_of(const JobPlaces& places) {
   return facts;
 }
 
-// Joins a list of all partial reports, in the order of processes.
+// Joins one list of rows that every partial report has, in the order of the job's processes.
 template <class Row>
 std::vector<Row> join_list(std::vector<rows::Partial>& partials,
                            std::vector<Row> rows::Partial::*list) {
@@ -70,6 +71,8 @@ std::vector<rows::Timeline> join_timelines(std::vector<rows::Partial>& partials,
   return timeline;
 }
 
+// For each account, takes the blocks with the most bytes times lifetime, which come first, and then
+// those live at the peak that are not among them.
 std::vector<rows::LargestBlock> join_largest(std::vector<rows::Partial>& partials) {
   std::vector<rows::LargestOfAccount> accounts =
       join_list(partials, &rows::Partial::largest_blocks);
@@ -86,6 +89,8 @@ std::vector<rows::LargestBlock> join_largest(std::vector<rows::Partial>& partial
   return blocks;
 }
 
+// The segments of the process that tells most: one that ran out of memory, else the one that
+// reserved the most bytes.
 std::vector<rows::Segment> join_segments(std::vector<rows::Partial>& partials) {
   std::vector<rows::TellingSegments> all;
   for (rows::Partial& partial : partials) {
@@ -95,7 +100,7 @@ std::vector<rows::Segment> join_segments(std::vector<rows::Partial>& partials) {
   const auto tells = [](const rows::TellingSegments& one) {
     return std::pair(one.ran_out_of_memory, one.reserved_peak_bytes);
   };
-  // If several processes' segments tell equally much, the first is taken.
+  // max_element() returns the first of equal processes.
   const auto most = std::ranges::max_element(all, {}, tells);
   return most == all.end() ? std::vector<rows::Segment>() : std::move(most->segments);
 }
@@ -141,7 +146,7 @@ std::vector<rows::Loss> join_losses(const std::vector<rows::Partial>& partials,
   return loss_rows(sums);
 }
 
-// Joins frames[] and stacks[]: the stacks that the report names.
+// Fills frames[] and stacks[] with the stacks that the report names.
 void join_stacks(const std::vector<rows::Partial>& partials, rows::Report& report) {
   std::unordered_set<std::string> named;
   // The report is visited as const, because only then is the evidence of findings visited too.
@@ -184,6 +189,7 @@ void join_lists(std::vector<rows::Partial>& partials, rows::Report& report,
   const auto order = [](auto& list) { order_list(list); };
   for_each_process_list(report, order);
   for_each_process_list(seen, order);
+  // These observations serve rules that compare processes.
   if (report.processes.size() < 2) {
     seen.contexts.clear();
     seen.allocating.clear();
@@ -243,12 +249,13 @@ rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& option
   join_stacks(partials, report);
   if (options.redact) redaction.redact(report.frames, report.stacks);
   report.losses = join_losses(partials, processes, unreadable);
-  // Several threads free the rows that are left over, because it takes a twentieth of the time.
+  // Several threads free the rows that are left over, because freeing takes a twentieth of the
+  // time.
   in_parallel(partials.size(), [&](std::size_t i) { partials[i] = {}; });
   return report;
 }
 
-// Fewer points for jobs of many traces: nobody can read more of so many timelines.
+// The timelines of a job of many traces have fewer points each: nobody can read so many in detail.
 std::size_t default_timeline_points(std::size_t traces) {
   constexpr std::size_t kManyTraces = 16;
   std::size_t many = kManyTraces;

@@ -33,8 +33,9 @@ struct JoinOptions {
 inline constexpr std::array<std::size_t, 3> kTimelinePoints = {1024, 512, 256};
 [[nodiscard]] std::size_t default_timeline_points(std::size_t traces);
 
-// The most rows of largest_blocks[] that an account has in a job with so many accounts, for each of
-// the two orders of the list.
+// The most rows of largest_blocks[] of one account (memory of one level, process and device) in a
+// job with `accounts` accounts, for each order of the list: by bytes times lifetime, and at the
+// peak.
 [[nodiscard]] std::size_t most_largest_blocks(std::size_t accounts);
 
 }  // namespace gpumemtrace::analyzer

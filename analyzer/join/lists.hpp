@@ -83,7 +83,8 @@ void append_lists(Sections&& more, Sections& sections) {
   return number;
 }
 
-// Erases rows of processes without an id, and puts the others in the order of processes.
+// Erases rows of processes that are left out (their id is empty), and puts the others in the order
+// of processes.
 template <class Row>
 void order_list(std::vector<Row>& list) {
   std::erase_if(list, [](const Row& row) { return process_of(row)->empty(); });

@@ -15,7 +15,8 @@ namespace {
       rows, [&](const rows::CardOwnersBytes& row) { return row.owner < history.owners.size(); });
 }
 
-// True if each event of a card's history has its row, and each row its owner.
+// True if the history has a row for each event that needs one, and an owner for each row that names
+// one.
 [[nodiscard]] bool is_sound(const rows::CardHistory& history) {
   using rows::CardEventKind;
   std::array<std::size_t, names(CardEventKind{}).size()> events{};

@@ -22,6 +22,8 @@ std::string trace_key(const TakenProcess& taken) {
   return taken.process->trace + ' ' + (is_recorded ? path.filename() : path).string();
 }
 
+// The processes of all partial reports in their order in the job. `repeated_traces_count_once`: all
+// but the first process of a trace are left out.
 std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& partials,
                                          bool repeated_traces_count_once) {
   std::vector<TakenProcess> all;
@@ -96,12 +98,13 @@ void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
   }
 }
 
-// Translates ids and times of rows. Rows of a process that is not taken get no id, and are left out
-// later.
+// Gives rows the job's ids and times. Rows of a process that is left out get an empty id, and are
+// erased later.
 class Placer {
  public:
   explicit Placer(const Places& places) : places_(places) {}
 
+  // Notes the origin of the row's process, by which the row's times are then converted.
   template <class Row>
   void operator()(const char*, Row& row) {
     if constexpr (requires { row.process; }) {
@@ -119,6 +122,7 @@ class Placer {
     const std::size_t end = id.find(':');
     id = place_of(rows::ProcessId(id.substr(0, end))).id + id.substr(end);
   }
+  // An id of a part is PROCESS:DEVICE:REST; the middle is kept if it is no id of a device.
   void operator()(const char*, rows::PartId& id) {
     const std::size_t end = id.find(':');
     const std::size_t next = std::min(id.find(':', end + 1), id.size());

@@ -17,7 +17,7 @@ struct ProcessPlace {
   std::int64_t origin_ns = 0;  // the time on its machine's clock at which the job began
 };
 
-// The new ids, by the ids of one partial report.
+// The ids in the job, by the ids that one partial report uses.
 struct Places {
   std::map<std::string, ProcessPlace> processes;
   std::map<std::string, std::string> devices;

@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::size_t kMostOfProcess = 64;
-// The clocks of two processes of a machine agree better than this.
+// The clocks of two processes on one machine differ by less than this.
 constexpr std::uint64_t kClockErrorNs = 1'000'000;
 
 // The machine of each process: the id of its boot, or else its host.
@@ -63,6 +63,8 @@ class Exports {
   std::map<std::pair<std::string, std::uint64_t>, std::vector<Export>> by_handle_;
 };
 
+// Adds a piece of opened memory to its row. `last_ns`: the end of the opener's trace, up to which
+// memory that was not closed counts as open.
 void add(const rows::OpenedMemory& opened, std::uint64_t last_ns, const Export& exported,
          rows::SharedMemory& row) {
   ++row.count;
@@ -125,7 +127,7 @@ void add_rest(const rows::SharedMemory& row, rows::SharedMemory& rest) {
   rest.is_exact = rest.is_exact && row.is_exact;
 }
 
-// Cuts the rows of one process, ordered by bytes, to the most that the report has.
+// Keeps the largest rows of one process, and adds a row with the sums of the others.
 std::vector<rows::SharedMemory> cut(std::vector<rows::SharedMemory> list) {
   std::ranges::stable_sort(list, std::ranges::greater(), &rows::SharedMemory::bytes);
   if (list.size() <= kMostOfProcess) return list;

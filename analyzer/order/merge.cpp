@@ -58,7 +58,7 @@ bool WriterRecords::refill() {
   return false;
 }
 
-// Reads the next piece; sets `first` to the index of the first record that is not taken yet.
+// Reads the next piece; sets `first` to the index of its first record that was not passed before.
 bool WriterRecords::read(Piece& piece, std::size_t& first) {
   if (has_ended_ || !cursor_.next_piece(piece.image)) return false;
   piece.begin = {cursor_.piece().sequence, cursor_.piece().begin_offset, 0};
@@ -66,7 +66,7 @@ bool WriterRecords::read(Piece& piece, std::size_t& first) {
   first = cursor_.passed();
   if (extent_ == Extent::kReturned && cursor_.piece().in_ring) leave_out_open_calls(piece.image);
   if (first >= piece.image.keys.size()) return false;
-  // Keys are raised if the times in this piece are earlier than those of the piece before.
+  // Raises keys that are lower than the last key of the piece before, so that keys never decrease.
   for (std::uint64_t& key : piece.image.keys) {
     if (key >= last_key_) break;
     key = last_key_;
@@ -76,8 +76,8 @@ bool WriterRecords::read(Piece& piece, std::size_t& first) {
   return true;
 }
 
-// Removes the records from the first call on that may still return. A thread makes one call at a
-// time: an unfinished call with another call after it was left by a jump and never returns.
+// Removes the last call, and the records after it, if the call may still return. A thread makes one
+// call at a time: an unfinished call with a later call was left by a jump and never returns.
 void WriterRecords::leave_out_open_calls(trace::Image& image) {
   std::size_t end = image.offsets.size();
   for (std::size_t i = end; i-- > 0;) {
@@ -90,11 +90,12 @@ void WriterRecords::leave_out_open_calls(trace::Image& image) {
   if (end == image.offsets.size()) return;
   has_ended_ = true;
   // An open call that allocates takes effect when it returns, so after all records that are there
-  // now: it holds nothing back.
+  // now: other threads' records need not wait for it.
   if (!trace::takes_effect_at_end(*image.record(end))) hold_ = std::max(image.keys[end], last_key_);
   image.resize_records(end);
 }
 
+// Removes the effect of frees that take_free() took early when the file was read before.
 void WriterRecords::leave_out_taken(trace::Image& image) const {
   for (const auto& [key, address] : *taken_) {
     const auto found = std::lower_bound(image.keys.begin(), image.keys.end(), key);
@@ -145,7 +146,7 @@ trace::ReadLosses WriterRecords::losses() const { return before_ + cursor_.losse
 
 namespace {
 
-// The most records of one writer that one search for a free visits behind the window.
+// The most records of one writer that take_free() reads behind the window.
 constexpr std::size_t kMaxReadAhead = 64;
 
 // The most records of one writer in a window, which bounds the window's memory; larger windows are
@@ -222,6 +223,7 @@ MergeProgress ProcessMerge::progress() const {
   return progress;
 }
 
+// Fills the window with the next records of all sources up to find_end(), sorted by key.
 void ProcessMerge::make_window() {
   if (end_ != nullptr && end_ != window_.data()) {
     passed_key_ = key_of(end_[-1]);
@@ -254,6 +256,7 @@ void ProcessMerge::make_window() {
   for (std::size_t i = 0; i < std::min(kFetchAhead, count); ++i) fetch(window_[i]);
 }
 
+// The window ends at the first position behind which a source may have records out of reach.
 ProcessMerge::Place ProcessMerge::find_end() {
   Place first = kNowhere;
   Place second = kNowhere;
@@ -323,6 +326,8 @@ const ProcessMerge::WindowRecord* ProcessMerge::end_of_run(std::uint64_t last_ke
       next_, end, [&](const WindowRecord& element) { return key_of(element) <= last_key; });
 }
 
+// Searches the records up to kReorderWindowTicks after the present one: in the rest of the window,
+// then behind it.
 bool ProcessMerge::take_free(std::uint64_t address) {
   const WindowRecord& present = next_[-1];
   const std::uint64_t limit =
@@ -352,7 +357,7 @@ bool ProcessMerge::take_free(std::uint64_t address) {
     }
   }
   if (found.record == nullptr) return false;
-  // The free is taken out of the order: its record stays in its position, but without effect.
+  // The record of the free stays in its position, but has no effect there.
   found.record->kind = trace::RecordKind::kNone;
   taken_.erase(taken_.begin(), taken_.lower_bound(key_of(present)));
   taken_.emplace(found.key, address);

@@ -40,14 +40,14 @@ struct WriterProgress {
   trace::ReadLosses losses;    // damage in the pieces before the position's piece
 };
 
-// Frees that take_free() took out of the order before their turn: the free's key, and the address.
+// Frees that take_free() made take effect before their turn: the free's key, and the address.
 using TakenFrees = std::multimap<std::uint64_t, std::uint64_t>;
 
 // Which records of a writer may be taken.
 enum class Extent : std::uint8_t {
   kAll,
-  // Only records before the first call that may still return: its outcome is not known. Calls in
-  // the packed file will not return, nor will a call that has another call after it.
+  // Only records before the first call that may still return: its outcome is not known. Calls
+  // outside of the ring will not return, nor will a call with a later call of the same thread.
   kReturned,
 };
 
@@ -57,13 +57,13 @@ enum class Extent : std::uint8_t {
 // - Holds one decoded piece in memory; more only if look_ahead() goes beyond that piece.
 class WriterRecords {
  public:
-  // Continues behind the records that were taken before. `taken` are frees among the remaining
-  // records that have taken effect already; the reference is kept until the last record is read.
+  // Continues after the records that were passed up to `from`. `taken`: frees among the remaining
+  // records that have taken effect already; must outlive this object.
   WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream, Extent extent,
                 const WriterProgress& from, const TakenFrees& taken);
 
   [[nodiscard]] std::uint32_t writer() const { return writer_; }
-  // False if the file does not have the position from which the records were to go on.
+  // False if the file does not have the position of `from`.
   [[nodiscard]] bool found() const { return cursor_.found(); }
 
   // Reads the next piece if all records of the present piece were passed; the memory of these is
@@ -77,7 +77,7 @@ class WriterRecords {
   [[nodiscard]] trace::RecordHeader* record(std::size_t index) {
     return present_.image.record(next_ + index);
   }
-  // Passes so many records of the present piece; they stay in memory up to the next refill().
+  // Passes the next `records` records of the present piece, which stay in memory until refill().
   void pass(std::size_t records) { next_ += records; }
 
   // The record at that distance from the next one, in any piece; PlacedRecord::record is nullptr if
@@ -93,7 +93,7 @@ class WriterRecords {
   [[nodiscard]] std::uint64_t hold() const { return hold_; }
   // The damage found so far in the writer's records.
   [[nodiscard]] trace::ReadLosses losses() const;
-  // The progress up to, but not including, the last `returned` records, which were passed in the
+  // The progress as if the last `returned` records were not passed. They must be records of the
   // present piece.
   [[nodiscard]] WriterProgress progress(std::size_t returned = 0) const;
 
@@ -121,13 +121,13 @@ class WriterRecords {
   std::deque<Piece> later_;  // pieces after the present one that were read already
 };
 
-// Lets the model look for a free that is still to come in the order, recorded by another thread.
+// Lets the model look ahead in the other threads' records: for a free, and for the next event.
 class LookAhead {
  public:
   virtual ~LookAhead() = default;
   // Searches a short stretch of the other writers' records for a successful free of the address. If
   // there is one, takes it out of the order and returns true: the caller applies it now. If several
-  // writers have one, that of the first writer is taken.
+  // writers have such a free, takes that of the smallest writer.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
   // The tick at which the next record of `writer` takes effect; the largest number if it has no
   // more records. `writer` must not be the present record's.
@@ -139,12 +139,13 @@ struct MergeProgress {
   std::map<std::uint32_t, WriterProgress> writers;
   std::uint64_t last_key = 0;  // key of the last record that was passed; last_writer is its writer
   std::uint32_t last_writer = 0;
-  TakenFrees taken;  // frees taken early whose position is behind that record
+  TakenFrees taken;  // frees taken early with keys of last_key or later
   std::uint64_t records = 0;
 };
 
-// The records that a merge passes: of each writer those within the extent, up to the key, and none
-// behind a call that has not returned.
+// The records that a merge passes: those of each writer within `extent` and with keys up to
+// `last_key`. With Extent::kReturned, the first open call, unless it allocates, is a limit for all
+// writers.
 struct MergeLimit {
   Extent extent = Extent::kAll;
   std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max() - 1;
@@ -177,7 +178,7 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] std::uint64_t next_key() const {
     return next_ == end_ || key_of(*next_) > last_key_ ? kNoMore : key_of(*next_);
   }
-  // Passes the records up to and including those with the key, which is not kNoMore, but at most
+  // Passes the records with keys up to `last_key`, which must not be kNoMore, but at most
   // `max_records`, to sink.apply(record, writer, ticks); `ticks` is when the record took effect.
   template <class Sink>
   void run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink);
@@ -188,8 +189,8 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] trace::ReadLosses losses() const;
   [[nodiscard]] std::uint64_t records() const { return records_; }
 
-  // True if the file still continues the progress: the file has all positions in it, and no record
-  // appeared since then that belongs before one which was passed.
+  // True if a merge can go on at `from`, which was given to the constructor: the file has all its
+  // positions, and no new record belongs before one that was passed.
   [[nodiscard]] bool continues(const MergeProgress& from) const;
   [[nodiscard]] MergeProgress progress() const;
 
@@ -221,7 +222,8 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] std::size_t records_in_reach(Source source) const;
   [[nodiscard]] Place last_place_in_reach(Source source) const;
 
-  // Reads more records of the source if needed; false if it has none.
+  // Reads more records of the source if needed; false if it has none. Lowers last_key_ to a call of
+  // the source that has not returned.
   [[nodiscard]] bool refill(Source source);
   void make_window();
   // Wakes the sources that have records in the next window. Returns the window's end and sets
@@ -261,7 +263,7 @@ class ProcessMerge final : public LookAhead {
 
 inline void ProcessMerge::fetch(const WindowRecord& element) {
   constexpr std::size_t kCacheLineBytes = 64;
-  // The address is kept as a number: the record may be freed, or the pointer null.
+  // Computes with a number, not a pointer: the record may be freed, or the pointer null.
   const auto begin = reinterpret_cast<std::uintptr_t>(element.record);
   __builtin_prefetch(reinterpret_cast<const void*>(begin));
   __builtin_prefetch(reinterpret_cast<const void*>(begin + kCacheLineBytes));

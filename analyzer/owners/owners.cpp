@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 struct OwnerRule {
-  std::string_view prefix;  // the beginning of the file's name
+  std::string_view prefix;  // beginning of a file's or function's name, or part of a path
   std::string_view owner;
 };
 
@@ -57,7 +57,7 @@ constexpr std::array kFolderRules = {
     OwnerRule{"/paddle/", "paddle"},
 };
 
-// Rules for libraries that are linked statically into others, by the beginning of a function's
+// Rules for libraries that may be linked statically into others, by the beginning of a function's
 // name.
 constexpr std::array kFunctionRules = {
     OwnerRule{"nccl", "nccl"},         OwnerRule{"pncclComm", "nccl"},
@@ -100,14 +100,14 @@ bool contains_any(std::string_view text, const auto& parts) {
   return std::ranges::any_of(parts, [&](auto part) { return has_part(text, part); });
 }
 
-// The owner that the first rule gives whose prefix the name has; empty if there is none.
+// The owner in the first rule with whose prefix `name` begins; empty if no rule fits.
 std::string_view owner_by_begin(std::string_view name, std::span<const OwnerRule> rules) {
   const auto rule = std::ranges::find_if(
       rules, [&](std::string_view prefix) { return name.starts_with(prefix); }, &OwnerRule::prefix);
   return rule == rules.end() ? std::string_view() : rule->owner;
 }
 
-// The owner of the first framework for which is_its_own() is true; empty if there is none.
+// The owner in the first framework's row for which is_its_own(row) is true; empty if none.
 std::string_view owner_among_frameworks(auto is_its_own) {
   const auto found = std::ranges::find_if(frameworks(), is_its_own);
   return found == frameworks().end() ? std::string_view() : found->owner;
@@ -255,6 +255,8 @@ bool is_users_python_file(std::string_view file) {
          !starts_with_any(file, kForeignBegins) && !is_inductor_file(file);
 }
 
+// Skips template arguments. A space outside of them ends the return type, a bracket begins the
+// arguments.
 std::string_view bare_function_name(std::string_view function) {
   int depth = 0;
   std::size_t begin = 0;

@@ -15,6 +15,7 @@ constexpr std::uint64_t kMostMib = std::uint64_t{1} << 31;
 
 bool is_separator(char c) { return c == ',' || c == ':' || c == '[' || c == ']'; }
 
+// Splits the text at the separators , : [ ] which become words of their own. Drops spaces.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
@@ -95,6 +96,7 @@ class SettingsParser {
     if (word != "True" && word != "False") fail("'" + word + "' is neither True nor False");
     return word == "True";
   }
+  // Takes a number above 0 and below 1. `with_one`: 1 is allowed, too.
   double take_share(bool with_one) {
     const std::string word = take();
     const std::optional<double> share = number_of<double>(word);
@@ -144,7 +146,8 @@ class SettingsParser {
     settings_.backend = name == "native" ? Backend::kNative : Backend::kAsync;
   }
 
-  // Skips options about host memory, locks and graphs, which do not move memory on the device.
+  // Skips options about host memory and locks, which do not affect memory of the device. Fails for
+  // options that cannot be replayed, and for unknown ones.
   void parse_option_without_effect() {
     if (option_ == "release_lock_on_cudamalloc" || option_ == "pinned_use_cuda_host_register" ||
         option_ == "pinned_use_background_threads") {
@@ -178,8 +181,8 @@ class SettingsParser {
     settings_.divisions.fill(divisions);
   }
 
-  // Parses a list such as [256:1,512:2,>:8]: intervals by their begin in MiB, each with its
-  // divisions.
+  // Parses a list such as [256:1,512:2,>:8]. Each entry has the begin of an interval of sizes, in
+  // MiB, and its number of divisions; > stands for all larger sizes.
   void parse_division_list() {
     auto& table = settings_.divisions;
     std::size_t last = 0;
@@ -237,7 +240,7 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
 
-// The number of units, rounded up; no sum can overflow, since traces may hold any number.
+// Divides by kUnitBytes and rounds up. Does not add to `bytes`, as traces may hold any number.
 std::uint64_t units_of(std::uint64_t bytes) {
   return bytes / kUnitBytes + (bytes % kUnitBytes == 0 ? 0 : 1);
 }
@@ -324,6 +327,7 @@ AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules)
 
 AllocatorSettings changed_settings(const AllocatorSettings& before, std::string_view text,
                                    const TorchRules& rules) {
+  // PyTorch resets these three options with every new text.
   AllocatorSettings kept = before;
   kept.max_split_bytes = AllocatorSettings::kNoLimit;
   kept.garbage_collection_threshold = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings in PYTORCH_CUDA_ALLOC_CONF, as far as they move memory on the device.
+// The settings in PYTORCH_CUDA_ALLOC_CONF, as far as they affect memory of the device.
 //
 // Sources: c10/core/AllocatorConfig.cpp, c10/cuda/CUDAAllocatorConfig.cpp.
 #pragma once
@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kDefaultLargeSegmentBytes = 20 * kMib;
 // The version of PyTorch, 2.minor, on which the allocator's rules depend.
 struct TorchRules {
   int minor = 11;
-  // True if a trace of this version was replayed with every placement equal.
+  // True if a replay of a trace of this version was found to place every block as PyTorch did.
   [[nodiscard]] bool was_proven() const { return minor == 11; }
   // True if ">" in a list of divisions overwrites the last interval named before it (until 2.9).
   [[nodiscard]] bool rest_overwrites_last_interval() const { return minor < 10; }
@@ -48,8 +48,8 @@ class SettingError : public std::runtime_error {
 
 struct AllocatorSettings {
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-  // The number of intervals of sizes that have divisions: below 2 MiB, 2 to 4 MiB, ... from 32 GiB
-  // on.
+  // The number of intervals of sizes, each with its own divisions: below 2 MiB, 2 to 4 MiB, and so
+  // on up to 32 GiB and more.
   static constexpr std::size_t kIntervals = 16;
 
   Backend backend = Backend::kNative;
@@ -64,8 +64,8 @@ struct AllocatorSettings {
   [[nodiscard]] bool rounds_to_divisions() const;
   // The bytes of a request as these settings round them: a multiple of kUnitBytes.
   [[nodiscard]] std::uint64_t round_request(std::uint64_t bytes) const;
-  // The largest request, in steps of kUnitBytes, that is rounded to `bytes` or fewer; and the
-  // smallest request that is rounded to `bytes` or more.
+  // largest_within() returns the largest request, in steps of kUnitBytes, that is rounded to
+  // `bytes` or fewer; smallest_rounded_to() the smallest one that is rounded to `bytes` or more.
   [[nodiscard]] std::uint64_t largest_within(std::uint64_t bytes) const;
   [[nodiscard]] std::uint64_t smallest_rounded_to(std::uint64_t bytes) const;
   // The bytes that the driver is asked for if no free block serves a rounded request.
@@ -79,11 +79,11 @@ struct AllocatorSettings {
     if (memory_fraction == 1) return 0;
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
   }
-  // Settings with the same effect on requests up to `bytes`: without a limit of splitting that no
-  // block reaches, and without unused divisions.
+  // Settings with the same effect on requests up to `bytes`: without unused divisions, and without
+  // max_split_bytes if no block reaches it.
   [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
-  // Known problems of these settings together; empty if there are none. `is_limited`: PyTorch keeps
-  // to a lower limit than the device's size, though these settings do not set one.
+  // Describes a known problem of these settings together; empty if there is none. `is_limited`:
+  // PyTorch has a memory limit below the device's size that is not in these settings.
   [[nodiscard]] std::string warning(bool is_limited = false) const;
 
   friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;

@@ -25,7 +25,7 @@ BlockId CachingAllocator::new_id() {
   return id;
 }
 
-// A new block that is a whole segment; it is in no list yet.
+// Makes a block that is a whole segment, and puts it in no list.
 BlockId CachingAllocator::new_block(const Request& request, std::uint64_t address,
                                     std::uint64_t bytes) {
   const BlockId id = new_id();
@@ -70,8 +70,8 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
     if (collects) collect_garbage();
     block = take_new(request);
     if (block == 0 && release_oversize(request)) block = take_new(request);
-    // The segments given back are not searched: PyTorch asks the driver again (pytorch issue
-    // 189504).
+    // The blocks that empty_cache() leaves are not searched: PyTorch, too, asks only the driver
+    // again (pytorch issue 189504).
     if (block == 0) {
       empty_cache();
       ++counts_.retries;
@@ -82,6 +82,8 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
   return take(block);
 }
 
+// Returns the free block for the request, cut to its size; 0 if none fits. After
+// stop_at_first_tie(), returns kTied once, for the first request that several blocks fit equally.
 BlockId CachingAllocator::take_free(const Request& request) {
   FreeBlocks& free = classes_[request.of].pool(request.small).free;
   const FreeBlocks::Place at = best_fit(free, request);
@@ -99,6 +101,8 @@ BlockId CachingAllocator::take_free(const Request& request) {
   return block;
 }
 
+// The smallest block that is large enough; none if the block is too large for the request under
+// max_split_bytes and max_non_split_rounding_bytes.
 FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Request& request) const {
   const FreeBlocks::Place none = free.end();
   FreeBlocks::Place at = free.first_of_at_least(request.bytes);
@@ -113,7 +117,8 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
   return at;
 }
 
-// The best of the blocks that could grow: the one with the least room to grow.
+// Goes on from the block `at` to the next larger one, as long as the larger one has fewer bytes
+// together with the unmapped memory behind it.
 FreeBlocks::Place CachingAllocator::not_at_segment_end(const FreeBlocks& free,
                                                        FreeBlocks::Place at) const {
   for (FreeBlocks::Place next = free.after(at); next != free.end(); next = free.after(at)) {
@@ -172,7 +177,7 @@ bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) con
   return bytes < settings_.max_split_bytes && rest > kLargestSmallBytes;
 }
 
-// Cuts a block after so many bytes. The rest becomes a block of its own that is in no list.
+// Cuts a block after `bytes`. The rest becomes a block of its own that is in no list.
 BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
   const BlockId behind = new_id();
   Block& block = blocks_[id];
@@ -212,6 +217,7 @@ void CachingAllocator::finish_free(std::uint32_t ticket) {
   waiting_.erase(found);
 }
 
+// Joins a block that is no longer in use with its free neighbours, and puts it in the list.
 void CachingAllocator::make_available(BlockId id) {
   Block& block = blocks_[id];
   block.in_use = false;
@@ -219,7 +225,7 @@ void CachingAllocator::make_available(BlockId id) {
                          : can_join(id, block.next)   ? block.next
                                                       : 0;
   if (joined == 0) return insert(id);
-  // The joined block takes the place of its free neighbour in the list.
+  // Replaces the neighbour's entry in the list by that of the block that both become.
   const FreeBlocks::Entry old = entry_of(joined);
   absorb(id, joined);
   join(id, blocks_[id].next);
@@ -258,6 +264,8 @@ void CachingAllocator::grow_reserved(std::uint64_t bytes) {
   counts_.reserved_peak_bytes = std::max(counts_.reserved_peak_bytes, counts_.reserved_bytes);
 }
 
+// Returns whole free segments of large blocks to the driver until the threshold is kept: in each
+// round those that have been free for at least the average time.
 void CachingAllocator::collect_garbage() {
   const std::uint64_t threshold = garbage_threshold_bytes();
   if (counts_.reserved_bytes <= threshold) return;
@@ -294,6 +302,8 @@ void CachingAllocator::collect_garbage() {
   }
 }
 
+// Returns to the driver one free block that is as large as the request and max_split_bytes, or else
+// the largest blocks of at least max_split_bytes. False if that is not enough.
 bool CachingAllocator::release_oversize(const Request& request) {
   if (settings_.max_split_bytes == AllocatorSettings::kNoLimit) return false;
   const FreeBlocks& free = classes_[request.of].pool(request.small).free;
@@ -347,7 +357,7 @@ BlockId CachingAllocator::take_expandable(const Request& request) {
   if (!blocks_[block].mapped && !map(block, std::min(blocks_[block].bytes, request.bytes))) {
     return 0;
   }
-  // The loop maps memory behind a free block: each round maps some and joins it to the block.
+  // Maps the block behind until there is enough: map() joins a free block in front to that block.
   while (blocks_[block].bytes < request.bytes) {
     const std::uint64_t missing = request.bytes - blocks_[block].bytes;
     const BlockId behind = blocks_[block].next;
@@ -384,6 +394,8 @@ BlockId CachingAllocator::find_room(const Request& request) {
   return id;
 }
 
+// Maps the first pages of an unmapped block, as many as `bytes` need, and joins them with free
+// mapped neighbours. False if the driver has no memory.
 bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
   const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
   const std::uint64_t mapped = std::min((bytes + page - 1) / page * page, blocks_[id].bytes);

@@ -61,7 +61,7 @@ class FreeBlocks {
     erase_at(place);
     insert(entry);
   }
-  // The first block that has at least so many bytes; end() if none has.
+  // The first block that has at least `bytes`; end() if none has.
   [[nodiscard]] Place first_of_at_least(std::uint64_t bytes) const {
     return settled(find({bytes, 0, 0}));
   }
@@ -70,7 +70,7 @@ class FreeBlocks {
   [[nodiscard]] const Entry& operator[](Place place) const {
     return ranges_[place.range][place.index];
   }
-  // The largest block that is smaller than so many bytes; nullptr if none is.
+  // The largest block that is smaller than `bytes`; nullptr if none is.
   [[nodiscard]] const Entry* last_below(std::uint64_t bytes) const {
     const Place place = find({bytes, 0, 0});
     if (place.index != 0) return &ranges_[place.range][place.index - 1];
@@ -91,8 +91,8 @@ class FreeBlocks {
   static constexpr std::size_t kRanges = 64U << kBitsOfRange;
   static constexpr std::size_t kBitsOfWord = 64;
 
-  // The range of a size: ranges grow with the size. The number has the power of two, then the two
-  // bits below its highest bit.
+  // The index of a size's range, which grows with the size: the position of the highest bit of
+  // `bytes`, followed by the two bits below that bit.
   [[nodiscard]] static std::size_t range_of(std::uint64_t bytes) {
     if (bytes < (1U << kBitsOfRange)) return 0;
     const auto power = static_cast<std::size_t>(std::bit_width(bytes)) - 1;
@@ -114,8 +114,8 @@ class FreeBlocks {
     }
     return {at, first};
   }
-  // The position itself; behind the end of its range, the first entry of the next range that has
-  // any.
+  // `place` itself if it has an entry; at the end of its range, the first entry of the next range
+  // that is not empty, or end().
   [[nodiscard]] Place settled(Place place) const {
     if (place.index < ranges_[place.range].size()) return place;
     const std::size_t next = place.range + 1;
@@ -139,8 +139,8 @@ class FreeBlocks {
   std::array<std::uint64_t, kRanges / kBitsOfWord> used_{};
 };
 
-// The number of a class of blocks: a stream of the program, or a private pool. Blocks never move
-// from one class to another.
+// The number of a class of blocks: a stream of the program, or a private pool. A request gets only
+// blocks of its class.
 using ClassId = std::uint32_t;
 
 // The driver of a CachingAllocator.
@@ -150,7 +150,7 @@ class SegmentSource {
   // The address of new memory; no value if the driver has none.
   [[nodiscard]] virtual std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) = 0;
   virtual void release(std::uint64_t address, std::uint64_t bytes) = 0;
-  // Address space for an expandable segment whose first page is this one.
+  // The address space that the driver reserves for an expandable segment.
   struct Space {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
@@ -164,13 +164,13 @@ class SegmentSource {
 struct AllocatorCounts {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  std::uint64_t allocated_bytes = 0;  // the sum of the sizes of blocks
+  std::uint64_t allocated_bytes = 0;  // the sum of the sizes of blocks in use
   std::uint64_t allocated_peak_bytes = 0;
   std::uint64_t retries = 0;
   std::uint64_t segments = 0;
   std::uint64_t segments_peak = 0;
-  // The most reserved bytes together with a request to the driver that was met: a limit of
-  // PyTorch's own that is no smaller makes no difference.
+  // The largest sum of reserved bytes and a request that the driver met: PyTorch's own limit makes
+  // no difference if it is not below this.
   std::uint64_t asked_peak_bytes = 0;
   std::uint64_t segment_calls = 0;  // the driver's calls: allocate, free, map, unmap
   // True once a request came that several blocks would have met, in different segments, of one size
@@ -195,12 +195,12 @@ class CachingAllocator {
   // Lets the class, which is the pool of a graph, keep its cache when the cache is emptied.
   void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
 
-  // Returns 0 if the request is refused: out of memory. Returns kTied, with nothing changed, if
-  // stop_at_first_tie() was called and this request depends on places.
+  // Returns 0 if the request is refused: out of memory. Returns kTied, with no block changed, if
+  // stop_at_first_tie() was called and the block depends on addresses that are not known.
   [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
   void free(BlockId block);
-  // The block counts as free, but can be taken only after finish_free() with this ticket, or after
-  // the cache was emptied: PyTorch then waits for the other streams.
+  // The block counts as free, but becomes available only by finish_free() with this ticket, or by
+  // empty_cache(), in which PyTorch waits for the streams that use the block.
   void free_later(BlockId block, std::uint32_t ticket);
   void finish_free(std::uint32_t ticket);
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
@@ -217,7 +217,7 @@ class CachingAllocator {
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
 
-  // --- The state of the allocator before the first request: free memory is adopted first.
+  // --- Functions that build the state before the first request: free memory is adopted first.
   // Adopts a segment; returns its free block.
   BlockId adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
   // Adopts an expandable segment; returns its unmapped block.
@@ -228,9 +228,9 @@ class CachingAllocator {
     BlockId piece = 0;
     BlockId behind = 0;
   };
-  // adopt_pages() maps a piece of an unmapped block; a free block before the piece becomes one with
-  // it. adopt_block() takes a piece of a free block. The piece is 0, with nothing changed, unless
-  // it lies inside the block.
+  // adopt_pages() counts a piece of an unmapped block as mapped, and joins it with a free block in
+  // front. adopt_block() puts a piece of a free block in use. Parts::piece is 0, with nothing
+  // changed, unless the piece lies inside the block.
   [[nodiscard]] Parts adopt_pages(BlockId unmapped, std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] Parts adopt_block(BlockId free, std::uint64_t address, std::uint64_t bytes);
 
@@ -243,7 +243,7 @@ class CachingAllocator {
   // The size of the largest free block of the request's pool that is smaller than `bytes`; 0 if
   // none is.
   [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
-  // Moves a free part, or a whole segment, to another class. `any_block` lies in the segment.
+  // Moves all blocks of a segment to another class. `any_block` lies in the segment.
   void move_segment(BlockId any_block, ClassId to);
   [[nodiscard]] ClassId class_of_block(BlockId block) const { return blocks_[block].of; }
   // A segment, not an expandable one, without a block in use. The list is in the order in which the
@@ -277,7 +277,7 @@ class CachingAllocator {
   };
   struct Pool {
     FreeBlocks free;
-    FreeBlocks unmapped;  // with size 0 here, so that addresses alone give the order
+    FreeBlocks unmapped;  // entries have size 0, so that addresses alone give the order
   };
   struct Class {
     Pool small;
@@ -364,8 +364,8 @@ class CachingAllocator {
   std::vector<Block> blocks_{1};
   std::vector<BlockId> unused_;
   std::vector<Class> classes_;
-  std::map<std::uint32_t, BlockId> waiting_;  // blocks whose free waits, by ticket
-  std::uint64_t searches_ = 0;                // searches for large blocks: only these are collected
+  std::map<std::uint32_t, BlockId> waiting_;  // blocks of free_later(), by ticket
+  std::uint64_t searches_ = 0;                // requests for large blocks: the clock of freed_at
   AllocatorCounts counts_;
   bool stops_at_tie_ = false;
 };

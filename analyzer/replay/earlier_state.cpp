@@ -34,8 +34,10 @@ void RecordedAllocator::add_parts(FreeParts& parts, std::initializer_list<BlockI
   }
 }
 
+// Adopts an address space from before recording as an expandable segment, with those mappings of
+// the thread that lie in it.
 void RecordedAllocator::adopt_pages(Thread& thread, Reservation& space, bool is_small) {
-  constexpr std::size_t kMostSpaces = 4096;  // PyTorch has two spaces for each stream
+  constexpr std::size_t kMostSpaces = 4096;  // PyTorch reserves two address spaces per stream
   proof_.has_earlier_state = true;
   if (reserved_classes_.size() > kMostSpaces) return report_mismatch("too many address spaces");
   const ClassId of = class_of_reservation(thread, space.address, is_small);
@@ -52,7 +54,8 @@ void RecordedAllocator::adopt_pages(Thread& thread, Reservation& space, bool is_
   });
 }
 
-// Adopts spaces in which no block lies; their pages show whether they are for small blocks.
+// Adopts the address spaces of expandable segments in which no block lies; the size of their pages
+// shows whether they are for small blocks.
 void RecordedAllocator::adopt_free_spaces() {
   for (const auto& [address, stream] : earlier_spaces_) {
     if (!compares()) break;
@@ -72,6 +75,7 @@ void RecordedAllocator::adopt_free_spaces() {
   earlier_spaces_.clear();
 }
 
+// Adopts a block that existed when recording began; other replays get it as a request.
 void RecordedAllocator::adopt(std::uint32_t writer, const trace::Block& block) {
   proof_.has_earlier_state = true;
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
@@ -90,8 +94,8 @@ void RecordedAllocator::adopt(std::uint32_t writer, const trace::Block& block) {
   out_.add({EventKind::kRequest, of, live.slot, block.stack, asked, asked});
 }
 
-// Places a block from before recording; 0 if nothing is free at its address. The first block in an
-// expandable segment shows which stream the segment belongs to.
+// Returns the replayed block for a block from before recording; 0 if no free memory lies at its
+// address. The first block in an expandable segment shows which stream the segment belongs to.
 BlockId RecordedAllocator::place_earlier(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes) {
   Reservation* const space = reservations_.containing(address);

@@ -10,7 +10,7 @@
 namespace gpumemtrace::analyzer::replay {
 
 void EventBuffer::flush() {
-  // A full batch is worth the start of threads; fewer events are passed on by the calling thread.
+  // Starting threads pays off for a full batch only; the calling thread passes on fewer events.
   if (events_.size() == kBatch) {
     in_parallel(sinks_.size(), [this](std::size_t i) { sinks_[i]->apply(events_); });
   } else {
@@ -20,7 +20,7 @@ void EventBuffer::flush() {
 }
 
 std::size_t EventLog::ShapeHash::operator()(const Shape& shape) const {
-  // The fraction of the golden ratio, as an odd number.
+  // A hash multiplier: 2^64 divided by the golden ratio, rounded to an odd number.
   constexpr std::uint64_t kOddBits = 0x9e3779b97f4a7c15;
   const auto& [low, high, stack, of, kind] = shape;
   std::uint64_t hash = (low ^ high << 32) * kOddBits;
@@ -30,6 +30,7 @@ std::size_t EventLog::ShapeHash::operator()(const Shape& shape) const {
   return hash ^ hash >> 32;
 }
 
+// The number of the event's shape (its fields without the slot), given when the shape first comes.
 std::uint32_t EventLog::shape_of(const Event& event) {
   const Shape shape{event.low_bytes, event.high_bytes, event.stack, event.of, event.kind};
   const auto [found, is_new] =

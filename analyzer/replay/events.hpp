@@ -16,11 +16,11 @@ namespace gpumemtrace::analyzer::replay {
 enum class EventKind : std::uint8_t {
   kRequest,     // the program asks for block `slot`
   kFree,        // the program gives block `slot` back
-  kFreeLater,   // as kFree, while other streams still use the block
+  kFreeLater,   // the program frees block `slot`, which other streams still use
   kWaitIsOver,  // the other streams are done: the block is free now
   kRefused,     // a request that the recorded run could not meet
   kEmptyCache,  // the program emptied the cache
-  kKeepCache,   // the class's cache stays when the cache is emptied
+  kKeepCache,   // from now on, kEmptyCache leaves the free segments of class `of`
   kLimit,       // the driver has `high_bytes` for segments from now on
   kAllowed,     // PyTorch itself allows `high_bytes`; AllocatorSettings::kNoLimit = all
 };
@@ -40,7 +40,7 @@ struct Event {
   [[nodiscard]] bool knows_bytes() const { return low_bytes == high_bytes; }
 };
 
-// Hands out the numbers of events' slots.
+// Hands out slots for blocks, reusing those of freed blocks.
 class Slots {
  public:
   [[nodiscard]] std::uint32_t take() {
@@ -56,7 +56,7 @@ class Slots {
   std::uint32_t next_ = 0;
 };
 
-// Only so many refused requests of a recorded run are told apart.
+// The most refused requests of a recorded run that are kept one by one; others are only counted.
 inline constexpr std::size_t kMostRefusals = 64;
 
 class EventSink {
@@ -107,7 +107,7 @@ class EventLog final : public EventSink {
 
   std::size_t most_bytes_;
   std::size_t bytes_ = 0;
-  std::vector<std::vector<std::byte>> batches_;  // one for each call of apply()
+  std::vector<std::vector<std::byte>> batches_;  // packed events, one batch per call of apply()
   std::unordered_map<Shape, std::uint32_t, ShapeHash> shape_numbers_;
   std::vector<Shape> shapes_;
 };

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint64_t kMostComparisonsPerBlock = 2'000;
 constexpr std::uint64_t kComparisonsOfFewBlocks = 20'000'000;
 
-// Placed blocks by stretches of time, so that a block is compared only with those of its own
-// lifetime.
+// The placed blocks in lists, one for each stretch of time, so that a new block is compared only
+// with blocks that may live at the same time.
 class Placed {
  public:
   Placed(std::uint64_t duration, std::size_t most_blocks)
@@ -77,7 +77,7 @@ class Placed {
   std::vector<std::vector<std::uint32_t>> begun_;   // blocks that begin in a stretch, by stretch
   std::vector<std::vector<std::uint32_t>> living_;  // blocks that live in a stretch, by stretch
   std::vector<Block> all_;
-  std::vector<std::uint64_t> found_;  // each an offset, and the block's index in the lower bits
+  std::vector<std::uint64_t> found_;  // offsets of blocks, with the block's index in the lower bits
   std::uint64_t comparisons_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 namespace gpumemtrace::analyzer::replay {
 
+// Memory that existed at the peak is kept in gone_units_.
 void PeakMemory::remove(std::uint64_t address, std::uint64_t bytes) {
   const auto first = units_.lower_bound(address);
   const auto last = units_.lower_bound(address + bytes);
@@ -30,9 +31,10 @@ void PeakMemory::met(const Block& block, Pool pool, std::uint64_t reserved_bytes
   gone_blocks_.clear();
 }
 
+// Records this free in each of the block's segments or pages that is now wholly free.
 void PeakMemory::freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to) {
   if (block.since <= at_) gone_blocks_.push_back(block);
-  if (free_to - free_from < kSmallSegmentBytes) return;  // smaller than any unit
+  if (free_to - free_from < kSmallSegmentBytes) return;  // no segment or page is that small
   auto unit = units_.upper_bound(block.address);
   if (unit == units_.begin()) return;
   for (--unit; unit != units_.end() && unit->first < block.end(); ++unit) {
@@ -93,6 +95,8 @@ class PeakMemory::Sums {
     return to - from >= max_split_bytes_ ? Cause::kOversize : Cause::kPieces;
   }
 
+  // Adds the free memory between two blocks to the sums of its cause. Free memory of a unit without
+  // a block in use can go back to the driver.
   void add_piece(std::uint64_t from, std::uint64_t to) {
     if (from >= to) return;
     UnusableByStack& sums = out_[cause_of(from, to)];
@@ -129,6 +133,7 @@ class PeakMemory::Sums {
   std::vector<std::map<trace::StackId, std::uint64_t>> held_;  // bytes by stack, for each unit
 };
 
+// Divides the units into runs (one segment, or neighbouring pages of one pool) and sums each run.
 Unusable PeakMemory::unusable(std::vector<Block> blocks, std::uint64_t max_split_bytes) const {
   std::erase_if(blocks, [&](const Block& block) { return block.since > at_; });
   blocks.insert(blocks.end(), gone_blocks_.begin(), gone_blocks_.end());

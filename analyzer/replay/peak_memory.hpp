@@ -30,9 +30,9 @@ struct UnusableBytes {
   std::uint64_t releasable = 0;  // the part of `bytes` in segments or pages without a block in use
 };
 
-// Unusable bytes by the stack of the blocks that are the reason: the blocks in use of the same
-// segment (or page of an expandable one), each by its bytes there; if none is in use, the block
-// that was freed last.
+// Unusable bytes by the call stack that causes them: the stacks of blocks in use in the same
+// segment (or page of an expandable segment), in proportion to their bytes there; if no block is in
+// use there, the stack of the block freed last.
 using UnusableByStack = std::map<std::optional<trace::StackId>, UnusableBytes>;
 using Unusable = std::map<Cause, UnusableByStack>;
 
@@ -41,8 +41,8 @@ using Unusable = std::map<Cause, UnusableByStack>;
 // this class is bounded by what existed at the peak.
 class PeakMemory {
  public:
-  // A pool of one class, for small or for large requests: requests to one pool share its free
-  // memory.
+  // A pool of one stream or private pool, for small or for large requests: requests to one pool
+  // share its free memory.
   struct Pool {
     ClassId of = 0;
     bool small = false;
@@ -68,9 +68,9 @@ class PeakMemory {
   // Removes a segment, or pages of an expandable one.
   void remove(std::uint64_t address, std::uint64_t bytes);
   void move_segment(std::uint64_t any_address, ClassId to);
-  // Adds the block that met a request, and updates the peak.
+  // Updates the peak after `block` met a request.
   void met(const Block& block, Pool pool, std::uint64_t reserved_bytes);
-  // Removes a freed block. `free_from`, `free_to`: the free memory around it after the free.
+  // Notes that a block was freed. `free_from`, `free_to`: the free memory around it after the free.
   void freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to);
 
   // The reserved memory that the peak's request could not use. `live`: all blocks in use now.
@@ -88,7 +88,7 @@ class PeakMemory {
     Pool pool;
     bool is_page = false;
     std::uint64_t since = 0;
-    Use last;  // the free since which nothing is in use there
+    Use last;  // the last free: since then no block is in use in the unit
     Use last_before_peak;
     [[nodiscard]] std::uint64_t end() const { return address + bytes; }
   };
@@ -102,7 +102,8 @@ class PeakMemory {
   Block request_;  // the block that met the peak's request
   Pool pool_;
   std::map<std::uint64_t, Unit> units_;
-  std::vector<Unit> gone_units_;  // removed since the peak, as gone_blocks_
+  // Units and blocks that existed at the peak and were removed since then.
+  std::vector<Unit> gone_units_;
   std::vector<Block> gone_blocks_;
 };
 

@@ -27,6 +27,7 @@ std::uint64_t spread(std::uint64_t value) {
 
 }  // namespace
 
+// By::kSite gives all requests with one stack and one largest size the same size.
 std::uint64_t SizeChoice::size_of(const Event& request, std::uint64_t number) const {
   if (request.knows_bytes() || by == By::kHigh) return request.high_bytes;
   if (by == By::kLow) return request.low_bytes;
@@ -107,6 +108,7 @@ bool PolicyReplay::apply(const Event& event) {
   return true;
 }
 
+// Returns false, with nothing changed, if the block depends on the addresses of segments.
 bool PolicyReplay::apply_request(const Event& event) {
   const BlockId block = allocator_.malloc(sizes_.size_of(event, requests_), event.of);
   if (block == CachingAllocator::kTied) return false;
@@ -120,6 +122,8 @@ bool PolicyReplay::apply_request(const Event& event) {
   return true;
 }
 
+// Repeats a request that the recorded run was refused. Returns false, with nothing changed, if its
+// block depends on the addresses of segments.
 bool PolicyReplay::apply_refused(const Event& event) {
   const bool is_told = refused_before_.size() < kMostRefusals;
   std::unique_ptr<PolicyReplay> before;  // a refusal empties the cache

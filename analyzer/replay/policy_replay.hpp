@@ -14,9 +14,8 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// The choice of one size if a request may have had several: the least, the most, or one that is
-// computed from the number of the sample and either the request's number, or its stack and largest
-// size.
+// Chooses one size if a request may have had several: the least, the most, or one computed from
+// `sample` and either the request's number, or its stack and largest size.
 struct SizeChoice {
   enum class By { kLow, kHigh, kRequest, kSite };
   By by = By::kHigh;
@@ -30,7 +29,7 @@ struct Placing {
   std::optional<std::uint32_t> sample;
 };
 
-// The driver's address space, as far as segments take it.
+// The parts of the driver's address space that segments take.
 class AddressSpace {
  public:
   explicit AddressSpace(Placing placing) : placing_(placing) {}
@@ -89,15 +88,15 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   // request that would have been met instead.
   void measure_refusals() { measures_refusals_ = true; }
   void apply(const std::vector<Event>& events) override { (void)apply(std::span(events)); }
-  // Returns the number of events that it took: all, unless it stops at the first request whose
-  // block depends on places. It takes that request when it is called again.
+  // Returns the number of events that were applied: all, unless the replay stops before the first
+  // request whose block depends on the addresses of segments. The next call applies that request.
   [[nodiscard]] std::size_t apply(std::span<const Event> events);
   void stop_at_first_tie() { allocator_.stop_at_first_tie(); }
   [[nodiscard]] ReplayCounts counts() const { return {allocator_.counts(), refused_}; }
   // True if a request was refused that the recorded program had got.
   [[nodiscard]] bool ended() const { return ended_; }
-  // The outcome of one of the first requests that the recorded run was refused, as far as the
-  // replay came.
+  // The outcome in this replay of a request that the recorded run was refused. refused_before() has
+  // the first kMostRefusals of those that the replay came to.
   struct RefusedBefore {
     bool is_met = false;
     std::uint64_t largest_met_bytes = 0;  // see measure_refusals(); 0 = none, or not looked for
@@ -105,7 +104,7 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
-  PolicyReplay(const PolicyReplay&) = default;  // the copy's allocator still asks the original
+  PolicyReplay(const PolicyReplay&) = default;  // its allocator calls the original: use copy()
 
   // False if the replay stops before the event.
   [[nodiscard]] bool apply(const Event& event);

@@ -11,7 +11,7 @@ namespace gpumemtrace::analyzer::replay {
 struct Question {
   std::vector<std::string> settings;      // tried beside the recorded and the usual settings
   std::vector<std::uint64_t> capacities;  // sizes of cards to fit, in bytes
-  bool only_recorded = false;             // true: neither other settings nor a packing
+  bool only_recorded = false;             // true: the recorded settings alone, and no packing
 };
 
 }  // namespace gpumemtrace::analyzer::replay

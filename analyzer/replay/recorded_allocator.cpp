@@ -77,6 +77,7 @@ void RecordedAllocator::add_free(std::uint32_t writer, const DriverCall& call) {
   const Allocation allocation = found->second;
   allocations_.erase(found);
   marked_ = {};
+  // No block was seen in this memory, so it was not the allocator's.
   if (!allocation.is_segment) {
     std::vector<DriverCall>& calls = threads_[writer].calls;
     std::erase_if(calls, [&](const DriverCall& other) {
@@ -146,6 +147,8 @@ void RecordedAllocator::begin_answers(const std::vector<DriverCall>& calls, std:
   address_ = address;
 }
 
+// Replays a request against the thread's recorded driver calls; returns the replayed block, 0 if
+// the replay refuses the request.
 BlockId RecordedAllocator::ask_rules(const Thread& thread, std::uint64_t address,
                                      std::uint64_t bytes, ClassId of) {
   begin_answers(thread.calls, address);
@@ -154,6 +157,8 @@ BlockId RecordedAllocator::ask_rules(const Thread& thread, std::uint64_t address
   return block;
 }
 
+// Answers the replayed allocator's request to the driver as the recorded driver did: an address, or
+// no value if it, or PyTorch's own limit, refused.
 std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, ClassId) {
   for (std::size_t i = 0; i < calls_->size(); ++i) {
     const DriverCall& call = (*calls_)[i];
@@ -272,9 +277,9 @@ void RecordedAllocator::settle(const Request& present) {
   }
 }
 
-// True if segments were freed for the present request. If PyTorch's own limit is known, it shows
-// which requests free segments. A cache that the program emptied just before such a request was
-// emptied by another line of Python.
+// True if `freed`, the free of a segment, was made for the present request. If PyTorch's own limit
+// is known, it shows which requests free segments; other Python frames then show that the program
+// had emptied the cache just before.
 bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
                                const DriverCall& freed) const {
   if (!knows_allowed_) return freed.stack == present.stack;
@@ -282,6 +287,8 @@ bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
          python_frames_.hash_of(freed.stack) == python_frames_.hash_of(present.stack);
 }
 
+// Finds the classes that kept their free segments when the program emptied the cache: pools of
+// graphs. `freed`: the addresses of the freed segments.
 void RecordedAllocator::record_kept_classes(const std::set<std::uint64_t>& freed) {
   std::set<ClassId> keeps;
   std::set<ClassId> gives;
@@ -296,6 +303,7 @@ void RecordedAllocator::record_kept_classes(const std::set<std::uint64_t>& freed
   }
 }
 
+// Replays that the program emptied the cache. `freed`: the calls that freed memory.
 void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
   if (compares()) {
     std::set<std::uint64_t> addresses;
@@ -329,6 +337,7 @@ ClassId RecordedAllocator::first_class_that(const Suits& suits, Stream stream) {
   return add_class(stream);
 }
 
+// Makes the last class of this stream the thread's last class; a new stream gets a class.
 void RecordedAllocator::switch_stream(Thread& thread, Stream stream) {
   if (is_of_stream(thread.last_class, stream)) return;
   const auto [known, is_new_here] = thread.last_of_stream.try_emplace(stream, 0);
@@ -340,6 +349,8 @@ void RecordedAllocator::switch_stream(Thread& thread, Stream stream) {
   thread.last_class = known->second;
 }
 
+// The number of classes (streams and pools) that no recorded stream explains, and one more if a
+// stream does not prove the class of its blocks.
 std::uint32_t RecordedAllocator::inferred_classes() const {
   // Blocks without a recorded stream can be of any stream.
   const bool mixes = first_of_stream_.contains(std::nullopt) && first_of_stream_.size() > 1;
@@ -349,6 +360,7 @@ std::uint32_t RecordedAllocator::inferred_classes() const {
   return static_cast<std::uint32_t>(inferred);
 }
 
+// A class of the thread's stream that has no free block for the request, and so needs a segment.
 ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint64_t bytes) {
   const Stream stream = stream_of_class_[thread.last_class];
   const auto needs_memory = [&](ClassId of) {
@@ -359,7 +371,8 @@ ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint6
   return own != thread.classes.end() ? *own : first_class_that(needs_memory, stream);
 }
 
-// The class of a reservation: each class has its own for small and for large requests.
+// The class of the reservation at the address. Each class has at most one reservation for small and
+// one for large requests.
 ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint64_t address,
                                                 bool small) {
   Reservation* const around = reservations_.containing(address);
@@ -380,9 +393,11 @@ ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint6
   return chosen;
 }
 
+// The class whose free memory at the address explains the recorded block; if the class would have
+// chosen another block, the segment moves to a new class.
 ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t address,
                                             std::uint64_t bytes) {
-  // The common case is first: the thread continues in the same class.
+  // The usual case: the class (stream or pool) of the thread's last block.
   const BlockId fit = allocator_.find_fit(bytes, thread.last_class);
   if (fit != 0 && allocator_.address_of(fit) == address) return thread.last_class;
   if (allocator_.settings().expandable) {
@@ -407,7 +422,8 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
 RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes,
                                                              std::uint64_t requested,
                                                              ClassId of) const {
-  // The requested size is rounded to no more than the next unit: the usual case, always possible.
+  // The usual case: the block is the requested size, rounded up to the next unit. All settings
+  // allow this.
   if (requested <= bytes && requested + kUnitBytes > bytes) return {requested, requested};
   const bool makes_it =
       requested != 0 && compares() && allocator_.block_bytes_for(requested, of) == bytes;
@@ -418,6 +434,7 @@ RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes
   return fits ? Sizes{requested, requested} : possible;
 }
 
+// The range of requested sizes for which the allocator can have handed out a block of `bytes`.
 RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, ClassId of) const {
   const AllocatorSettings& settings = allocator_.settings();
   const std::uint64_t high = settings.largest_within(bytes);
@@ -517,7 +534,8 @@ void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
 
 void RecordedAllocator::take_back(const trace::Block& block) {
   begin_event();
-  // A request that frees segments ends with a block or a refusal: a free of a block is neither.
+  // Segments freed for a request are followed by its block or its refusal, not by the free of a
+  // block: all segments freed until now were of an emptied cache.
   settle({});
   const auto found = live_.find(block.address);
   if (found == live_.end()) {

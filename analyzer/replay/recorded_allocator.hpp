@@ -37,14 +37,14 @@ struct Proof {
   std::uint64_t mismatches = 0;        // 0 or 1: comparison ends with the first
   std::string first_mismatch;          // the event that differs, and how
   std::uint32_t classes = 0;           // number of streams and pools
-  std::uint32_t inferred_classes = 0;  // those told apart by placements alone
-  std::uint64_t moved_segments = 0;    // segments that had to change their class to fit
+  std::uint32_t inferred_classes = 0;  // classes inferred from addresses of blocks alone
+  std::uint64_t moved_segments = 0;    // segments moved to another class to match the trace
   std::uint64_t waits = 0;             // blocks that other streams still used when they were freed
   bool has_earlier_state = false;      // the allocator had memory before the first event
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
-  // True if no class is a guess. Blocks of one stream share its free memory, unless pools keep them
-  // apart: if each stream is recorded and one class is enough for its blocks, all classes are
-  // known.
+  // True if each class (stream or private pool) is known, not inferred. Blocks of one stream share
+  // its free memory, unless private pools keep them apart: if every stream is recorded and one
+  // class explains the blocks of each, all classes are known.
   [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
 
@@ -60,8 +60,8 @@ class PythonFrames {
 
 // The recorded allocator, replayed.
 // - Calls of the driver and reports of blocks come in the order in which they took effect.
-// - Each stream has classes of its own: one, and as many more as its placements show pools. If
-//   streams are not recorded, all blocks count as one stream's.
+// - Each stream has one class, and one more for each private pool that the addresses of its blocks
+//   show. If streams are not recorded, all blocks count as one stream's.
 // - A report is compared with the replay's own answer. After the first difference nothing is
 //   compared any more; the program's requests are still passed on, from the reports alone.
 class RecordedAllocator final : private SegmentSource {
@@ -70,7 +70,7 @@ class RecordedAllocator final : private SegmentSource {
                     const PythonFrames& python_frames, EventBuffer& out)
       : allocator_(settings, rules, *this), python_frames_(python_frames), out_(out) {}
 
-  // Adds memory or address space that the driver handed out, to any code.
+  // Adds memory or address space that the driver gave to any code of the process.
   void add_allocation(std::uint32_t writer, const DriverCall& call);
   void add_reservation(std::uint64_t address, std::uint64_t bytes);
   void remove_reservation(std::uint64_t address);
@@ -211,14 +211,14 @@ class RecordedAllocator final : private SegmentSource {
   void record_kept_classes(const std::set<std::uint64_t>& freed);
 
   [[nodiscard]] ClassId add_class(Stream stream);
-  // The first class of the stream that suits; a new class if none does.
+  // The first class for which `suits` is true; a new class of the stream if there is none.
   template <class Suits>
   [[nodiscard]] ClassId first_class_that(const Suits& suits, Stream stream);
   [[nodiscard]] bool is_of_stream(ClassId of, Stream stream) const {
     return of < stream_of_class_.size() && stream_of_class_[of] == stream;
   }
-  // The thread's block is of this stream: the stream's last class is taken until the request shows
-  // otherwise.
+  // Prepares for a block of this stream from the thread: the class used last for the stream is
+  // assumed until the request shows another one.
   void switch_stream(Thread& thread, Stream stream);
   [[nodiscard]] std::uint32_t inferred_classes() const;
   [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
@@ -250,7 +250,7 @@ class RecordedAllocator final : private SegmentSource {
   };
   Range marked_;
   ledger::RangeList<Reservation> reservations_;
-  // Classes that have a reservation, for small (true) or large blocks.
+  // The classes that have a reservation, with true if it is for small blocks, false for large ones.
   std::set<std::pair<ClassId, bool>> reserved_classes_;
   std::unordered_map<std::uint64_t, LiveBlock> live_;
   // Freed blocks that wait for other streams, by their slots; and their slots by the events.
@@ -267,9 +267,10 @@ class RecordedAllocator final : private SegmentSource {
   std::map<std::uint64_t, std::map<Stream, ClassId>> classes_of_earlier_pools_;
   // The state in which recording began, while it is adopted:
   FreeParts earlier_free_;
-  std::map<std::uint64_t, std::int64_t> earlier_spaces_;  // streams, by address of the space
+  std::map<std::uint64_t, std::int64_t> earlier_spaces_;  // streams of address spaces, by address
   bool captured_ = false;
-  // True if a stream's class is not certain: a block lies in another's, or pools exist.
+  // True if the recorded stream does not prove the class of a block: a block lay in another
+  // stream's memory, or private pools exist.
   bool streams_do_not_tell_ = false;
 
   PeakMemory peak_;

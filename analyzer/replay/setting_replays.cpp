@@ -44,6 +44,8 @@ std::vector<SizeChoice> SettingReplays::size_choices() const {
   return choices;
 }
 
+// Copies each replay for every choice of sizes. Replays that already try random addresses are
+// shared among the choices instead.
 void SettingReplays::part_by_sizes() {
   samples_sizes_ = true;
   const std::vector<SizeChoice> choices = size_choices();
@@ -60,6 +62,7 @@ void SettingReplays::part_by_sizes() {
   }
 }
 
+// Adds the replay's share of the random addresses: copies with segments at other addresses.
 void SettingReplays::part_by_places(std::size_t index) {
   const std::size_t choices = size_choices().size();
   const std::size_t share = (samples_.places + choices - 1) / choices;
@@ -81,6 +84,8 @@ void SettingReplays::apply(const std::vector<Event>& events) {
   apply_to_all(rest);
 }
 
+// Splits each replay that stops because a block depends on addresses; all its parts then take the
+// remaining events.
 void SettingReplays::apply_to_all(std::span<const Event> events) {
   const std::size_t before = replays_.size();
   for (std::size_t i = 0; i < before; ++i) {
@@ -140,7 +145,8 @@ std::uint64_t SettingReplays::largest_met_instead(std::size_t index) const {
 
 namespace {
 
-// The replays of one device, beside that which proves the rules.
+// The replays of one device that answer a question: of each setting, and of the recorded settings
+// if refused requests are measured.
 class DeviceReplays {
  public:
   DeviceReplays(const DeviceEvents& events, const SettingsQuestion& question,
@@ -223,9 +229,9 @@ class DeviceReplays {
 };
 
 bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
-  // Three things make a run no proof: streams and pools that were told apart by places alone could
-  // be others, the times at which other streams were done with a block differ from run to run, and
-  // other settings would have laid out the memory from before the first event in another way.
+  // Three things keep a run from being a proof: streams and pools that were inferred from addresses
+  // could be other ones, the times at which other streams finished with a block differ from run to
+  // run, and other settings would have laid out the memory from before the first event differently.
   if (!device.recorded) return false;
   const Proof& proof = device.recorded->proof();
   return proof.holds() && proof.waits == 0 && proof.knows_classes() && !proof.has_earlier_state &&

@@ -18,8 +18,8 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// The numbers of choices that are tried: sizes between the least and the most (for each way to
-// choose them), and orders of segments beside that in which each lies in the first gap.
+// The numbers of random choices to try: of requested sizes (for each way to choose them) beside the
+// least and the most, and of segment addresses beside the first gaps.
 struct Samples {
   std::uint32_t sizes = 0;
   std::uint32_t places = 0;
@@ -91,7 +91,8 @@ class SettingReplays final : public EventSink {
 // A question about a few settings on a recorded run, for findings. It is answered only if the run
 // proves the allocator's rules.
 struct SettingsQuestion {
-  std::vector<std::string> settings;  // unknown ones and the recorded ones are left out
+  // Settings that this PyTorch does not have, and the recorded ones, are left out.
+  std::vector<std::string> settings;
   std::set<std::int32_t> devices;
   Samples samples;
   bool measures_refusals = false;  // true: measure by how much refused requests were too large
@@ -126,8 +127,8 @@ struct DeviceOutcome {
 };
 
 // Reads the trace once, and again if PyTorch kept to a limit that no setting names, or if the first
-// sample of other memory on the device came late. A device without a confirmed replay has an
-// outcome for the recorded setting only.
+// sample of other memory on the device came late. The outcome of a device whose replay was not
+// confirmed has only `device` and `is_expandable`.
 [[nodiscard]] std::vector<DeviceOutcome> replay_settings(const trace::TraceFile& file,
                                                          const SettingsQuestion& question);
 

@@ -44,6 +44,7 @@ struct TraceEvents::MappingOwner {
   }
 };
 
+// Keeps the first reason, but one that concerns only the end gives way to one that does not.
 void TraceEvents::add_gap(const std::string& reason, bool is_end_only) {
   if (!gaps_.reason.empty() && (is_end_only || !gaps_.is_end_only)) return;
   gaps_ = {reason, is_end_only};
@@ -106,7 +107,7 @@ void TraceEvents::read_texts(const trace::TraceFile& file) {
   } else if (!conf.empty()) {
     set_options(conf);
   }
-  // Older traces do not have PyTorch's version, so its blocks are looked for.
+  // Older traces do not have PyTorch's version: there, only blocks show that PyTorch ran.
   is_without_torch_ = torch_version_.empty() && backend_ != "cudaMallocAsync" && !has_blocks(file);
 }
 
@@ -235,13 +236,14 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
   update_limit(setting.device);
 }
 
-// An address or event of a process belongs to one device, so all devices' allocators are told.
+// An address or event belongs to one device of the process: the allocators of other devices ignore
+// it.
 void TraceEvents::apply(const trace::BlockWait& wait) {
   if (wait.address == 0) return tell(&RecordedAllocator::finish_wait, wait.event);
   tell(&RecordedAllocator::wait, wait.address, wait.event);
 }
 
-// PyTorch's limit is a fraction of the device.
+// Sets PyTorch's own limit, a fraction of the device, once both are known.
 void TraceEvents::update_limit(std::int32_t ordinal) {
   const Usage& usage = usage_[ordinal];
   const auto found = devices_.find(ordinal);
@@ -260,6 +262,7 @@ void TraceEvents::update_limit(std::int32_t ordinal) {
   device.out->add({EventKind::kAllowed, 0, 0, {}, allowed, allowed});
 }
 
+// Takes the recorded settings; if there are none, infers them from the first block, at `address`.
 void TraceEvents::choose_settings(DeviceEvents& device, std::uint64_t address) {
   if (!options_) {
     const bool is_mapped = virtual_memory_.reservations().containing(address) != nullptr;
@@ -274,6 +277,8 @@ void TraceEvents::choose_settings(DeviceEvents& device, std::uint64_t address) {
   device.settings_error = settings_error_;
 }
 
+// The device's entry. The first block makes it, and gives the earlier driver calls to its
+// allocator.
 DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t address) {
   const auto [found, is_new] = devices_.try_emplace(device);
   DeviceEvents& events = found->second;
@@ -299,8 +304,8 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
   return events;
 }
 
-// Passes the address spaces of expandable segments that were reserved before the allocator was
-// known on to the allocator. A reservation's handle is the number of the framework's stream.
+// Tells the device's allocator, once it exists, the address spaces of expandable segments from
+// before recording. The handle of such a reservation is the number of its stream.
 void TraceEvents::give_earlier_spaces(std::int32_t ordinal) {
   const auto device = devices_.find(ordinal);
   if (device == devices_.end() || !device->second.recorded) return;
@@ -310,6 +315,8 @@ void TraceEvents::give_earlier_spaces(std::int32_t ordinal) {
   earlier_spaces_.erase(ordinal);
 }
 
+// Passes on the driver memory that exists when the replayed allocator is made: any of it may hold
+// segments.
 void TraceEvents::give_earlier_calls(std::int32_t device, RecordedAllocator& recorded) {
   for (const auto& reservation : virtual_memory_.reservations().ranges()) {
     recorded.add_reservation(reservation.address, reservation.size_bytes);
@@ -356,6 +363,8 @@ void TraceEvents::apply(const trace::FrameworkOom& oom) {
   found->second.recorded->refuse(writer_, oom);
 }
 
+// Makes a driver allocation a request of the program: without PyTorch's native allocator, the
+// driver itself is the allocator.
 void TraceEvents::add_own_block(const trace::Allocation& call, const ledger::Target& target) {
   const bool is_of_pool = target.kind == ledger::Kind::kStreamOrdered;
   if (!is_of_pool && target.kind != ledger::Kind::kDevice &&
@@ -414,6 +423,7 @@ void TraceEvents::apply(const trace::PoolSample& sample) {
   (void)pools_.apply_sample(sample, now_);
 }
 
+// Derives the bytes in use that no recorded call explains from the device's free memory.
 void TraceEvents::apply(const trace::MemorySample& sample) {
   if (sample.source != trace::SampleSource::kMemGetInfo || sample.total_bytes == 0) return;
   Usage& usage = usage_[sample.device];
@@ -424,7 +434,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);
   const auto device = devices_.find(sample.device);
   if (!usage.has_sample && device != devices_.end() && usage.unseen_bytes > before) {
-    // The newly seen memory was there at the peak as well.
+    // Memory that this first sample reveals is taken to have been in use at the peak as well.
     device->second.facts.other_at_peak += usage.unseen_bytes - before;
   }
   if (usage.refused_before_sample && !usage.has_sample) {

@@ -39,7 +39,7 @@ struct Gaps {
 
 // A request that PyTorch could not meet.
 struct Refusal {
-  std::uint64_t time = 0;  // ticks of the model
+  std::uint64_t time = 0;  // model time, in ticks of the trace
   std::uint64_t bytes = 0;
 };
 
@@ -50,7 +50,7 @@ struct DeviceEvents {
   bool is_without_torch = false;
   Backend backend = Backend::kNative;
   TorchRules rules;
-  AllocatorSettings settings;  // at the first block: as recorded, or inferred from that block
+  AllocatorSettings settings;  // settings at the first block: recorded, or inferred from that block
   std::string options;         // the settings as text
   std::uint64_t changes = 0;   // number of later changes of settings
   // PyTorch's own limit on the device, by the program's settings, if it is known.
@@ -64,12 +64,12 @@ struct DeviceEvents {
   std::string settings_error;
   DeviceFacts facts;
   std::unique_ptr<EventBuffer> out;
-  std::unique_ptr<RecordedAllocator> recorded;  // for native backends only
+  std::unique_ptr<RecordedAllocator> recorded;  // nullptr unless the backend is native
   std::uint64_t requests = 0;
   std::uint64_t frees = 0;  // without PyTorch: the frees of the program itself
   std::uint64_t refused = 0;
-  std::vector<Refusal> refusals;  // the first kMostRefusals of them
-  std::uint32_t streams = 0;      // number of streams; without blocks of PyTorch's only
+  std::vector<Refusal> refusals;  // the first kMostRefusals refused requests
+  std::uint32_t streams = 0;      // number of streams, counted if `recorded` is nullptr
 };
 
 // Turns records into events.
@@ -96,8 +96,8 @@ class TraceEvents {
   [[nodiscard]] const std::map<std::int32_t, DeviceEvents>& devices() const { return devices_; }
   [[nodiscard]] TorchRules rules() const { return rules_of_version(torch_version_); }
   [[nodiscard]] const Gaps& gaps() const { return gaps_; }
-  // The unseen bytes by the first samples of devices on which requests were refused before. With
-  // them the trace is read again.
+  // The bytes in use that no recorded call shows, by the first samples of devices that refused
+  // requests before their first sample. The trace is then read again with these numbers.
   [[nodiscard]] const Unseen& told_late() const { return told_late_; }
   // Adds a gap if the reader lost records of the trace.
   void add_losses(const trace::ReadLosses& losses);
@@ -129,7 +129,7 @@ class TraceEvents {
   struct Usage {
     std::uint64_t total_bytes = 0;
     std::uint64_t driver_bytes = 0;
-    std::uint64_t own_blocks_bytes = 0;  // the part of driver_bytes in own blocks
+    std::uint64_t own_blocks_bytes = 0;  // the part of driver_bytes in own_blocks_
     std::uint64_t unseen_bytes = 0;
     bool has_sample = false;
     bool refused_before_sample = false;

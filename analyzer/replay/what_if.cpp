@@ -55,7 +55,8 @@ std::string unknown_of_range(const SettingReplays& replays) {
   return sizes + " and " + places + " give ";
 }
 
-// The rows of one device, from the pass that checks the rules to the pass that fills cards.
+// The rows of one device in the report. They are made after the pass that checks the rules, and
+// filled by a pass that replays all settings and one that replays cards of other sizes.
 class DeviceRows {
  public:
   DeviceRows(const DeviceEvents& events, const Lifetimes& lifetimes, const Gaps& gaps,
@@ -103,7 +104,7 @@ class DeviceRows {
     }
   }
 
-  // The sinks of the pass over all rows: their replays, which are kept here until the pass is over.
+  // The replays that take the events for all rows, kept in replays_ until take_rows().
   [[nodiscard]] std::vector<EventSink*> row_sinks() {
     std::vector<EventSink*> sinks;
     bool has_bracket = false;
@@ -168,6 +169,8 @@ class DeviceRows {
     return sinks;
   }
 
+  // A row fits a card if none of its replays refuses a request, and does not fit if all refuse one;
+  // otherwise the answer stays unknown.
   void take_cards() {
     for (const OpenFit& open : open_) {
       if (!open.replays->any_refused()) {
@@ -263,6 +266,8 @@ class DeviceRows {
 
   [[nodiscard]] std::uint64_t other_bytes() const { return answer_.facts.other_at_peak; }
 
+  // Without PyTorch, the first row is the driver itself; the others show PyTorch's allocator
+  // instead.
   void add_rows_without_torch(const DeviceEvents& events, const Question& question) {
     Row row;
     row.policy = "the driver";
@@ -330,6 +335,7 @@ class DeviceRows {
     answer_.rows.push_back(std::move(row));
   }
 
+  // Fills a row from its replays; without a peak if their results differ too much.
   void fill(Row& row, const SettingReplays& replays) const {
     const ReplayCounts counts = replays.first();
     const std::uint64_t low = replays.low_peak();
@@ -389,6 +395,7 @@ class DeviceRows {
     row.segment_calls = counts.segment_calls;
   }
 
+  // Fills a row of the driver's pool, for which only a lower bound is known.
   void fill_bracket(Row& row) const {
     row.basis = Basis::kBracket;
     row.reason = reason_;
@@ -413,6 +420,7 @@ class DeviceRows {
            bytes + other_bytes() <= answer_.facts.total_bytes;
   }
 
+  // The answer that the row's peaks give; `fits` has no value if only a replay can tell.
   [[nodiscard]] Fit first_fit(const Row& row, std::uint64_t capacity) const {
     Fit fit{capacity, std::nullopt, std::nullopt};
     if (!row.low_bytes || !answer_.facts.knows_other) return fit;
@@ -433,14 +441,14 @@ class DeviceRows {
   std::uint64_t live_low_bytes_ = 0;
   std::uint64_t largest_request_ = 0;
   Samples samples_;
-  Limits own_limit_;  // a limit that no setting names
+  Limits own_limit_;  // PyTorch's own limit on the recorded card, if no setting names one
   // True if the limit is known at all times; own_limit_ has its range.
   bool knows_limit_ = false;
   std::uint64_t refused_ = 0;        // number of refused requests in the recorded run
   AllocatorCounts recorded_counts_;  // the counts of the replay that proves the rules
   Basis basis_ = Basis::kReplayed;
   rows::OptionalText reason_;
-  bool has_gaps_ = false;  // true if calls are missing in between: nothing can be replayed
+  bool has_gaps_ = false;  // true if calls in the middle of the run are missing: no replay is valid
   DeviceAnswer answer_;
   // The replays by settings; several rows can have the same settings.
   std::vector<std::pair<AllocatorSettings, std::unique_ptr<SettingReplays>>> replays_;

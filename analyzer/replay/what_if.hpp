@@ -27,7 +27,7 @@ struct Row : rows::WhatIfRow {
 
 struct DeviceAnswer {
   std::int32_t device = -1;
-  bool is_native = false;         // true if it has blocks whose places can be compared
+  bool is_native = false;         // true if PyTorch's native allocator was recorded
   bool is_without_torch = false;  // true if requests are the program's own calls of the driver
   Proof proof;
   bool sizes_known = false;

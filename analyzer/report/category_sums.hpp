@@ -38,7 +38,7 @@ class CategorySums {
   return sums;
 }
 
-// The part of the holders' bytes whose category the program itself gave.
+// The bytes by category, only of blocks whose category the program itself named.
 [[nodiscard]] inline rows::NamedNumbers exact_categories_of(const Holders& holders) {
   constexpr std::array kTold = {Category::kParameter, Category::kGradient,
                                 Category::kOptimizerState, Category::kBuffer};

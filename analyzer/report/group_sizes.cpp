@@ -54,7 +54,7 @@ struct ProgramOptions {
   std::string_view experts;
   std::string_view other_order;    // an option that changes the order of ranks
   std::string_view other_experts;  // an option that changes how experts are shared
-  bool has_defaults;               // true if a missing option means 1, as no file sets it
+  bool has_defaults;               // true if a missing option means 1, not a value in a file
 };
 constexpr auto kPrograms = std::to_array<ProgramOptions>({
     // The options of Megatron-LM: megatron/training/arguments.py, megatron/core/parallel_state.py.

@@ -12,8 +12,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The user's Python frames of a stack around the model's call, outermost first: a graph is seldom
-// kept by the model's own code.
+// The frames of the user's Python code in a stack, outside of the model's call, outermost first: a
+// graph is seldom kept by the model's own code.
 struct Place {
   rows::Growth* row = nullptr;  // nullptr for a stack whose memory did not grow
   std::vector<StackFrame> frames;
@@ -87,14 +87,15 @@ bool belong_together(const Place& place, const Place& other) {
          have_common_caller(place, other) && keeps_pace(*place.row, *other.row);
 }
 
+// True if both places are called through the same lines of the user.
 bool is_called_alike(const Place& place, const Place& other) {
   return place.frames.size() == other.frames.size() &&
          common_frames(place, other) == place.frames.size();
 }
 
-// True if graphs of autograd are kept: calls of the modules that grow keep at least an eighth of
-// what they allocate, and some block beside the last one of each call, which may be its result.
-// `stacks` are in the order of their last allocations.
+// True if graphs of autograd are kept. Two things show it: calls of the growing modules keep at
+// least an eighth of what they allocate, and they keep some block other than the last one of each
+// call, which may be the call's result. `stacks` are in the order of their last allocations.
 bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingStack>& stacks,
                  const FramesOf& frames_of) {
   constexpr std::uint64_t kLeastShare = 8;  // a graph keeps at least 1/8
@@ -123,6 +124,8 @@ bool keeps_graph(const std::vector<Place>& together, const std::vector<Allocatin
   return keeps_earlier_block && kept * kLeastShare >= made;
 }
 
+// The innermost line that all places share, or, if they then continue in one function, the first
+// place's line in it.
 rows::CodeLocation meeting_point(const std::vector<Place>& places) {
   const Place& first = places[0];
   std::size_t common = first.frames.size();
@@ -164,7 +167,7 @@ void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<Alloc
     const std::vector<Place> together = take_together(left);
     const bool has_model =
         std::ranges::any_of(together, [](const Place& place) { return place.is_in_module; });
-    // One line of a layer or a hook that keeps a reference is no kept graph.
+    // A single growing line of the user's own layer or hook keeps a reference, not a graph.
     const bool is_alone = together.size() == 1;
     if (!has_model || (is_alone && together.front().is_own_layer)) continue;
     const bool is_graph = keeps_graph(together, stacks, frames_of);

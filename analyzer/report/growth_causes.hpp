@@ -25,11 +25,11 @@ struct AllocatingStack {
   std::uint64_t kept = 0;  // the rise of the number of its live blocks that were not freed again
 };
 
-// Finds the common origin (`kept_at`) of the rows of one process, largest first, that grow
-// together: the innermost line of the user's outside of the model, or, if they come from several
-// lines of one function, the line with most of the bytes. `stacks` tell a kept graph
+// Finds the common origin (`kept_at`) of those rows of one process, given largest first, that grow
+// together: the innermost line of the user's code outside of the model, or, if they come from
+// several lines of one function, the line with most of the bytes. `stacks` tell a kept graph
 // (`keeps_graph`) from kept results: if only results are kept, each call keeps its last block, and
-// all else that layers allocate is freed while the call runs.
+// all other blocks of its layers are freed while the call runs.
 void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingStack>& stacks,
                         const FramesOf& frames_of);
 

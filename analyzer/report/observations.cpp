@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the input of rules that the sections of the report do not have.
+// Collects the facts that the rules for findings need and that no section of the report has.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -26,7 +26,7 @@ struct ChurnSums {
   rows::ChurningSite row;
   std::uint64_t host_ticks = 0;
   std::uint64_t most_allocations = 0;
-  CallSite freed_at;  // the frees of the group that allocated most
+  CallSite freed_at;  // the first free in the group that allocated most
 };
 
 // True for memory whose functions call the driver every time. Stream-ordered memory and the
@@ -53,6 +53,8 @@ std::map<std::uint32_t, std::uint64_t> live_count_by_group(const ProcessModel& m
   return count;
 }
 
+// Sums allocations by site; those from stretch of time number `begin` on count as after the
+// warm-up.
 std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
                                             const ReportProcess& process, std::size_t begin) {
   const Accounts& accounts = process.model().accounts();
@@ -214,6 +216,8 @@ struct GraphSums {
   }
 };
 
+// Sums the blocks of the forward phase at the peak that belong to a graph of autograd without a
+// backward pass.
 GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
                      const Account& account) {
   const StackNames& names = context.names_of(process);
@@ -250,7 +254,7 @@ std::optional<rows::Origin> models_caller(const ReportContext& context,
   std::vector<std::pair<std::uint64_t, trace::StackId>> largest_first;
   for (const auto& [stack, bytes] : by_stack) largest_first.emplace_back(bytes, stack);
   std::sort(largest_first.rbegin(), largest_first.rend());
-  // Bytes by caller; each key has the stack that came first.
+  // Bytes by the calling line; each key keeps the stack that has most bytes.
   std::map<Identity, std::uint64_t> callers;
   for (const auto& [bytes, stack] : largest_first) {
     const std::optional<StackFrame> caller = names.models_caller(stack);
@@ -342,9 +346,9 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
   }
 }
 
-// The sizes of the requests that the failed request continues, such as when results are
-// concatenated: the largest of those that rose at its line at least three times in a row, by about
-// as much each time as the failed request would.
+// The rising request sizes that lead up to a failed request, such as when results are concatenated:
+// the largest of those that rose at its line at least three times in a row, and that the failed
+// request exceeds by at most twice their mean rise. nullptr if there are none.
 const RisingSizes* sizes_before(const ReportContext& context, const ReportProcess& process,
                                 const OomIncident& failure) {
   constexpr std::uint64_t kFewestRises = 3;

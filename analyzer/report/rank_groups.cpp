@@ -27,7 +27,7 @@ struct RankShape {
   std::string process;
   std::set<std::string> layers;  // the layers that have parameters
   std::uint64_t parameter_bytes = 0;
-  // True if the rank has parameters that data parallelism gathers, or its wrapper.
+  // True if the rank shows data parallelism: gathered parameters, or DistributedDataParallel.
   bool copies_data = false;
 };
 
@@ -109,6 +109,7 @@ std::optional<GroupSizes> given_sizes(const rows::Report& sections,
   return fit_group_sizes(parse_group_sizes(*sections.groups_given), world_size(sections, shapes));
 }
 
+// One list of ranks for each value of key_of(rank).
 template <class Key>
 std::vector<Ranks> ranks_by(const std::vector<RankShape>& shapes, const Key& key_of) {
   std::map<decltype(key_of(0)), Ranks> by_key;
@@ -126,6 +127,7 @@ void add_groups(std::vector<Ranks> lists, std::optional<GroupKind> kind, GroupBa
   }
 }
 
+// Adds the groups that the given sizes describe: ranks that differ along one axis only are a group.
 void add_given(const std::vector<RankShape>& shapes, const GroupSizes& sizes,
                std::vector<rows::RankGroup>& groups) {
   for (const GroupKind kind : {GroupKind::kData, GroupKind::kTensor, GroupKind::kPipeline}) {
@@ -221,9 +223,9 @@ std::optional<GroupKind> kind_of(const Ranks& ranks, const std::vector<RankShape
   return are_alike && !are_in_others ? std::optional(GroupKind::kData) : std::nullopt;
 }
 
-// Groups of ranks with the same part of the model, by the given group sizes. Ranks of one expert
-// group hold different experts; if too few ranks have the same experts, ranks are compared without
-// the memory of experts.
+// The groups of ranks that hold the same part of the model, by the given group sizes. Ranks of one
+// expert group hold different experts; if too few ranks hold the same experts, all ranks of a
+// pipeline stage are one group, compared without the memory of experts.
 std::vector<Ranks> given_peers(const std::vector<RankShape>& shapes, const GroupSizes& sizes) {
   const auto coordinate = [&](GroupKind kind, std::uint64_t rank) {
     const GroupAxis* const axis = sizes.axis(kind);
@@ -239,8 +241,8 @@ std::vector<Ranks> given_peers(const std::vector<RankShape>& shapes, const Group
   return sizes.experts > 1 && are_few ? ranks_by(shapes, stage) : peers;
 }
 
-// A single rank that differs from all others, which are alike, is compared with them: it holds
-// something besides. If several ranks differ, they may be stages of a pipeline.
+// Joins two classes if one is a single rank that differs from all others: they are compared, since
+// it holds something in addition. Several different ranks may be stages of a pipeline.
 std::vector<Ranks> inferred_peers(std::vector<Ranks> classes) {
   constexpr std::size_t kLeastOthers = 3;
   if (classes.size() != 2) return classes;

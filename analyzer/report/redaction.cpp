@@ -161,6 +161,8 @@ std::string Redaction::replace(Secret secret, const std::string& text) {
   return known->second;
 }
 
+// Replaces the function and the file of code that is not public. Public code keeps its function and
+// the public part of its file's path.
 template <class Row>
 void Redaction::redact_code(Row& row) {
   const bool is_python = row.language == rows::Language::kPython;
@@ -176,6 +178,7 @@ void Redaction::redact_code(Row& row) {
   if (row.file) row.file = replace(Secret::kFile, file);
 }
 
+// If the function of a site is its autograd node, both texts stay equal.
 void Redaction::redact(rows::Site& site) {
   const bool is_node_alone = site.node && site.function == site.node;
   if (site.node) site.node = replace_node(*site.node);
@@ -205,6 +208,7 @@ std::string Redaction::replace_layers(const std::string& layers) {
   return redacted;
 }
 
+// The names of PyTorch's own nodes end in Backward and a number; other nodes are a user's.
 std::string Redaction::replace_node(const std::string& node) {
   constexpr std::string_view kBackward = "Backward";
   const std::size_t found = node.rfind(kBackward);

@@ -10,7 +10,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Numbers the owners of one process's history on a card: one row of owners[] for each holder.
+// Numbers the owners in one process's history on a card: holders of memory (groups of allocations)
+// with the same owner share one row of owners[].
 class Owners {
  public:
   Owners(const ReportContext& context, const ReportProcess& process,

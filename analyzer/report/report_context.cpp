@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxHolders = 20;
 
-// The time that an exec takes at most. When a thread is about to exec, other threads may still
-// write records for so long; later records show that the exec failed.
+// The time that exec() takes at most. Until then, other threads of the process may still write
+// records; later records show that the exec failed.
 constexpr std::uint64_t kExecTakesNs = 2'000'000'000;
 
 bool ended_by_exec(const Process& process) {
@@ -25,7 +25,7 @@ bool ended_by_exec(const Process& process) {
 rows::TraceEnd end_of(const Process& process) {
   using rows::TraceEnd;
   constexpr int kSigkill = 9;
-  // A snapshot of PyTorch's allocator is written by a program that goes on.
+  // A program that writes a snapshot of PyTorch's allocator continues afterwards.
   if (process.file().still_running() || process.preview().source) return TraceEnd::kRunning;
   if (ended_by_exec(process)) return TraceEnd::kExec;
   if (const int signal = process.file().ended_by_signal(); signal != 0) {
@@ -38,6 +38,7 @@ rows::TraceEnd end_of(const Process& process) {
 
 }  // namespace
 
+// The names in `known` are used again unless the process's dictionary has changed since.
 ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
                              std::vector<NamedSites> known)
     : owners_(owners), named_sites_(std::move(known)) {
@@ -60,6 +61,7 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
   in_parallel(processes_.size(), [this](std::size_t i) { name_groups_and_copies(processes_[i]); });
 }
 
+// Gives each physical device one id: the processes of a machine know it by the same UUID.
 void ReportContext::name_devices() {
   std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, std::size_t> by_uuid;
   for (const ReportProcess& process : processes_) {
@@ -81,6 +83,7 @@ void ReportContext::name_devices() {
   }
 }
 
+// Names the sites of all allocations and copies in advance: later questions only look them up.
 void ReportContext::name_groups_and_copies(const ReportProcess& process) {
   for (const Group& group : process.model().accounts().groups()) {
     const CallSite framework{0, group.key.site.stack, 0, false};
@@ -147,7 +150,7 @@ void set_site(Identity& identity, const StackFrame& frame) {
   identity.offset = frame.line == 0 ? frame.offset : 0;
 }
 
-// Replaces the caller's address as evidence of the site by the stack's frames, which are better.
+// Takes the site from the stack's frames: they are better evidence than the caller's address.
 void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack,
                               Identity& identity) const {
   const StackNames& names = names_of(process);

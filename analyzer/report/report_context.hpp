@@ -71,7 +71,7 @@ struct ReportProcess {
   Inexact inexact;
 
   [[nodiscard]] const ProcessModel& model() const { return process->model(); }
-  // The time of a model's event in the report; no value if the event did not happen (0).
+  // The time of an event in the report; no value if the event did not happen (model_time is 0).
   [[nodiscard]] rows::OptionalNumber time_ns(std::uint64_t model_time) const {
     return model_time == 0 ? rows::OptionalNumber() : process->time_ns(model_time);
   }
@@ -177,7 +177,7 @@ void set_site(Identity& identity, const StackFrame& frame);
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const CallSite& site);
-// True if some of the memory was freed at another line than its first free.
+// True if not all of the memory was freed at the line of its first free, as far as is known.
 [[nodiscard]] bool is_freed_elsewhere(const ReportContext& context, const ReportProcess& process,
                                       const Releases& releases);
 // The frees by calls, not by a teardown, of the memory that the row's site had asked for. nullptr:

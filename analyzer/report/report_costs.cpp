@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of allocations by line, and the single allocations that the models logged.
+// The costs of each line of code in memory, and the single allocations in the processes' logs.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -26,10 +26,11 @@ struct CostKey {
   Identity identity;
   friend auto operator<=>(const CostKey&, const CostKey&) = default;
 };
-// Sums by line of code; in each row only the measures are filled.
+// Sums by line of code. Only the fields of kMeasures are filled; cost_row() fills the others.
 using CostRows = std::map<CostKey, rows::Cost>;
 using CostRow = CostRows::value_type;
 
+// Sums the peak, leaked, allocated and copied bytes of a process by site and stack.
 CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
   const ProcessModel& model = process.model();
   CostRows rows;
@@ -193,7 +194,7 @@ class ProcessAllocations {
   const ReportContext& context_;
   const ReportProcess& process_;
   const Accounts& accounts_;
-  std::vector<std::optional<GroupWords>> words_;  // by group: as such, as a segment
+  std::vector<std::optional<GroupWords>> words_;  // two per group: other memory, then segments
   std::map<trace::StackId, rows::OptionalText> free_stacks_;
 };
 

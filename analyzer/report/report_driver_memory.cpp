@@ -21,8 +21,8 @@ CallSite most_frequent(const std::map<CallSite, std::uint64_t>& sites) {
   return most == sites.end() ? CallSite{} : most->first;
 }
 
-// The parts of the peak by known cause; the rest of the peak is a part of unknown cause, so that
-// the parts sum to the peak.
+// The parts of the peak of the driver's own memory by known cause; the remainder is a part of
+// unknown cause, so that the parts sum to the peak.
 std::vector<rows::DriverPart> parts_of(const ReportContext& context, const ReportProcess& process,
                                        const ledger::DriverUseOfDevice& use,
                                        const GraphUse& graphs) {
@@ -42,6 +42,7 @@ std::vector<rows::DriverPart> parts_of(const ReportContext& context, const Repor
   };
   const DriverShare& contexts = share_of(DriverCause::kContext);
   const std::uint64_t came_with_them = shares.local_memory_of_new_contexts;
+  // Local memory that came with new contexts is part of kLocalMemory, not of kContext.
   add(DriverPartKind::kContext, contexts.bytes - std::min(contexts.bytes, came_with_them),
       contexts.first_at);
   add(DriverPartKind::kModules, share_of(DriverCause::kModules).bytes,
@@ -60,7 +61,8 @@ rows::DriverMemory row_of(const ReportContext& context, const ReportProcess& pro
   row.samples = use.samples;
   row.graphs = {graphs.instantiated, graphs.destroyed, graphs.live_peak};
   if (use.samples == 0) return row;
-  // An older checkpoint keeps the driver's samples around the peak and the last one, not the first.
+  // A checkpoint of an older recorder keeps the samples around the peak and the last one, but not
+  // the first.
   const bool has_first = process.model().statistics().checkpoint_time == 0 ||
                          process.model().driver_use().is_restored();
   if (has_first) row.first_bytes = use.first_bytes;
@@ -109,6 +111,7 @@ struct HandleTally {
   Releases closed;
 };
 
+// The code that handles are counted for: the framework for its segments, else the calling site.
 Identity opener_of(const ReportContext& context, const ReportProcess& process, const CallSite& site,
                    bool is_segment) {
   return is_segment ? context.identity_of_framework(process, site.stack)
@@ -145,6 +148,7 @@ std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context)
     for (const OpenedHandles& opened : opened_handles(process.model().memory())) {
       const auto known = sums.find({opened.kind, opened.device,
                                     opener_of(context, process, opened.site, opened.is_segment)});
+      // A site that has no handle open at the end gets no row.
       if (known == sums.end()) continue;
       known->second.opened += opened.count;
       known->second.last_time = std::max(known->second.last_time, opened.last_time);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Free memory that requests cannot use: its holders, the segments of a process, failed requests.
+// Free memory that requests cannot use: the blocks that keep it so, the segments of one process,
+// and failed requests.
 #include <algorithm>
 
 #include "analyzer/frameworks/frameworks.hpp"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::size_t kMostPins = 10;
 
+// The share of the free memory that is outside of the largest free piece; no value if nothing is
+// free.
 std::optional<double> external_share(const Fragmentation& fragmentation) {
   if (fragmentation.free_bytes == 0) return std::nullopt;
   return 1.0 - static_cast<double>(fragmentation.largest_free_bytes) /
@@ -41,6 +44,8 @@ rows::Fragmentation framework_row(const ReportContext& context, const ReportProc
   return row;
 }
 
+// Adds rows for the framework's memory on one device: at its peak, at each failed request, when
+// most free memory was unusable (`worst`), and at the end.
 void add_framework(const ReportContext& context, const ReportProcess& process,
                    const FrameworkDevice& framework, std::vector<rows::Fragmentation>& list) {
   using rows::SnapshotAt;
@@ -67,7 +72,7 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
 
 // The pools of one device.
 struct DevicePools {
-  bool sampled = true;           // true if the driver was asked about all of them
+  bool sampled = true;           // true if the driver was asked about each pool
   std::uint64_t peak_bytes = 0;  // the sum of the pools' peaks, which may be at different times
 };
 
@@ -118,6 +123,8 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
 
 }  // namespace
 
+// Sums `pins`, the blocks that keep free memory unusable, by owner and site, and keeps the `most`
+// rows with most unusable memory.
 std::vector<rows::PinningBlocks> pinning_blocks(const ReportContext& context,
                                                 const ReportProcess& process,
                                                 const std::map<std::uint32_t, Pin>& pins,
@@ -156,7 +163,7 @@ constexpr std::size_t kMostPinsOfSegment = 3;
 struct MappedDevice {
   const ReportProcess* process = nullptr;
   const FrameworkDevice* framework = nullptr;
-  const OomSnapshot* failure = nullptr;  // the first out-of-memory failure there
+  const OomSnapshot* failure = nullptr;  // the device's first failed request; nullptr if none
 };
 
 const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device) {
@@ -166,8 +173,8 @@ const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device)
   return nullptr;
 }
 
-// The device that ran out of memory first; if none did, the one with the most reserved bytes. A map
-// of every device's segments would be larger than all the rest of the report.
+// The device with the most reserved bytes of those that ran out of memory, or of all if none did. A
+// map of every device's segments would be larger than all the rest of the report.
 MappedDevice most_telling_device(const ReportContext& context) {
   MappedDevice mapped;
   const auto rank_of = [](const MappedDevice& one) {
@@ -277,8 +284,8 @@ void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
   }
 }
 
-// True if the process got memory of the level after its only failure and came to its own end. The
-// time of the last of several failures is not kept.
+// True if the process allocated on the same level after its failed request. No value if it did not
+// end by exit, or if several requests failed: the time of the last one is not kept.
 std::optional<bool> survived(const ReportProcess& process, const OomRow& failures) {
   if (process.end != rows::TraceEnd::kExit || failures.count != 1) return std::nullopt;
   const auto& groups = process.model().accounts().groups();
@@ -288,7 +295,8 @@ std::optional<bool> survived(const ReportProcess& process, const OomRow& failure
   });
 }
 
-// Fills in the memory's numbers at the time of the first failed request.
+// Fills in the free bytes, the parts of the memory in use, and the holders at the first failed
+// request with a snapshot.
 void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
                   const OomSnapshot& snapshot) {
   add_free_memory(row, snapshot);

@@ -16,7 +16,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The watched stretches are divided into so many parts, in each of which memory must rise.
+// The GrowthWindow is divided into this many parts, and memory must rise in each.
 constexpr std::size_t kParts = 4;
 // Each part must have at least 1/100 of the whole rise.
 constexpr std::uint64_t kLeastPartOfRise = 100;
@@ -25,22 +25,24 @@ constexpr std::uint64_t kLeastAllocations = 32;  // a process with fewer allocat
 
 struct SiteHistory {
   std::vector<History::Stretch> stretches;
-  // The stack of the group that grew most; of equal groups, of the one with more allocations.
+  // The stack of that group of the site's allocations which grew most; of groups with equal growth,
+  // of the one with most allocations.
   std::string stack;
-  // The rise of that group, and the number of its allocations.
+  // The rise of the group with this stack, in bytes, and the number of its allocations.
   std::pair<std::uint64_t, std::uint64_t> most;
   Releases freed;
 };
 
-// The stretches of the run in which growth is looked for: from the end of the warm-up to the site's
-// last allocation. Frees afterwards, at the end of the program, do not undo growth.
+// The stretches of the run (each has equally many allocations and frees of the process) in which
+// growth is looked for: from the end of the warm-up to the site's last allocation. Frees
+// afterwards, at the end of the program, do not undo growth.
 struct GrowthWindow {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-// The number of stretches up to the process's last allocation. Later frees are left out: at its end
-// a process may free as often as it ever allocated.
+// The number of stretches from the run's start to the process's last allocation. Stretches with
+// frees alone are left out: at its end a process may free as often as it ever allocated.
 std::size_t allocating_end(const History& history) {
   std::size_t end = history.flow().size();
   while (end > 0 && history.flow()[end - 1].allocations == 0) --end;
@@ -52,8 +54,8 @@ std::size_t warmup_end(const History& history, const Thresholds& thresholds) {
                                   static_cast<double>(allocating_end(history)));
 }
 
-// The stretches from `begin` to before the site's last allocation. The stretch of that allocation
-// is left out, since frees of the program's end may lie in it, too.
+// The stretches from `begin` up to, but without, that of the site's last allocation: it may also
+// have frees of the program's end.
 GrowthWindow window_of(const std::vector<History::Stretch>& stretches, std::size_t begin) {
   std::size_t end = stretches.size() - 1;
   while (end > 0 && stretches[end].allocations == 0) --end;
@@ -74,8 +76,8 @@ bool is_steady(const History& history, const GrowthWindow& window, const Thresho
              thresholds[Threshold::kGrowthFreeShare] * static_cast<double>(allocations);
 }
 
-// The bytes that stay: the lowest live bytes of a stretch and of all later ones, one number for
-// each stretch of the window.
+// The memory that stays, as one number for each stretch of the window: the least that was live in
+// it and in all later ones. `low` chooses between bytes and number of allocations.
 std::vector<std::uint64_t> retained_minimum(const std::vector<History::Stretch>& stretches,
                                             const GrowthWindow& window,
                                             std::uint64_t History::Stretch::*low) {
@@ -88,7 +90,7 @@ std::vector<std::uint64_t> retained_minimum(const std::vector<History::Stretch>&
   return stays;
 }
 
-// The bytes by which live memory rose and that were not freed again.
+// The rise of live memory that was not freed again, in bytes or allocations as `low` chooses.
 std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                       std::uint64_t History::Stretch::*low) {
   if (window.begin == window.end) return 0;
@@ -144,6 +146,8 @@ void add(std::vector<History::Stretch>& sums, const std::vector<History::Stretch
   }
 }
 
+// Sums the memory histories of groups of allocations by site. Groups without an allocation from
+// stretch `begin` on are left out.
 std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const ReportProcess& process,
                                         std::size_t begin) {
   const Accounts& accounts = process.model().accounts();
@@ -152,7 +156,7 @@ std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const Repo
     const Group& group = accounts.group(i);
     const Level level = level_of(group.key.kind);
     if (!is_own_memory(level)) continue;
-    // The framework's blocks inside these segments have groups of their own.
+    // The framework's segments are left out: the blocks inside them have groups of their own.
     if (group.segments != 0) continue;
     const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
     const bool allocates =
@@ -180,9 +184,9 @@ struct StepsPassed {
   bool inferred = false;  // true if the steps are a guess, since the job did not mark them
 };
 
-// The number of steps that had ended at the time, counted from the number of the first. If there
-// are very many steps the report has only some of them; the steps between two of these are taken as
-// evenly spread.
+// The number of steps that had ended at `time_ns`, by the steps' own indexes. If there are very
+// many steps the report has only some of them; those between two of these are taken as evenly
+// spread.
 double steps_ended_by(const std::vector<const rows::Step*>& steps, std::uint64_t time_ns) {
   const auto next = std::partition_point(
       steps.begin(), steps.end(), [&](const rows::Step* step) { return *step->end_ns <= time_ns; });
@@ -274,6 +278,8 @@ void count_others(const SiteKey& key, const GrowthBySite& growths, rows::Growth&
   }
 }
 
+// The stacks that allocated blocks of the framework, in the order of their last allocation, with
+// the number of blocks that stayed: input of find_growth_causes().
 std::vector<AllocatingStack> stacks_of(const ReportContext& context, const ReportProcess& process,
                                        std::size_t begin) {
   const Accounts& accounts = process.model().accounts();

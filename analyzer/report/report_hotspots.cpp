@@ -68,7 +68,8 @@ bool moves_a_module(const ReportContext& context, const ReportProcess& process,
       frames, [](const StackFrame& frame) { return is_module_move(frame.file, frame.function); });
 }
 
-// The rule that applies to a site's copies: at most one, whose remedy helps most.
+// The rule that a site's copies break; if several do, the one whose remedy helps most. Rule::kCount
+// if none does.
 Rule rule_for(const TransferRow& sum, bool waits, const GpuView& gpu,
               const Thresholds& thresholds) {
   const TransferKey& key = sum.key;
@@ -116,9 +117,9 @@ std::uint64_t needed_ns(std::uint64_t count, std::uint64_t bytes, std::uint64_t 
   return count * kCallNs + bytes / bytes_per_ns;
 }
 
-// The part of the lost time that does not merely wait for work that the GPU has to do in any case:
-// a copy of four bytes that waits for the kernels of a step takes as long as the step. The result
-// is an upper bound: the constants are those of a slow machine.
+// The part of `lost_ns` that the copies take themselves, at most: without the wait for kernels that
+// must run in any case. (A copy of four bytes that waits for the kernels of a step takes as long as
+// the step.) The constants are those of a slow machine.
 std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const TransferRow& sum,
                           std::uint64_t lost_ns) {
   constexpr std::uint64_t kPageableBytesPerNs = 4;
@@ -181,6 +182,7 @@ std::string_view advice_for(Rule rule, const TransferKey& key, const CopyAdvice&
   }
 }
 
+// Fills in the round trips: data that was copied to the host and back to the GPU.
 void add_returns(rows::Hotspot& row, const ReportProcess& process, const Returns& returned) {
   row.returned_count = returned.count;
   row.returned_bytes = returned.bytes;

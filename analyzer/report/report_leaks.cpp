@@ -20,7 +20,7 @@ struct Made {
 
 struct LeakRow {
   Tally tally;
-  CallSite ended_at;  // where the first of the teardowns was called
+  CallSite ended_at;  // the teardown of the row's largest part
   // All allocations of the same site and kind, freed ones included. They are not counted for blocks
   // of the framework, whose sites are many and slow to name.
   Made made;
@@ -44,9 +44,9 @@ class LeakList {
     pool_is_framework_ = allocator == "cudaMallocAsync";
   }
 
-  // Both functions add memory, that which was live at the end and that which a teardown ended.
-  // Memory from before the program's mark from which leaks count (`is_early`) lives as long as the
-  // process.
+  // add_live() adds memory that was live at the end, add_ended() memory that ended with its
+  // context. Memory allocated before the program's mark, from which on leaks count, is `is_early`:
+  // it is meant to live as long as the process.
   void add_live(const HolderKey& holder, bool is_early, const Tally& tally) {
     add(holder, Teardown{}, is_early ? LeakClass::kProcessLifetime : class_of_live(holder), tally);
   }
@@ -83,6 +83,8 @@ class LeakList {
   using MadeKey = std::tuple<std::int32_t, Kind, Identity>;
   static MadeKey made_key_of(const LeakKey& key) { return {key.device, key.kind, key.identity}; }
 
+  // The leak class of memory that the program did not free. After an exit, memory of the user's own
+  // code is lost; libraries and the framework's cache keep theirs on purpose.
   [[nodiscard]] LeakClass class_of_live(const HolderKey& holder) const {
     if (process_.end != rows::TraceEnd::kExit) return LeakClass::kLiveAtKill;
     const Kind kind = process_.model().accounts().group(holder.group).key.kind;
@@ -121,6 +123,7 @@ struct Alike {
   friend auto operator<=>(const Alike&, const Alike&) = default;
 };
 
+// Adds up the memory that was live at the end or ended with its context, by leak class and site.
 LeakList collect(const ReportContext& context, const ReportProcess& process) {
   const ProcessModel& model = process.model();
   std::map<Alike, Tally> alike;
@@ -137,6 +140,7 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   }
   model.memory().live.for_each_ended(
       [&](const EndedAllocation& ended) { add(ended.entry, ended.teardown); });
+  // These sums have no allocation times: if there is a mark, they count as early.
   for (const auto& [key, tally] : model.memory().replaced_ended) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }
@@ -152,8 +156,8 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
-// The step at the time; no value also if the steps are guessed from the trace: the numbers of
-// guessed steps mean nothing to the reader.
+// The number of the step at this time. No value if there is no step, or if the steps are guessed
+// from the trace: their numbers mean nothing to the reader.
 rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t model_time) {
   const Steps& steps = process.model().program().steps();
   return steps.source() == StepSource::kPeriod ? std::nullopt : steps.step_at(model_time);

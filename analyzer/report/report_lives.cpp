@@ -19,7 +19,8 @@ bool has_address(Kind kind) {
          kind != Kind::kImportedVmm;
 }
 
-// Visits the accounts that the report counts as memory and that ever held any.
+// Visits each account (all memory of one level on one device) that ever held memory. Mappings are
+// left out: they are address space.
 template <class Visit>
 void for_each_account(const ReportProcess& process, Visit&& visit) {
   for (const Account& account : process.model().accounts().accounts()) {
@@ -27,7 +28,8 @@ void for_each_account(const ReportProcess& process, Visit&& visit) {
   }
 }
 
-// Live allocations of the account at the peak, the largest first, then the oldest.
+// The account's allocations that were live at `moment`, the largest first; of equal ones, the
+// oldest.
 std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, const ReportProcess& process,
                                          const Account& account) {
   std::vector<ReleasedAllocation> lives =
@@ -38,8 +40,8 @@ std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, const Repor
   return lives;
 }
 
-// True if histograms have every allocation. If records are missing it is not known which row lacks
-// them, and a checkpoint has only sums.
+// True if the histograms have every allocation: no record is missing, and no checkpoint replaced
+// single allocations by sums.
 bool is_whole(const ReportProcess& process, Level level) {
   return !is_inexact(process, level) && process.model().statistics().checkpoint_time == 0;
 }
@@ -161,8 +163,8 @@ rows::Block block_row(const ReportContext& context, const ReportProcess& process
   return row;
 }
 
-// The account's allocations with the most bytes times lifetime, and the largest of those that were
-// live at its peak.
+// The allocations of an account (one level on one device) with the most bytes times lifetime, and
+// the largest of those that were live at its peak, at most `most` of each.
 rows::LargestOfAccount largest_of(const ReportContext& context, const ReportProcess& process,
                                   const Account& account, std::size_t most) {
   rows::LargestOfAccount largest;

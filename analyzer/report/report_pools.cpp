@@ -58,11 +58,12 @@ void add_numbers(const PrivatePool& pool, const PoolBytes& at_peak, rows::PoolRo
 }
 
 // The row of the framework's default pool: the device's bytes that are in no private pool.
+// `in_private` are the bytes of private pools at the device's peak.
 rows::PoolRow default_row(const ReportContext& context, const ReportProcess& process,
                           const FrameworkDevice& framework, const PoolBytes& in_private,
                           bool has_private) {
   rows::PoolRow row = row_of(context, process, framework.device, "default");
-  // Inferred: the default pool has what no other known pool has.
+  // The basis stays kInferred: the default pool is taken to have all that no private pool has.
   row.kind = rows::PoolKind::kDefault;
   row.allocated_peak_bytes =
       has_private ? framework.default_pool_peak.allocated : framework.blocks->peak.bytes();
@@ -76,6 +77,8 @@ rows::PoolRow default_row(const ReportContext& context, const ReportProcess& pro
   return row;
 }
 
+// Adds the rows of the default pool and of the private pools; the last row sums the private pools
+// beyond kMostPrivatePools.
 void add_framework_pools(const ReportContext& context, const ReportProcess& process,
                          const FrameworkDevice& framework, std::vector<rows::PoolRow>& list) {
   const PrivatePools& pools = process.model().memory().framework.pools();
@@ -104,8 +107,8 @@ void add_framework_pools(const ReportContext& context, const ReportProcess& proc
   std::ranges::move(own, std::back_inserter(list));
 }
 
-// The most allocated bytes of each driver pool, by its number: the sum of the peaks of its kinds of
-// memory.
+// The most bytes allocated from each driver pool, by the pool's index. If a pool has several kinds
+// of memory, their peaks are added.
 std::map<std::uint32_t, std::uint64_t> most_allocated(const Accounts& accounts) {
   std::map<std::uint32_t, std::uint64_t> most;
   for (const UsageRow& row : accounts.rows()) {

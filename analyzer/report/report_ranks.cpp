@@ -16,8 +16,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A rank is measured at the first of these levels that it used: an inner level is the memory that
-// it works with, an outer one the memory from which that is taken.
+// The peak of a rank is that of the first of these levels that it used: the framework's blocks are
+// the memory that a rank works with, and they are taken from the driver's memory.
 constexpr std::array kLevels = {Level::kFramework, Level::kDriver, Level::kPool};
 
 template <class Row>
@@ -47,7 +47,7 @@ rows::OptionalNumber reserved_peak_of(const rows::Report& sections, const rows::
 std::uint64_t leaked_bytes_of(const rows::Report& sections, const rows::Rank& rank) {
   std::uint64_t bytes = 0;
   for (const rows::ExitLeak& leak : sections.leaks.exit) {
-    // A leak inside memory of another row is counted with that row.
+    // Bytes inside memory of another row (`inside`) are bytes of that row, too.
     const bool counts = leak.leak_class == rows::LeakClass::kLost && !leak.inside;
     if (counts && is_at(leak, rank)) bytes += leak.bytes;
   }
@@ -227,6 +227,8 @@ rows::Communicator communicator_row(const ReportContext& context, const ReportPr
   return row;
 }
 
+// Adds a row for each communicator that allocated on the device, and one for NCCL's threads whose
+// communicator is not known.
 void add_device(const ReportContext& context, const ReportProcess& process, std::int32_t device,
                 const Communicators& by_order, std::vector<rows::Communicator>& list) {
   const NcclMemory& nccl = process.model().memory().nccl;

@@ -48,7 +48,7 @@ class OpenedOfProcess {
   OpenedOfProcess(const ReportContext& context, const ReportProcess& process)
       : context_(context), process_(process) {}
 
-  // Rows that need no other process's trace: none could tell whose memory was opened.
+  // The rows of opened memory without a handle: no other process's trace could tell the exporter.
   [[nodiscard]] std::vector<rows::SharedMemory> unpaired() const {
     std::map<OpenerKey, rows::SharedMemory> sums;
     for (const OpenedMemory& memory : opened()) {
@@ -133,7 +133,8 @@ class OpenedOfProcess {
   const ReportProcess& process_;
 };
 
-// The key of exported memory: the device, the site that allocated and the site that freed.
+// The key by which exported memory is summed: the device, the site that allocated it, and the site
+// that freed it (no value if nothing did).
 using ExporterKey = std::tuple<std::int32_t, Identity, std::optional<Identity>>;
 
 std::vector<rows::ExportedBySite> exported_rows(const ReportContext& context,

@@ -54,6 +54,8 @@ class PeakTensors {
     for (const auto& [number, tally] : by_names) add(number, tally);
   }
 
+  // The largest named tensors, then for each role one row for the others, then one for unnamed
+  // blocks.
   [[nodiscard]] std::vector<rows::Tensor> rows() {
     sort_rows(tensors_, &rows::Tensor::bytes);
     std::vector<rows::Tensor> list;
@@ -118,11 +120,12 @@ struct LayerSums {
     categories.add(category, more.bytes);
   }
 };
-// The layer's path by classes from the model on, and the layer's name if that is known.
+// Sums by path (the classes of the modules from the model down to the layer) and name of the layer;
+// the name is empty if it is not known.
 using SumsByLayers = std::map<std::pair<std::string, std::string>, LayerSums>;
 
-// Sums the blocks at the peak by layer. The layer follows from each block's stack, or, for tensors
-// that the program named, from the layer that it gave.
+// Sums the blocks at the peak by layer: the layer that the program gave with a tensor's name, else
+// the one that the block's stack shows.
 SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& process,
                            const Account& account) {
   SumsByLayers sums;

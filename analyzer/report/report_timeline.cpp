@@ -17,7 +17,7 @@ Parts parts_by_category(const Timeline& timeline, std::size_t buckets) {
     parts.emplace_back(name, std::vector<std::uint64_t>(buckets));
   }
   for (const Timeline::Part& part : timeline.parts()) {
-    // Bytes of unknown use come last.
+    // The category of unknown use has id 0 and is the last part.
     parts[part.id == 0 ? kCategories - 1 : part.id - 1].second = part.bytes;
   }
   return parts;
@@ -63,6 +63,7 @@ struct Buckets {
     std::vector<TimeBucket> joined;
     std::vector<std::size_t> sources;
     for (std::size_t i = 0; i < count; ++i) {
+      // A bucket before `first` has no data, so its neighbour is taken alone.
       const std::size_t one = std::max(2 * i, std::min(first, 2 * i + 1));
       const std::size_t other = std::min(2 * i + 1, list.size() - 1);
       sources.push_back(list[other].max_bytes > list[one].max_bytes ? other : one);
@@ -119,6 +120,7 @@ class TimelineRow {
         std::ranges::any_of(names, [&](const auto& known) { return known.first == name; });
     if (!is_there) names.emplace_back(name, 0);
   }
+  // The parts `names` with the bytes that `values` has for them, 0 for others.
   static rows::NamedNumbers filled(rows::NamedNumbers names, const rows::NamedNumbers& values) {
     for (auto& [name, bytes] : names) {
       for (const auto& [known, value] : values) bytes += known == name ? value : 0;
@@ -151,7 +153,7 @@ class TimelineRow {
     rows::TimelineBucket row =
         bucket_row(*timeline_.before(), statistics.first_time, statistics.checkpoint_time);
     row.min_bytes.reset();
-    // For pools of the driver, the peak of their summed reserved bytes is not kept.
+    // A checkpoint does not keep the peak of the summed reserved bytes of the driver's pools.
     if (account_.level != Level::kFramework) row.reserved_bytes.reset();
     row.parts = std::move(parts);
     return row;
@@ -170,8 +172,8 @@ class TimelineRow {
     return row;
   }
 
-  // Adds a row for each bucket; a bucket without a change is joined with a former one without a
-  // change.
+  // Adds a row for each bucket. A bucket without a change extends the row before it if that has no
+  // change either.
   void add_buckets(const rows::NamedNumbers& names, const Buckets& buckets,
                    std::vector<rows::TimelineBucket>& list) const {
     const RunStatistics& statistics = process_.model().statistics();

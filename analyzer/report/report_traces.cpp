@@ -113,7 +113,8 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
   return text;
 }
 
-// Remarks of the recorder and on how much is known of the process's end.
+// The recorder's remarks, and those on a command line that was cut off and on how the recording and
+// the process ended.
 std::vector<rows::Remark> notes_on(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().program().dictionary();
   std::vector<rows::Remark> notes(dictionary.notes().begin(), dictionary.notes().end());
@@ -269,8 +270,8 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     row.world_size = number(trace::TextKey::kWorldSize);
     row.executable = text(trace::TextKey::kExecutable);
     row.command = words_of(dictionary.text(trace::TextKey::kCommandLine));
-    // The time of day at the first tick, from which times are counted; the header's own is some
-    // milliseconds older.
+    // The time of day at the first tick, from which times are counted. The time in the file's
+    // header was read some milliseconds earlier.
     const ClockStart start = start_of({}, clock, header.start_realtime_ns);
     row.start_unix_ns = rows::number_or_none(static_cast<std::uint64_t>(start.realtime_ns));
     if (clock.calibrated()) row.clock_error_ns = clock.error_ns();
@@ -374,6 +375,8 @@ rows::Stack stack_row(const StackNames& names, const std::string& id, trace::Sta
 
 }  // namespace
 
+// Names the stacks of each process with frames of its own, then renumbers these as rows of one list
+// of frames for the job.
 StackSections report_stacks(const ReportContext& context, const std::set<std::string>& ids) {
   const auto add_stacks = [&](const ReportProcess& process, std::vector<StacksOfProcess>& list) {
     StacksOfProcess& own = list.emplace_back();

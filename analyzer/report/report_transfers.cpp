@@ -35,6 +35,7 @@ rows::CopySpread spread_of(const ReportProcess& process, const TransferRow& row)
     spread.mean_gpu_ns = process.duration_ns(row.gpu.ticks / row.gpu.records);
     spread.max_gpu_ns = process.duration_ns(row.gpu.record_ticks.most);
   }
+  // A checkpoint keeps only sums: the least and the most of single copies are not known.
   if (row.single_ones_are_gone) return spread;
   if (row.count != 0) {
     spread.min_bytes = row.sizes.least;

@@ -32,6 +32,7 @@ std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
   return std::nullopt;
 }
 
+// The number of requests to the framework on this device that ran out of memory.
 std::uint64_t raised_count(const ProcessModel& model, std::int32_t device) {
   std::uint64_t count = 0;
   for (const OomRow& row : model.memory().out_of_memory.rows()) {
@@ -128,7 +129,7 @@ void for_each_peak(const ReportProcess& process, Visit&& visit) {
   }
 }
 
-// The row of an account's peak, without the holders of the memory.
+// The row of the peak of an account (one level on one device), without the holders of the memory.
 rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
                     const Account& account) {
   auto row = context.row_on<rows::Peak>(process, account.device);

@@ -56,8 +56,8 @@ class BlockPlaces {
     }
   }
   [[nodiscard]] bool knows_some() const { return knows_some_; }
-  // The place of the blocks of a stack; if they count under several places, the framework's
-  // identity for the stack.
+  // The place that the blocks of a stack count under; the framework with this stack if they count
+  // under several places or none. No value if neither line nor stack is known.
   [[nodiscard]] std::optional<Identity> find(trace::StackId stack) const {
     const auto found = places_.find(stack);
     const bool is_one = found != places_.end() && found->second.size() == 1;
@@ -150,20 +150,23 @@ namespace {
 // program.
 constexpr const char* kSettings[] = {"expandable_segments:True", "", "max_split_size_mb:128",
                                      "roundup_power2_divisions:4"};
-// If no request of the program was refused, only the first settings are tried, as many as this.
+// The number of settings, from the first on, that are tried if no request of the program was
+// refused.
 constexpr std::size_t kSettingsForPeak = 2;
 
 // Estimated times of the steps of a replay in nanoseconds, on a core of 2024: only their
 // proportions count.
-constexpr std::uint64_t kAnalysisNs = 2'500'000;  // the analysis of any trace
+constexpr std::uint64_t kAnalysisNs = 2'500'000;  // the analysis of a trace without records
 constexpr std::uint64_t kRecordNs =
-    250;  // more for each of the run's first records; measured: 300 to 2,300
+    250;  // analysis of each of the first records; measured: 300 to 2,300
 constexpr std::uint64_t kFirstRecords = 50'000;
 constexpr std::uint64_t kLaterRecordNs = 50;
-constexpr std::uint64_t kProofNs = 220;  // for a block's allocation or free
-constexpr std::uint64_t kReplayNs = 70;  // for a block's allocation or free, in one replay
+// proof that the recorded run is replayed right, for each block event
+constexpr std::uint64_t kProofNs = 220;
+constexpr std::uint64_t kReplayNs = 70;  // one replay, for each block event (allocation or free)
 
-// Numbers of sizes to sample between the ends, of either kind; the largest affordable one counts.
+// The numbers of sizes to try between the least and the largest possible one, for each of two ways
+// to choose sizes. The first of these numbers that fits in the allowed time is used.
 constexpr std::uint32_t kSamples[] = {4, 2, 1};
 
 std::uint64_t block_events(const ProcessModel& model) {
@@ -184,7 +187,8 @@ replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refus
       kAnalysisNs + kRecordNs * first_records + kLaterRecordNs * (records - first_records);
   replay::SettingsQuestion question;
   question.measures_refusals = was_refused;
-  // Replays try both ends of the sizes, each with segments in the first gaps and in another order.
+  // Requests of unknown size are replayed with their least and their largest size, each with
+  // segments in the first gaps and in another order.
   constexpr std::uint32_t kEnds = 2;
   constexpr std::uint64_t kOrders = 2;  // expandable segments have only one order
   std::uint64_t spent = events * kProofNs;
@@ -225,6 +229,8 @@ rows::ReplayedAllocator allocator_row(const ReportContext& context, const Report
 
 }  // namespace
 
+// Replays the framework's allocators on the devices in `allocators`. A process is left out if that
+// would take too long.
 std::vector<rows::ReplayedAllocator> report_replays(
     const ReportContext& context, const std::vector<rows::AllocatorToReplay>& allocators) {
   std::vector<rows::ReplayedAllocator> list;

@@ -74,8 +74,8 @@ void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& r
 // Allocations of NCCL, by communicator; defined in report_ranks.cpp.
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
-// Memory of other processes that only their traces can name, or none can; defined in
-// report_shared_memory.cpp.
+// Memory that processes share: opened memory whose exporter no trace can tell, then opened and
+// exported memory, still to be paired; defined in report_shared_memory.cpp.
 [[nodiscard]] std::vector<rows::SharedMemory> report_unpaired_memory(const ReportContext& context);
 [[nodiscard]] std::vector<rows::OpenedBySite> report_opened_memory(const ReportContext& context);
 [[nodiscard]] std::vector<rows::ExportedBySite> report_exported_memory(
@@ -123,7 +123,7 @@ void forecast(const std::vector<rows::Device>& devices, std::vector<rows::Growth
 // The segments of the framework in one process; defined in report_fragmentation.cpp.
 [[nodiscard]] std::optional<rows::TellingSegments> report_segments(const ReportContext& context);
 
-// The copies, without hotspots and unjoined; defined in report_transfers.cpp.
+// The copies, without the members `hotspots` and `unjoined`; defined in report_transfers.cpp.
 [[nodiscard]] rows::Transfers report_transfers(const ReportContext& context);
 
 // CUPTI's own state and streams; defined in report_activity.cpp.
@@ -149,14 +149,15 @@ void forecast(const std::vector<rows::Device>& devices, std::vector<rows::Growth
 [[nodiscard]] std::vector<rows::SizeRange> report_sizes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Temporary> report_temporary(const ReportContext& context);
-// The number of accounts that share largest_blocks[], and the rows, at most `most` for each
-// account.
+// The number of accounts (one level on one device of a process) that have rows in largest_blocks[],
+// and these rows, at most `most` of each list for each account.
 [[nodiscard]] std::size_t count_accounts(const ReportContext& context);
 [[nodiscard]] std::vector<rows::LargestOfAccount> report_largest_blocks(
     const ReportContext& context, std::size_t most);
 struct BlocksWanted {
-  bool at_peak = false;                // the blocks of each account at its own peak
-  std::optional<std::uint64_t> at_ns;  // a time that JobView was asked for
+  bool at_peak = false;  // the blocks of each account at its own peak
+  // blocks at this time, which JobView::at_ns must have asked for
+  std::optional<std::uint64_t> at_ns;
 };
 [[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
                                                        const BlocksWanted& wanted);
@@ -175,8 +176,8 @@ struct BlocksWanted {
 // The groups of ranks, from the sections processes, communicators, peak, modules and groups_given;
 // defined in rank_groups.cpp.
 [[nodiscard]] std::vector<rows::RankGroup> report_rank_groups(const rows::Report& sections);
-// By process, the number of the group of ranks that should hold as much memory as each other; from
-// the same sections as rank groups; defined in rank_groups.cpp.
+// For each process of a rank, the number of its group: ranks of one group should hold equally much
+// memory. From the same sections as report_rank_groups(); defined in rank_groups.cpp.
 [[nodiscard]] std::map<std::string, std::uint64_t> peer_groups(const rows::Report& sections);
 
 // Reads the traces again; defined in report_what_if.cpp.
@@ -186,8 +187,8 @@ struct BlocksWanted {
 // Defined in report_fragmentation.cpp.
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);
 
-// The input of rules that the report does not have; `is_distributed`: also that of jobs of several
-// processes. Defined in observations.cpp.
+// The input of rules that is not in the report's sections; with `is_distributed`, also the input of
+// rules for jobs of several processes. Defined in observations.cpp.
 [[nodiscard]] rows::Observations observe(const ReportContext& context, const Thresholds& thresholds,
                                          bool is_distributed);
 

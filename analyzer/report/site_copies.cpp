@@ -58,6 +58,7 @@ void add(TransferRow& sum, const TransferRow& more) {
   sum.call_ticks.add(more.call_ticks);
   sum.times.add(more.times);
   sum.single_ones_are_gone = sum.single_ones_are_gone || more.single_ones_are_gone;
+  // Data came back to the GPU: the first row that it was copied from (`down_row`) stands for all.
   if (sum.returned.count == 0) sum.down_row = more.down_row;
   sum.returned.add(more.returned);
   sum.hashed_count += more.hashed_count;

@@ -28,7 +28,8 @@ namespace gpumemtrace::analyzer {
 struct SiteCopiesKey {
   Identity identity;
   TransferKey kind;  // the kind of copy, its site left empty
-  // True if the calling thread waits until the copy is complete; false if the caller does not ask.
+  // True if the calling thread waits until the copy is complete; always false in sums that do not
+  // tell such copies from others.
   bool waits = false;
   friend auto operator<=>(const SiteCopiesKey&, const SiteCopiesKey&) = default;
 };

@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A line of the program that asks for memory, on one device and level. The code that sums by this
-// key chooses one of the line's call stacks: the identity's stack is not compared.
+// A line of the program that asks for memory, on one device and level. `identity.stack` is not
+// compared: the code that sums by this key chooses one of the line's call stacks.
 struct SiteKey {
   std::int32_t device = kHostDevice;
   Level level = Level::kDriver;

@@ -24,7 +24,7 @@ bool is_users(const PythonFrame& frame, const CodeOwners& owners, std::string_vi
          owners.is_users_code(frame.file, frame.function, executable);
 }
 
-// True for functions of the recorder, which passed a call on to the driver.
+// True for the module of the recorder, whose functions passed the call on to the driver.
 bool is_recorder(std::string_view module) { return module.starts_with("libgpumemtrace."); }
 
 }  // namespace
@@ -42,13 +42,15 @@ const std::vector<SymbolFrame>& StackNames::symbols_at(const LoadedModule& modul
   return *known;
 }
 
+// Each function that was inlined at an address is a frame of its own; the recorder's frames are
+// left out.
 template <class Visit>
 void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
   const Dictionary& dictionary = model_.program().dictionary();
   const std::uint64_t time = dictionary.native_stacks().time_of(stack);
   for (const std::uint64_t address : dictionary.native_stacks().addresses_of(stack)) {
     if (address == 0) continue;
-    // A recorded return address is the one behind the call.
+    // The recorded return address is that of the instruction after the call.
     const std::uint64_t call = address - 1;
     const LoadedModule* module = dictionary.modules().find(call, time);
     StackFrame frame;
@@ -72,6 +74,8 @@ void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
   }
 }
 
+// A stack of a backward pass is joined with that of the Python thread that waited for it. The
+// joined stack counts if the thread was seen waiting or called the backward pass.
 StackNames::Parts StackNames::parts_of(trace::StackId stack) const {
   const JoinedStack* joined = model_.program().backward_stacks().find(stack);
   if (joined == nullptr) return {stack, stack, 0, false};
@@ -93,7 +97,8 @@ std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
   const PythonStacks& stacks = model_.program().dictionary().python_stacks();
   std::vector<PythonFrame> frames = stacks.frames_of(parts.python);
   if (parts.is_inferred) {
-    // Python code on a thread of the autograd engine: frames of the waiting thread follow its own.
+    // A thread of the autograd engine may run Python code: its own frames come before those of the
+    // waiting thread.
     const std::vector<PythonFrame> own = stacks.frames_of(parts.own);
     frames.insert(frames.begin(), own.begin(), own.end());
   }
@@ -149,6 +154,8 @@ std::optional<StackFrame> StackNames::users_frame(trace::StackId stack) const {
   return found;
 }
 
+// The innermost frame of the user's code outside the model that the stack runs in; no value if it
+// runs in none.
 std::optional<StackFrame> StackNames::models_caller(trace::StackId stack) const {
   const std::vector<PythonFrame> frames = python_frames(parts_of(stack));
   const std::size_t inside = frames_of_model(frames);
@@ -163,6 +170,7 @@ bool StackNames::is_under_autograd(trace::StackId stack) const {
   return model_.program().dictionary().python_stacks().is_under_autograd(stack);
 }
 
+// The autograd node that runs on a thread without Python frames of its own; empty if there is none.
 std::string StackNames::autograd_node_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   const std::vector<PythonFrame> frames = python_frames(parts);

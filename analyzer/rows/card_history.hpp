@@ -37,7 +37,7 @@ constexpr std::string_view name_of(ProcessRelation relation) {
 }
 constexpr std::size_t word_count(ProcessRelation) { return 3; }
 
-// The first value is 1.
+// CurveOf begins at 1; the word for 0 is empty.
 constexpr std::string_view name_of(CurveOf curve) {
   switch (curve) {
     case CurveOf::kCard:
@@ -55,8 +55,8 @@ namespace gpumemtrace::analyzer::rows {
 
 using analyzer::CardEventKind;
 
-// In the order in which they happened. The numbers of the n-th event of a kind are in row n of the
-// list of that kind, if the kind has numbers.
+// One event of the history; events are in the order of time. The numbers of the n-th event of a
+// kind are in row n of CardHistory's list of that kind, if the kind has one.
 struct CardEvent {
   JobTime time_ns;
   CardEventKind what = CardEventKind::kChange;
@@ -64,28 +64,29 @@ struct CardEvent {
   GPUMEMTRACE_FIELDS(time_ns, what)
 };
 
-// The memory that the process's calls hold from then on.
+// The memory that the process's calls hold from the time of this change to that of the next.
 struct CardChange {
-  std::uint64_t allocated_bytes = 0;  // by calls to the driver
+  std::uint64_t allocated_bytes = 0;  // by calls to the driver, outside of pools
   std::uint64_t pool_reserved = 0;
   std::uint64_t rounding_bytes = 0;
-  // Up to the next change the bytes may differ by so much: changes were left out.
+  // Up to the next change the bytes may be more or less by this number: changes were left out.
   std::uint64_t unknown_bytes = 0;
 
   GPUMEMTRACE_FIELDS(allocated_bytes, pool_reserved, rounding_bytes, unknown_bytes)
 };
 
-// The driver's answer to one question. `device` is not used.
+// The driver's answer to one question about memory. The inherited `device` is not used.
 struct CardSample : trace::MemorySample {
   GPUMEMTRACE_FIELDS(source, free_bytes, total_bytes, process_bytes, other_bytes, reserved_bytes)
 };
 
-// A row of NVML's list of processes. `device` is not used.
+// A row of NVML's list of processes. The inherited `device` is not used.
 struct ListedProcess : trace::ProcessSample {
   GPUMEMTRACE_FIELDS(bytes, process_id, processes, relation)
 };
 
-// From then on the framework's blocks and the memory in use in pools were these.
+// The bytes of the framework's blocks and of memory in use in pools, from `time_ns` to the time of
+// the next row.
 struct CardUse {
   JobTime time_ns;
   std::uint64_t framework_allocated = 0;
@@ -96,7 +97,7 @@ struct CardUse {
 
 // The owner of memory that calls to the driver allocated.
 struct CardOwner {
-  bool is_framework = false;  // a segment of its allocator
+  bool is_framework = false;  // true for segments of the framework's allocator
   OptionalName<Secret::kOwner> owner;
 
   friend auto operator<=>(const CardOwner&, const CardOwner&) = default;
@@ -104,7 +105,7 @@ struct CardOwner {
   GPUMEMTRACE_FIELDS(is_framework, owner)
 };
 
-// From change number `change` on, the owner (a row of owners[]) holds so many bytes more.
+// From row `change` of changes[] on, the owner (a row of owners[]) holds `bytes` more.
 struct CardOwnersChange {
   std::uint64_t change = 0;
   std::uint64_t owner = 0;
@@ -119,7 +120,8 @@ struct CardOwnersBytes {
   GPUMEMTRACE_FIELDS(owner, bytes)
 };
 
-// A point of a curve before a checkpoint's cut. `point_time` is not used.
+// A point of a memory curve in the time that a checkpoint replaced. The inherited `point_time` is
+// not used.
 struct CardPrefixPoint : trace::CardPoint {
   OptionalTime time_ns;
   std::vector<CardOwnersBytes> owners;
@@ -132,7 +134,8 @@ struct CardPrefixCurve : trace::CardCurve {
   GPUMEMTRACE_FIELDS(of, high_bytes, low_bytes, low_beyond_bytes, high_beyond_bytes, was_sampled,
                      best_is_exact, best_is_last_sample)
 };
-// The curves of the card as this process alone knew them at the cut.
+// The memory curves of the card in the time that a checkpoint replaced, as this process alone knew
+// them.
 struct CardPrefix : trace::CardState {
   std::vector<CardPrefixCurve> curves;
   std::vector<CardPrefixPoint> points;
@@ -144,7 +147,7 @@ struct CardPrefix : trace::CardState {
                      managed_is_known, curves, points)
 };
 
-// The driver's bytes at one sample, and those of the process's calls then.
+// The driver's bytes at one sample, and the bytes that the process's calls held at that time.
 struct CardSummarySample {
   std::uint64_t in_use = 0;
   std::uint64_t process_bytes = 0;
@@ -153,19 +156,19 @@ struct CardSummarySample {
 
   GPUMEMTRACE_FIELDS(in_use, process_bytes, other_bytes, called_bytes)
 };
-// The time before the cut of a checkpoint that has no curves.
+// The peak and samples of the time that a checkpoint without curves replaced.
 struct CardSummary {
-  CardPrefixPoint highest;  // of the process's calls
+  CardPrefixPoint highest;  // the point at which the process's calls held most
   std::uint64_t total_bytes = 0;
   std::uint64_t most_in_use = 0;
   std::uint64_t most_of_process = 0;
-  CardSummarySample nearest;  // to the highest point
+  CardSummarySample nearest;  // the sample that is nearest to `highest`
   CardSummarySample last;
 
   GPUMEMTRACE_FIELDS(highest, total_bytes, most_in_use, most_of_process, nearest, last)
 };
 
-// The most that the process's calls held before a checkpoint's cut.
+// The most bytes that the process's calls held in the time that a checkpoint replaced.
 struct RestoredCardPeak {
   std::uint64_t bytes = 0;
   JobTime time_ns;
@@ -176,22 +179,23 @@ struct RestoredCardPeak {
 struct CardHistory {
   ProcessId process;
   OptionalDevice device;
-  std::uint32_t process_id = 0;   // in the namespace that NVML knows; 0 = not known
-  std::uint64_t total_bytes = 0;  // of the card; 0 = not known
-  bool has_source = false;        // a file of another tool
-  bool is_inexact = false;        // events of memory are missing
+  std::uint32_t process_id = 0;   // PID in the namespace that NVML uses; 0 = not known
+  std::uint64_t total_bytes = 0;  // size of the card; 0 = not known
+  bool has_source = false;        // true if a file of another tool is the trace
+  bool is_inexact = false;        // true if events of memory are missing
   bool allocates_managed = false;
-  bool uses_are_left_out = false;  // some of uses[]
-  bool has_ended = false;          // the process
-  OptionalTime last_ns;            // of its last event of any kind
+  bool uses_are_left_out = false;  // true if uses[] lacks some rows
+  bool has_ended = false;          // true if the process has ended
+  OptionalTime last_ns;            // time of the trace's last event of any kind
   std::vector<CardEvent> events;
   std::vector<CardChange> changes;
   std::vector<CardSample> samples;
   std::vector<ListedProcess> listed_processes;
-  std::vector<std::uint64_t> counted_late;  // bytes of pools that the last sample had counted
+  // pool bytes that the sample before had, but that were not known then
+  std::vector<std::uint64_t> counted_late;
   std::vector<CardUse> uses;
   std::vector<CardOwner> owners;
-  std::vector<CardOwnersChange> owners_changes;  // in the order of changes
+  std::vector<CardOwnersChange> owners_changes;  // sorted by `change`
   std::optional<CardPrefix> prefix;
   std::optional<CardSummary> summary;
   std::vector<RestoredCardPeak> restored_peaks;

@@ -67,7 +67,7 @@ struct CardPeak {
 enum class RowBasis : std::uint8_t { kExact, kInferred };
 constexpr auto names(RowBasis) { return std::to_array<std::string_view>({"exact", "inferred"}); }
 
-// kPrivate: private pools of PyTorch that cannot be told apart.
+// kPrivate stands for several private pools of PyTorch in one row, which cannot be told apart.
 enum class PoolKind : std::uint8_t { kDefault, kGraph, kMemPool, kPrivate, kDriver };
 constexpr auto names(PoolKind) {
   return std::to_array<std::string_view>({"default", "graph", "mempool", "private", "driver"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The evidence of some findings as members, for commands that say more of them than their sentences
-// do. A member has no value if the finding is of another rule, or older.
+// The evidence of some findings as struct members, for commands that print more of it than a
+// finding's sentences have. A member has no value if the finding is of another rule, or of an older
+// report.
 #pragma once
 
 #include <concepts>
@@ -54,7 +55,7 @@ class EvidenceReader {
   void operator()(const char* key, std::optional<T>& member) const {
     if (const T* const value = evidence_.find<T>(key)) member = *value;
     if constexpr (std::same_as<T, double>) {
-      // JSON may have a whole number.
+      // A report in JSON may have the number without a fraction, which is read as an integer.
       const std::uint64_t* const whole = evidence_.find<std::uint64_t>(key);
       if (whole != nullptr) member = static_cast<double>(*whole);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of the report's rows.
 //
-// Every row is a struct in this room: plain data, filled by report/, judged by rules/, turned into
+// Every row is a struct in this folder: plain data, filled by report/, judged by rules/, made into
 // JSON and back by json/. Its keys stand once, in the table `fields` at its end, in the order of
 // the JSON. docs/report.schema.json and tools/page/src/report.ts are made from these tables
 // (tests/schema/report_types.cpp); the comment of a row or a member is its description there. The
@@ -19,11 +19,11 @@
 #define GPUMEMTRACE_FIELDS(...) \
   static void fields(auto& self, auto& v) { GPUMEMTRACE_KEYS(v, __VA_ARGS__) }
 
-// In a table, such keys after one another: GPUMEMTRACE_KEYS(v.added, a, b) is
-// v.added("a", self.a); v.added("b", self.b); up to 64 of them.
+// Adds up to 64 keys that are names of members to a table: GPUMEMTRACE_KEYS(v.added, a, b) is
+// v.added("a", self.a); v.added("b", self.b).
 #define GPUMEMTRACE_KEYS(verb, ...) GPUMEMTRACE_SCAN(GPUMEMTRACE_NEXT_KEY(verb, __VA_ARGS__))
 
-// The preprocessor does not call a macro from within itself: each scan again makes one more key.
+// The preprocessor does not expand a macro within itself: each further scan makes one more key.
 #define GPUMEMTRACE_NEXT_KEY(verb, member, ...) \
   verb(#member, self.member);                   \
   __VA_OPT__(GPUMEMTRACE_MORE_KEYS GPUMEMTRACE_CALL(verb, __VA_ARGS__))

@@ -10,7 +10,8 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// nullptr if nothing is known of the device, and in reports from before these rows.
+// The row of this device and curve; nullptr if nothing is known of the device, and in older
+// reports, which lack card_peaks[].
 [[nodiscard]] inline const CardPeak* find_card_peak(const std::vector<CardPeak>& peaks,
                                                     std::string_view device, PeakOf of) {
   const auto row = std::ranges::find_if(

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// The memory in use when it ran out, by the parts of PyTorch's own message.
+// The memory of a device when it ran out, in the parts that PyTorch's own message names.
 struct OomBreakdown {
   OptionalNumber tried_to_allocate;
   OptionalNumber total_capacity;

@@ -12,7 +12,7 @@ namespace gpumemtrace::analyzer::rows {
 // A std::string that visitors of rows tell from other texts by its type.
 template <class Meaning>
 struct Text : std::string {
-  using Plain = std::string;  // in JSON
+  using Plain = std::string;  // the type in JSON
 
   using std::string::string;
   using std::string::operator=;
@@ -20,7 +20,7 @@ struct Text : std::string {
   Text(std::string text) : std::string(std::move(text)) {}
 };
 
-// No class has the name of a meaning: `struct Process` would be one of the analyzer's classes.
+// The tags are not named Process or Device, which are names of classes.
 using ProcessId = Text<struct IdOfProcess>;
 using DeviceId = Text<struct IdOfDevice>;
 // The id of a row of stacks[]: that of its process, a colon and a number.
@@ -32,7 +32,7 @@ using PartId = Text<struct IdOfPart>;
 // A point of time on the job's clock: a number that visitors of rows tell from others by its type.
 class JobTime {
  public:
-  using Plain = std::uint64_t;  // in JSON
+  using Plain = std::uint64_t;  // the type in JSON
 
   JobTime() = default;
   JobTime(std::uint64_t ns) : ns_(ns) {}

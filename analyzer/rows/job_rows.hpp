@@ -226,7 +226,7 @@ struct Device {
   }
 };
 
-// nullptr if none has the id.
+// The device with this id; nullptr if there is none.
 [[nodiscard]] inline const Device* find_device(const std::vector<Device>& devices,
                                                const OptionalText& id) {
   const auto found = std::ranges::find(devices, id, &Device::id);

@@ -167,7 +167,8 @@ struct Leaks {
   }
 };
 
-// Blocks of PyTorch lie in memory of other rows.
+// Sets the totals from the rows of exit[]. Blocks of PyTorch are left out: they lie in memory of
+// other rows.
 inline void sum_up(Leaks& leaks) {
   leaks.total_bytes = leaks.total_count = leaks.counted_by_gate_bytes = 0;
   for (const ExitLeak& row : leaks.exit) {

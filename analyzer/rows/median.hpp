@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The middle of numbers in rows.
+// The median of numbers in rows.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// If their number is even, the lower one of the two in the middle. There must be one.
+// The median; if the number of values is even, the lower one of the two in the middle. There must
+// be at least one value.
 [[nodiscard]] inline std::uint64_t lower_median(std::vector<std::uint64_t> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);

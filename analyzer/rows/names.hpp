@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of rows, known by their type: --redact replaces those that are private. A new text of a row
-// gets its type here; a std::string does not compile (analyzer/report/redaction.cpp).
+// Types of the texts in rows, by which --redact knows which texts are private. A new text of a row
+// gets one of these types: a std::string does not compile (analyzer/report/redaction.cpp).
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// Words and sentences of our own, or text that everyone may read. It stays.
+// Words and sentences of this program, or other text that is not private: --redact keeps it.
 using PublicText = Text<struct PublicWords>;
 
-// The kinds of private names. A name that replaces another begins with its kind.
+// The kinds of private names. --redact replaces a name by its kind and a number: function-1.
 enum class Secret : std::uint8_t {
   kArgument,
   kBoot,
@@ -44,12 +44,13 @@ template <Secret kind>
 struct NameOf;
 template <Secret kind>
 using Name = Text<NameOf<kind>>;
-// Classes of a model's layers, the outermost first: "GPT2Model > GPT2Block". Each is a name.
+// Classes of a model's layers, the outermost first: "GPT2Model > GPT2Block". --redact replaces each
+// class.
 using Layers = Name<Secret::kLayer>;
 // A sentence in which paths of files are private.
 using Remark = Text<struct RemarkWords>;
-// A part of a line of code. It is replaced with its Site or Frame, because the others tell if the
-// code is public.
+// A part of a Site or Frame, such as its function. --redact replaces the parts of one Site
+// together, because its file and module tell if the code is public.
 using CodeText = Text<struct CodeWords>;
 
 using OptionalPublicText = std::optional<PublicText>;

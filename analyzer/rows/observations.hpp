@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows for rules alone: the parts of the model that they need beside the sections of the report.
+// Rows that only the rules read: facts of the model that no section of the report has.
 #pragma once
 
 #include "analyzer/rows/site.hpp"
@@ -16,18 +16,18 @@ struct Observed : OnLevel {
   }
 };
 
-// Memory that one site takes from the driver again and again: after the warm-up at least as often
-// as the threshold churn.count.
+// Memory that one site takes from the driver again and again: at least churn.count times (a
+// threshold) after the warm-up.
 struct ChurningSite : Observed {
   Kind kind = Kind::kDevice;
   std::uint64_t allocations = 0;
   std::uint64_t allocations_after_warmup = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t stretches_after_warmup = 0;  // of the run, in which it allocates
+  std::uint64_t stretches_after_warmup = 0;  // parts of the run with allocations
   std::uint64_t all_stretches_after_warmup = 0;
   std::uint64_t live_count_at_end = 0;
   std::uint64_t time_in_calls_ns = 0;
-  OptionalLocation freed_at;  // of memory that the origin's stack allocated
+  OptionalLocation freed_at;  // site that first freed memory of the origin's stack
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
@@ -54,13 +54,14 @@ struct CollectedSite : Observed {
   }
 };
 
-// Gradients of a former step that were live at a peak. The origin is that of the largest holder.
+// Gradients of an earlier step that were live at a peak. The origin is the line that holds most of
+// them.
 struct KeptGradients : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t peak_bytes = 0;
   OptionalTime peak_time_ns;
-  PublicText phase;  // of the program at the peak
+  PublicText phase;  // the program's phase at the peak
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
@@ -68,14 +69,14 @@ struct KeptGradients : Observed {
   }
 };
 
-// Blocks that forward passes under autograd had allocated at a peak and freed before a backward
-// pass began. The origin is the line that called the model; the one with most bytes.
+// Blocks that forward passes under autograd held at a peak and that were freed without a backward
+// pass. The origin is the line that called the model; of several, the one with most bytes.
 struct GraphWithoutBackward : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t places = 0;            // stacks with at least a hundredth of the bytes
-  bool goes_at_once = false;           // in half the time or less in which it came, block by block
-  std::uint64_t activation_bytes = 0;  // at the same peak, for a backward pass that came
+  std::uint64_t places = 0;            // stacks with 1/100 of the bytes or more
+  bool goes_at_once = false;           // true if freed at least twice as fast as allocated
+  std::uint64_t activation_bytes = 0;  // live at this peak for a backward pass that came
   std::uint64_t peak_bytes = 0;
   OptionalTime peak_time_ns;
 
@@ -89,12 +90,13 @@ struct GraphWithoutBackward : Observed {
 // CUDA graphs of a process. The origin is the line that instantiated most of them.
 struct InstantiatedGraphs : Observed {
   std::uint64_t instantiated = 0;
-  std::uint64_t at_origin = 0;  // the part of them at the origin
+  std::uint64_t at_origin = 0;  // instantiated at the origin
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
-  std::uint64_t launches = 0;   // behind a checkpoint's cut, like the next
-  std::uint64_t since_cut = 0;  // of the instantiated ones, those behind the cut
-  // Between samples that have only instantiations between them.
+  std::uint64_t launches = 0;   // launches after a checkpoint of the trace
+  std::uint64_t since_cut = 0;  // graphs instantiated after that checkpoint
+  // Graphs instantiated between two samples of the driver's memory with nothing else in between,
+  // and the bytes by which that memory rose.
   std::uint64_t sampled = 0;
   std::uint64_t sampled_bytes = 0;
 
@@ -106,8 +108,8 @@ struct InstantiatedGraphs : Observed {
   }
 };
 
-// Pinned host memory of PyTorch at its peak of which the program's copies used a part. Every
-// allocation has the size of a power of two, to which PyTorch rounds up.
+// PyTorch's pinned host memory at its peak, and the bytes of it that the program's copies used.
+// Each size is a power of two, to which PyTorch rounds up.
 struct RoundedPinnedMemory : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -119,35 +121,35 @@ struct RoundedPinnedMemory : Observed {
   }
 };
 
-// A context that a process of a job with several processes opened.
+// A context that a process opened. Only jobs of several processes have these rows.
 struct OpenedContext : OnDevice {
   OptionalLocation opened_at;
 
   GPUMEMTRACE_FIELDS(process, device, opened_at)
 };
 
-// All that one site allocated from the driver and its pools over the run, and the site of its
-// frees; in jobs of several processes.
+// A site's allocations from the driver and its pools over the whole run, and the site that freed
+// them. Only jobs of several processes have these rows.
 struct AllocatingSite {
   ProcessId process;
   Site site;
   std::uint64_t allocations = 0;
   OptionalLocation freed_at;
-  bool is_freed_elsewhere = false;  // not all of it there
+  bool is_freed_elsewhere = false;  // true if other sites freed some of it
 
   GPUMEMTRACE_FIELDS(process, site, allocations, freed_at, is_freed_elsewhere)
 };
 
-// A setting of PyTorch's allocator, replayed on a process's requests: docs/whatif.md. If sizes are
-// not known, over all sizes that may have been requested.
+// A setting of PyTorch's allocator, replayed on a process's requests (docs/whatif.md). If the
+// requested sizes are not known, the numbers cover all sizes that they may have had.
 struct ReplayedSetting {
   PublicText options;           // the text that sets it; empty = PyTorch's defaults
-  std::uint64_t low_bytes = 0;  // reserved at most
+  std::uint64_t low_bytes = 0;  // peak of the reserved bytes, in the best replay
   std::uint64_t high_bytes = 0;
   std::uint64_t most_retries = 0;
-  bool is_sampled = false;                 // sizes are not known
-  bool loses_requests = false;             // that the recorded run was given
-  std::vector<std::optional<bool>> meets;  // requests that it was refused; empty: not known
+  bool is_sampled = false;                 // true if the requested sizes are not known
+  bool loses_requests = false;             // true if requests fail that the recorded run got
+  std::vector<std::optional<bool>> meets;  // by refused request, true if met; empty: not known
 
   GPUMEMTRACE_FIELDS(options, low_bytes, high_bytes, most_retries, is_sampled, loses_requests,
                      meets)
@@ -157,19 +159,19 @@ struct ReplayedSetting {
 struct RefusedRequest {
   JobTime time_ns = 0;
   std::uint64_t bytes = 0;
-  bool is_replayed = false;             // the recorded settings refuse it in the replay as well
-  std::uint64_t largest_met_bytes = 0;  // would have been met instead; 0 = not known
+  bool is_replayed = false;             // true if a replay of the recorded settings refuses it, too
+  std::uint64_t largest_met_bytes = 0;  // largest request met instead; 0 = not known
 
   GPUMEMTRACE_FIELDS(time_ns, bytes, is_replayed, largest_met_bytes)
 };
 
-// PyTorch's allocator of a device. If a replay of the recorded run does not confirm its rules, no
-// other setting was replayed.
+// PyTorch's allocator on a device, replayed. `others` is empty if the replay of the recorded run
+// does not confirm the allocator's rules.
 struct ReplayedAllocator : OnDevice {
-  bool is_expandable = false;  // as recorded
+  bool is_expandable = false;  // true if the recorded run had expandable segments
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t retries = 0;
-  std::vector<RefusedRequest> refused;  // the first ones
+  std::vector<RefusedRequest> refused;  // the first requests that failed
   std::vector<ReplayedSetting> others;
 
   GPUMEMTRACE_FIELDS(process, device, is_expandable, reserved_peak_bytes, retries, refused, others)
@@ -179,19 +181,19 @@ struct ReplayedAllocator : OnDevice {
 struct AllocatorToReplay {
   ProcessId process;
   OptionalDevice device;
-  bool was_refused = false;  // a request
+  bool was_refused = false;  // true if it refused a request
 
   friend auto operator<=>(const AllocatorToReplay&, const AllocatorToReplay&) = default;
 };
 
-// A failed request's line that had asked for more each time before.
+// A request that failed at a line whose earlier requests had become larger each time.
 struct PileUp {
   ProcessId process;
   OptionalDevice device;
-  OptionalTime time_ns;  // of the failure
+  OptionalTime time_ns;  // time of the failure
   std::uint64_t rises = 0;
   std::uint64_t risen_bytes = 0;
-  std::uint64_t last_bytes = 0;  // of the last request that was met
+  std::uint64_t last_bytes = 0;  // size of the last request that was met
 
   GPUMEMTRACE_FIELDS(process, device, time_ns, rises, risen_bytes, last_bytes)
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partial report: the sections of some of a job's processes before anything is cut, numbered or
-// compared among processes.
+// A partial report: the sections for some of a job's processes, before lists are shortened, rows
+// get their final ids and processes are compared.
 //
 // - Ids of processes and devices are those of this partial report alone.
 // - Times are those of each machine's monotonic clock.
-// - Lists that depend on the size of the job are whole, or there for each size that it may have.
+// - A list whose length depends on the size of the job is complete, or there once for each length.
 #pragma once
 
 #include <map>
@@ -17,18 +17,18 @@ namespace gpumemtrace::analyzer::rows {
 
 struct PartialProcess {
   ProcessId process;
-  std::string trace;  // the id in its header
-  std::string path;   // of the trace, as it was named
+  std::string trace;  // the id in the trace file's header
+  std::string path;   // path of the trace file
   // Both clocks of the machine at the first tick
   std::uint64_t monotonic_ns = 0;
   std::uint64_t realtime_ns = 0;
-  OptionalNumber wrapped;  // driver functions that the recorder wraps
+  OptionalNumber wrapped;  // number of driver functions that the recorder wraps
   NamedNumbers losses;
 
   GPUMEMTRACE_FIELDS(process, trace, path, monotonic_ns, realtime_ns, wrapped, losses)
 };
 
-// timeline[] with at most so many points in each row.
+// timeline[] with at most `points` buckets in each row.
 struct TimelinesOfPoints {
   std::uint64_t points = 0;
   std::vector<Timeline> timeline;
@@ -40,13 +40,13 @@ struct TimelinesOfPoints {
 struct LargestOfAccount {
   ProcessId process;
   std::vector<LargestBlock> blocks;
-  std::uint64_t most_lasting = 0;      // the first ones: those with the most bytes times time
-  std::vector<std::uint64_t> at_peak;  // indexes of the others' order: live at the peak
+  std::uint64_t most_lasting = 0;      // of `blocks`, the first ones: most bytes times lifetime
+  std::vector<std::uint64_t> at_peak;  // indexes into `blocks`: live at the peak, largest first
 
   GPUMEMTRACE_FIELDS(process, blocks, most_lasting, at_peak)
 };
 
-// segments[] of the device that tells most: the first failure, else most reserved bytes.
+// segments[] of one device: one that ran out of memory, else the one with most reserved bytes.
 struct TellingSegments {
   ProcessId process;
   bool ran_out_of_memory = false;
@@ -56,7 +56,7 @@ struct TellingSegments {
   GPUMEMTRACE_FIELDS(process, ran_out_of_memory, reserved_peak_bytes, segments)
 };
 
-// A module whose names were asked for and not found.
+// A module whose file with symbols was asked for and not found.
 struct UnnamedModule {
   std::string path;
   std::string build_id;               // in hexadecimal
@@ -67,12 +67,12 @@ struct UnnamedModule {
   GPUMEMTRACE_FIELDS(path, build_id, is_replaced_by_other)
 };
 
-// The options that shape its rows.
+// The options of the analyzer that change the rows of a partial report.
 struct PartialOptions {
   std::map<std::string, double> thresholds;
   OptionalNumber timeline_points;
-  std::vector<std::string> owners;  // files of the user's rules
-  std::string groups;               // of ranks, as they were given
+  std::vector<std::string> owners;  // the text of each file of --owners
+  std::string groups;               // the value of --groups
 
   friend bool operator==(const PartialOptions&, const PartialOptions&) = default;
 
@@ -83,14 +83,14 @@ struct Partial {
   static constexpr std::string_view kFormat = "gpumemtrace-partial";
   static constexpr std::uint64_t kVersion = 1;
 
-  std::string source;  // the file that has it, for messages; in no table
+  std::string source;  // path of the partial report, for messages; not written to the file
 
   std::string format{kFormat};
   std::uint64_t version = kVersion;
   Tool tool;
   PartialOptions options;
-  std::vector<PartialProcess> processes;  // as in the report
-  // Without what compares processes or cards, and without the sections that follow here.
+  std::vector<PartialProcess> processes;  // in the order of the report's processes
+  // Lacks the rows that compare processes or devices, and the sections that are members below.
   Report report;
   std::vector<TimelinesOfPoints> timelines;
   std::vector<LargestOfAccount> largest_blocks;
@@ -100,7 +100,7 @@ struct Partial {
   std::vector<ExportedBySite> exported_memory;
   std::vector<OpenedBySite> opened_memory;
   std::vector<UnnamedModule> unnamed_modules;
-  std::vector<UnreadableTrace> unreadable_traces;  // files by their paths
+  std::vector<UnreadableTrace> unreadable_traces;  // traces that cannot be read, by path
 
   GPUMEMTRACE_FIELDS(format, version, tool, options, processes, report, timelines, largest_blocks,
                      segments, card_histories, observations, exported_memory, opened_memory,

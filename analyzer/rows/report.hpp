@@ -108,7 +108,7 @@ struct Report {
   return frames;
 }
 
-// Gives every stack its frames themselves, and the report no frames[].
+// Copies the frames of report.frames[] into the stacks that refer to them, and empties frames[].
 inline void put_frames_into_stacks(Report& report) {
   for (Stack& stack : report.stacks) {
     std::vector<Frame> own;

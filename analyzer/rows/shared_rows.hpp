@@ -40,18 +40,18 @@ struct SharedMemory : OnDevice {
 
 // One allocation whose handle a process handed out.
 struct ExportedMemory {
-  std::uint64_t handle = 0;  // a hash of it
+  std::uint64_t handle = 0;  // a hash of the handle
   JobTime time_ns = 0;       // of the first call that handed it out
-  OptionalTime end_ns;       // null: it outlived the trace of a process that goes on
+  OptionalTime end_ns;       // null: still live at the end of the trace of a running process
 
   GPUMEMTRACE_FIELDS(handle, time_ns, end_ns)
 };
 
-// Such allocations of one line, and of one line that freed them.
+// The exported allocations that one line allocated and one line freed.
 struct ExportedBySite : OnDevice {
   OptionalLocation allocated_at;
   OptionalLocation freed_at;
-  bool is_freed = false;  // by a call
+  bool is_freed = false;  // true if a call freed them
   std::vector<ExportedMemory> memory;
 
   GPUMEMTRACE_FIELDS(process, device, allocated_at, freed_at, is_freed, memory)
@@ -59,7 +59,7 @@ struct ExportedBySite : OnDevice {
 
 // One allocation that a process opened by its handle.
 struct OpenedMemory {
-  std::uint64_t handle = 0;  // a hash of it
+  std::uint64_t handle = 0;  // a hash of the handle
   std::uint64_t bytes = 0;
   JobTime time_ns = 0;
   OptionalTime end_ns;  // null: it was never closed
@@ -67,10 +67,10 @@ struct OpenedMemory {
   GPUMEMTRACE_FIELDS(handle, bytes, time_ns, end_ns)
 };
 
-// Such allocations of one line.
+// Allocations of other processes that one line opened.
 struct OpenedBySite : OnDevice {
   Origin origin;
-  JobTime last_ns = 0;  // of the process
+  JobTime last_ns = 0;  // the end of the opening process's trace
   bool is_exact = true;
   std::vector<OpenedMemory> memory;
 

@@ -15,7 +15,7 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// null in the report if they have no value: not known, or without meaning for the row.
+// Values that are null in the report if they are not known or have no meaning for the row.
 using OptionalNumber = std::optional<std::uint64_t>;
 using OptionalText = std::optional<std::string>;
 using OptionalProcess = std::optional<ProcessId>;
@@ -76,7 +76,8 @@ struct Origin {
   GPUMEMTRACE_FIELDS(owner, site, stack)
 };
 
-// Frees by calls of the memory that a row's site had asked for. No value: not known.
+// The calls that freed memory which a row's site had allocated. A member without a value is not
+// known.
 struct Releases {
   OptionalNumber count;           // of all that the site made
   OptionalLocation first_at;      // No trace has it for blocks of the framework.
@@ -88,12 +89,13 @@ struct OnDevice {
   ProcessId process;
   OptionalDevice device;  // null for host memory
 };
-// The same for one level of it.
+// The fields that rows on one level of a process's memory on a device share.
 struct OnLevel : OnDevice {
   Level level = Level::kDriver;
 };
 
-// Numbers by public names, in the order of the report; those of a timeline may be owners.
+// Numbers and their names, in the order of the report. The names are public, except that those of a
+// timeline may be owners.
 using NamedNumbers = std::vector<std::pair<std::string, std::uint64_t>>;
 
 }  // namespace gpumemtrace::analyzer::rows

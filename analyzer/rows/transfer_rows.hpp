@@ -6,8 +6,8 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// The spread of a row's single copies. host: in the call, which the parts of a batch share. gpu: in
-// CUPTI's records. null: not known, or a checkpoint has the sums alone.
+// The least, mean and most of a row's single copies. host: time in the call, which the copies of a
+// batch share. gpu: time in CUPTI's records. null: not known, or a checkpoint has only the sums.
 struct CopySpread {
   OptionalNumber min_bytes;
   OptionalNumber mean_bytes;

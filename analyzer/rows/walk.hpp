@@ -79,7 +79,7 @@ template <class Row>
 }
 [[nodiscard]] inline const DeviceId* device_of(const Device& row) { return &row.id; }
 
-// Implements the verbs of a table of fields without a look at their content.
+// Calls see(key, value) for each entry of a table of fields, but not for the fields within it.
 template <class See>
 class SectionVisitor {
  public:

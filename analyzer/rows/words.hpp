@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed words that only the report has, and the number of the model's: a reader of a report
-// searches all of them for a word.
+// Enumerations whose names only the report has, and word_count() of the model's enumerations: a
+// reader of a report looks a word up among all names of its enumeration.
 #pragma once
 
 #include <array>
@@ -76,11 +76,11 @@ constexpr auto names(SnapshotAt) {
   return std::to_array<std::string_view>({"peak", "driver_peak", "oom", "worst", "end"});
 }
 
-// The time at which single blocks were live.
+// The moment that a row of blocks[] is about: the peak, or a time that the user gave.
 enum class BlocksAt : std::uint8_t { kPeak, kTime };
 constexpr auto names(BlocksAt) { return std::to_array<std::string_view>({"peak", "time"}); }
 
-// The names of a timeline's parts.
+// The kind of parts by which a timeline divides its bytes.
 enum class PartsBy : std::uint8_t { kCategory, kOwner };
 constexpr auto names(PartsBy) { return std::to_array<std::string_view>({"category", "owner"}); }
 

@@ -26,7 +26,8 @@ bool is_worth_it(std::uint64_t bytes, const rows::ReplayedAllocator& allocator) 
 
 using Number = std::uint64_t rows::ReplayedSetting::*;
 
-// The setting with the smallest `number` (reserved bytes or retries) among those that are wanted.
+// The setting with the smallest `number` (reserved bytes or retries) of those for which is_wanted()
+// is true.
 template <class IsWanted>
 const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, Number number,
                                    IsWanted is_wanted) {

@@ -12,8 +12,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// The replay of a device's allocator; nullptr if its rules are not confirmed, or no other setting
-// was tried.
+// The replay of a device's allocator; nullptr if a replay of the recorded run did not confirm the
+// allocator's rules, or if no other setting was replayed.
 [[nodiscard]] const rows::ReplayedAllocator* replay_of(const rows::Observations& seen,
                                                        const std::string& process,
                                                        const rows::OptionalText& device);
@@ -23,12 +23,12 @@ namespace gpumemtrace::analyzer {
                                   const rows::OptionalText& device);
 
 // The setting that reserves least, if that is worth a change: at least a twentieth less than the
-// recorded settings in every replay. nullptr if no setting does, or if a request would fail that
-// the recorded run got.
+// recorded peak in every replay. nullptr if there is none. Settings under which a request would
+// fail that the recorded run got do not count.
 [[nodiscard]] const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator);
 
-// A setting that may or may not reserve so much less, depending on unknown sizes; nullptr if none
-// may.
+// A setting that saves as much as best_setting() requires in some replays, but perhaps not in all,
+// because the requested sizes are not known; nullptr if there is none.
 [[nodiscard]] const rows::ReplayedSetting* undecided_setting(
     const rows::ReplayedAllocator& allocator);
 
@@ -41,18 +41,18 @@ namespace gpumemtrace::analyzer {
 // reserves least; nullptr if there is none. `refused` is an index into allocator.refused.
 [[nodiscard]] const rows::ReplayedSetting* setting_that_meets(
     const rows::ReplayedAllocator& allocator, std::size_t refused);
-// True if the setting reserves less, by a significant amount, than the recorded settings would have
-// needed to meet the refused request, too. If it does not, the next request fails instead.
+// True if the setting reserves at least a twentieth less than the recorded peak and the refused
+// request together. Else the next request would fail instead.
 [[nodiscard]] bool leaves_room(const rows::ReplayedSetting& setting,
                                const rows::ReplayedAllocator& allocator,
                                std::uint64_t requested_bytes);
 
-// Sets the names that sentences on a setting use: options; setting, "PyTorch's defaults"; set, "Set
-// PYTORCH_CUDA_ALLOC_CONF=..."; basis, "(replayed)"; reserved, "2.7 GiB reserved at most instead of
-// 3.6 GiB (replayed)".
+// Sets the names that sentences on a setting use, such as setting ("PyTorch's defaults"), set ("Set
+// PYTORCH_CUDA_ALLOC_CONF=..."), basis ("(replayed)") and reserved ("2.7 GiB reserved at most
+// instead of 3.6 GiB (replayed)").
 Sentence& with_setting(const rows::ReplayedSetting& setting,
                        const rows::ReplayedAllocator& allocator, Sentence& sentence);
-// The settings that were tried in replays, as text: "expandable_segments:True, PyTorch's defaults".
+// The settings that were replayed, as text: "expandable_segments:True; PyTorch's defaults".
 [[nodiscard]] std::string names_of_settings(const rows::ReplayedAllocator& allocator);
 
 // A remedy, besides the allocator's own setting, for free memory that lies in pieces: "let the

@@ -13,7 +13,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The least bytes of a leak of note: a flag, a counter or a small table has fewer.
+// Leaks of fewer bytes hardly matter: a flag, a counter or a small table.
 inline constexpr std::uint64_t kLeastLeakOfNote = 64 * 1024;
 
 // A finding of the rule, with its severity and confidence.

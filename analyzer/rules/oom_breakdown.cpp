@@ -33,6 +33,7 @@ std::optional<rows::OomBreakdown> breakdown_of(const std::vector<rows::Device>& 
   parts.tried_to_allocate = failure.requested_bytes;
   const rows::Device* const device = rows::find_device(devices, failure.device);
   if (device != nullptr) parts.total_capacity = device->total_bytes;
+  // The bytes that all processes use on the device.
   const rows::OptionalNumber used =
       failure.device_free_bytes ? difference(parts.total_capacity, failure.device_free_bytes)
                                 : composition.driver_bytes;

@@ -11,8 +11,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A small leak whose allocating code is not known, such as a flag or a counter, is never shown
-// first.
+// True for a small leak whose allocating code is not known, such as a flag or a counter: it comes
+// last among the findings of its severity.
 bool is_trifle(const rows::Finding& finding) {
   return finding.rule == Rule::kLeak && finding.confidence != FindingConfidence::kExact &&
          !finding.origin.owner && finding.bytes.value_or(0) < kLeastLeakOfNote;
@@ -59,6 +59,8 @@ double share_saved(const rows::Report& report, const rows::Finding& finding) {
                   share_of(finding.saves.time_ns, recorded_ns(report, finding.process)));
 }
 
+// The key by which findings are sorted, ascending: most urgent first. Savings count only for
+// findings that are neither failures nor leaks.
 auto place_of(const rows::Report& report, const rows::Finding& finding) {
   const bool is_first = is_failure_or_leak(finding.rule);
   return std::make_tuple(finding.severity, is_trifle(finding), !is_first,

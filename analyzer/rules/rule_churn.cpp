@@ -19,10 +19,10 @@ const FrameworkInfo& framework_of(const rows::ChurningSite& row) {
   return framework_named(row.origin.owner.value_or(""));
 }
 
-// True if the site's framework keeps a cache of memory, which one line of the program empties.
+// True if the site's framework keeps a cache of memory that the program can empty by a call.
 bool has_cache(const rows::ChurningSite& row) { return !framework_of(row).empty_cache.empty(); }
 
-// Sites of churn that have one remedy, the one that allocates most bytes first, and their sums.
+// Churning sites that have one remedy, the one that allocates most often first, and their sums.
 struct Cause {
   std::vector<const rows::ChurningSite*> sites;
   rows::ChurningSite sum;
@@ -33,6 +33,8 @@ std::string name_of_site(const rows::ChurningSite& row) {
                          : "code of " + row.origin.owner.value_or("a library");
 }
 
+// The fix: the framework's own advice if it has any for this memory, else to allocate or pin before
+// the loop. Without a site there is no line to change.
 std::string_view advice_for(const rows::Finding& finding, const rows::ChurningSite& row) {
   const std::string_view advice = framework_of(row).churn_advice;
   if (has_cache(row)) return advice;
@@ -97,6 +99,8 @@ rows::Finding finding_of(const Cause& cause) {
   return finding;
 }
 
+// True if the site allocates in at least half of the parts of the run after the warm-up, and at
+// most a quarter of its allocations are live at the end.
 bool churns(const rows::ChurningSite& row) {
   const bool throughout = row.stretches_after_warmup * 2 >= row.all_stretches_after_warmup;
   const bool comes_back = row.live_count_at_end * 4 <= row.allocations;

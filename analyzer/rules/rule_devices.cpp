@@ -38,8 +38,8 @@ std::string main_device_of(const BytesByDevice& devices) {
   return largest;
 }
 
-// The line that asked for most of the process's memory on the device at its peak.
-// nullptr if no line is known.
+// The largest holder with a known line at the process's peak on the device; nullptr if there is
+// none. If the driver's and the pools' memory both have one, the first in the report.
 const rows::Origin* largest_holder(const rows::Report& report, const std::string& process,
                                    const std::string& device) {
   for (const rows::Peak& row : report.peak) {
@@ -79,8 +79,8 @@ Sentence sentence_of(const rows::Finding& finding, const Stray& stray) {
       .set("choose", framework.choose_device);
 }
 
-// The bytes that the driver took for itself for the process on the device; 0 if the driver does not
-// tell processes apart.
+// The peak of the driver's own memory, such as that of a context, for the process on the device; 0
+// if the driver does not give it by process.
 std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& process,
                               const std::string& device) {
   for (const rows::DriverMemory& row : report.driver_memory) {
@@ -103,6 +103,7 @@ rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std:
                                 .set("held_bytes", held)
                                 .set("context_bytes", rows::number_or_none(context));
   say(sentences::kWrongDevice, sentence, finding);
+  // Both ranks have most of their memory on this device.
   if (stray.device == stray.own_device) finding.title = sentence(sentences::kSameDevice);
   return finding;
 }
@@ -121,7 +122,8 @@ struct LocalRanks {
   }
 };
 
-// A device belongs to the lowest local rank that has most of its memory there.
+// The local ranks of the report. A device belongs to the lowest local rank that has more memory
+// there than on any other device.
 LocalRanks local_ranks_of(const rows::Report& report) {
   LocalRanks ranks;
   ranks.bytes = bytes_by_process(report);
@@ -196,7 +198,7 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
   }
 }
 
-// The bytes of one process on all devices, without and with the bytes that the driver took for it.
+// A process's memory on all devices: its allocations, and the driver's own memory for the process.
 struct Taken {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t driver_bytes = 0;
@@ -220,7 +222,7 @@ struct IdleContexts {
   std::string device;
   rows::OptionalLocation opened_at;
   std::vector<std::string> processes;
-  std::uint64_t largest_bytes = 0;  // bytes of the process with most
+  std::uint64_t largest_bytes = 0;  // allocated and driver bytes of the process with most
   std::uint64_t most_allocated = 0;
   std::uint64_t bytes_at_peak = 0;  // these processes' part of the job's peak on the device
 
@@ -315,6 +317,7 @@ void find_idle_contexts(const RuleInput& input, Findings& findings) {
   }
 }
 
+// Finds devices whose memory lies in a library's pool that the trace cannot see into.
 void find_opaque_pools(const rows::Report& report, Findings& findings) {
   for (const rows::Usage& row : report.usage) {
     if (!row.opaque_pool) continue;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLeastRanks = 3;  // with two ranks it is not known which one is usual
 
-// The end of one rank's trace, on the clock of the hosts.
+// The end of one rank's trace, in Unix time.
 struct RankEnd {
   const rows::Process* process = nullptr;
   const rows::Trace* trace = nullptr;
@@ -66,7 +66,7 @@ std::optional<std::string_view> words_of(const rows::Trace& trace) {
   return std::nullopt;
 }
 
-// The steps and the end of most ranks of the job.
+// The median number of steps and the median end of the job's ranks.
 struct Usual {
   std::uint64_t begin_ns = 0;  // the begin of the job
   std::uint64_t end_ns = 0;
@@ -126,8 +126,7 @@ rows::Finding finding_of(const RankEnd& end, const Usual& usual, std::string_vie
   return finding;
 }
 
-// Gives the finding the cause of the rank's out-of-memory failure, if there was one: the rank ended
-// by that.
+// Marks the finding as a consequence of the rank's out-of-memory failure, if there was one.
 void join_failure(rows::Finding& early, const Findings& findings) {
   const auto failure = std::ranges::find_if(findings, [&](const rows::Finding& finding) {
     return finding.rule == Rule::kOutOfMemory && finding.process == early.process;

@@ -23,7 +23,8 @@ bool is_significant(const rows::Fragmentation& row, const Thresholds& thresholds
              thresholds[Threshold::kFragmentationShare] * static_cast<double>(reserved);
 }
 
-// The row with most unusable bytes of each process and device, of moments before the end.
+// For each process and device, the significant row with the most unusable bytes. Rows about the end
+// of the trace do not count.
 std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report,
                                                       const Thresholds& thresholds) {
   std::map<std::pair<std::string, rows::OptionalText>, const rows::Fragmentation*> worst;
@@ -56,8 +57,8 @@ bool has_private_pools(const rows::Fragmentation& row, const rows::Report& repor
   });
 }
 
-// The first setting under which a request is met that the recorded run was refused. Such a setting
-// may reserve as much as the recorded ones, with more use. nullptr if there is none.
+// A setting under which one of the requests is met that the recorded run was refused; nullptr if
+// there is none. It may reserve as much as the recorded setting, but make better use of it.
 const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocator& allocator) {
   for (std::size_t i = 0; i < allocator.refused.size(); ++i) {
     if (!allocator.refused[i].is_replayed) continue;
@@ -66,6 +67,7 @@ const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocato
   return nullptr;
 }
 
+// Makes a sentence of advice, which begins with a lower-case letter and has no full stop.
 std::string as_sentence(std::string advice) {
   if (advice.empty()) return advice;
   advice.front() = static_cast<char>(advice.front() - 'a' + 'A');
@@ -117,6 +119,7 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
       .set("pin_bytes", pin == nullptr ? 0 : pin->bytes_held)
       .set("pinned_bytes", pin == nullptr ? 0 : pin->bytes_unusable)
       .set("or_else", or_else);
+  // True if expandable segments were in use already and no other setting was replayed.
   const bool was_possible = replayed == nullptr && was_expandable(seen, row.process, row.device);
   sentence.set("settings", replayed != nullptr ? settings_text(*replayed, sentence)
                            : was_possible      ? std::string()
@@ -138,6 +141,7 @@ void find_fragmentation(const RuleInput& input, Findings& findings) {
   }
 }
 
+// The allocators with significant fragmentation, or with a request that failed, if only at first.
 std::vector<rows::AllocatorToReplay> allocators_to_replay(const rows::Report& report,
                                                           const Thresholds& thresholds) {
   std::set<std::pair<std::string, rows::OptionalText>> with_blocks;

@@ -11,8 +11,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Any forward pass may work with fewer blocks; blocks of fewer lines are a cache of keys and
-// values, which is made with autograd or without.
+// A forward pass without autograd may hold fewer blocks than this, too. Blocks of fewer stacks are
+// a cache of keys and values, which grows with autograd or without.
 constexpr std::uint64_t kFewestBlocks = 8;
 constexpr std::uint64_t kFewestPlaces = 3;
 
@@ -32,13 +32,13 @@ bool is_graph(const rows::GraphWithoutBackward& row) {
   return row.count >= kFewestBlocks && row.places >= kFewestPlaces && row.goes_at_once;
 }
 
-// True if the process trains: at the peak of a training, blocks that wait for its backward pass are
-// live beside this graph.
+// True if the process trains: a training's peak also has activations that its backward pass will
+// free.
 bool is_training(const rows::GraphWithoutBackward& row) {
   return row.activation_bytes * 10 > row.bytes;
 }
 
-// A CUDA graph that is made for repeated use is launched more often than this.
+// CUDA graphs made for repeated use are launched at least this often, on average.
 constexpr std::uint64_t kFewLaunches = 3;
 
 const rows::DriverMemory* driver_memory_of(const rows::Report& report,

@@ -74,7 +74,8 @@ std::string fix_for_tensors(const rows::Growth& row, Sentence sentence) {
     return sentence.set("retain",
                         row.has_backward ? sentences::kDropRetainGraph : "")(sentences::kFindSum);
   }
-  // Allocations of a model's own layers count as the line that calls the model.
+  // Several blocks a step may come from a model's layers: their allocations count as the line that
+  // calls the model.
   const bool is_one_a_step = row.steps && row.blocks <= *row.steps;
   return sentence.set("unless",
                       is_one_a_step ? "" : sentences::kUnlessModel)(sentences::kStoreCopies);
@@ -112,8 +113,8 @@ std::string title_text(std::string_view what, Sentence sentence) {
 // larger than the one that it replaced.
 bool gets_larger(const rows::Growth& row) { return row.larger_bytes * 2 > row.bytes; }
 
-// Makes a finding on larger blocks only information: larger blocks may be wanted, such as a longer
-// input, or a fault.
+// Gives the finding the severity info and the texts on larger blocks: they may be wanted, as for
+// longer inputs, or be a fault.
 void explain_larger_blocks(const rows::Growth& row, Sentence sentence, rows::Finding& finding) {
   sentence.set("as_many", row.blocks == 0 ? "as many blocks" : "hardly more blocks")
       .set("than_before", row.blocks == 0 ? "as before" : "than before");
@@ -124,8 +125,8 @@ void explain_larger_blocks(const rows::Growth& row, Sentence sentence, rows::Fin
   finding.fix += frees_text(row, sentence);
 }
 
-// Makes a finding on memory that only fills just information: the trace does not show whether the
-// filling would have gone on.
+// Gives the finding the severity info and the texts on memory that is only being filled, such as a
+// cache: the trace does not show whether that would have gone on.
 void explain_filling(const rows::Growth& row, const Sentence& sentence, rows::Finding& finding) {
   finding.severity = Severity::kInfo;
   finding.detail = sentence(sentences::kFilled);
@@ -183,6 +184,7 @@ void judge_severity(const rows::Report& report, const rows::Growth& row, rows::F
   if (outlook.steps || !row.forecast_ns) finding.detail += outlook_text(outlook);
 }
 
+// The finding on the growth of one site alone.
 rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& row) {
   rows::Finding finding = finding_on(row);
   add_growth(row, finding.evidence);
@@ -207,9 +209,9 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   return finding;
 }
 
-// True if the leak and the growth are of the same memory. Memory that was never freed and grew is
-// one fault: freeing it is the fix of both. The leak then describes the growth, and the growth
-// stays for users who have a limit on it.
+// True if the leak and the growth are of the same memory, which is then one fault with one fix. The
+// leak's text then mentions the growth. The finding on growth stays for users who set a limit on
+// growth.
 bool is_of_growth(const rows::Finding& leak, const rows::Finding& growth) {
   const bool is_leak = leak.rule == Rule::kLeak || leak.rule == Rule::kLeakUntilContextEnd;
   return is_leak && growth.origin.site && leak.origin.site == growth.origin.site &&
@@ -281,6 +283,7 @@ void explain_graph(const rows::Growth& sum, Sentence sentence, rows::Finding& fi
                                               : sentences::kOrList)(sentences::kDetachResult);
 }
 
+// The finding on several sites that grow for one cause, such as results of a model that are kept.
 rows::Finding growth_of_cause(const rows::Report& report, const GrowthCause& cause) {
   const rows::Growth sum = sum_of(cause);
   rows::Finding finding = finding_on(sum);

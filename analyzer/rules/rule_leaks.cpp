@@ -12,7 +12,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The functions that free memory of a kind, in the words of the CUDA runtime and of the driver.
+// The functions that free one kind of memory: that of the CUDA runtime, and that of the driver API.
 struct FreeFunction {
   std::string_view kind;
   std::string_view runtime;
@@ -31,8 +31,8 @@ constexpr std::array kFreeFunctions = {
     FreeFunction{name_of(Kind::kRegistered), "cudaHostUnregister", "cuMemHostUnregister"},
 };
 
-// The functions that close handles. The program's own physical memory is not in this list: it is a
-// leak already, with its bytes.
+// The functions that close handles. Physical memory that the program created is not in this list:
+// it is reported as a leak already, with its bytes.
 constexpr std::array kHandleFunctions = {
     FreeFunction{name_of(HandleKind::kImportedVmm), "cuMemRelease", "cuMemRelease"},
     FreeFunction{name_of(HandleKind::kIpc), "cudaIpcCloseMemHandle", "cuIpcCloseMemHandle"},
@@ -214,8 +214,7 @@ std::string answer_text(const rows::InvalidFree& row) {
   return Sentence().set("result", row.result)(sentences::kOtherError);
 }
 
-// Adds to a finding on memory that was never freed the frees of it that the program tried and the
-// driver refused.
+// Adds to a leak's finding the attempts to free that memory which the driver refused.
 void add_refused_frees(const rows::Leaks& leaks, const rows::ExitLeak& leak,
                        rows::Finding& finding) {
   std::uint64_t tried = 0;

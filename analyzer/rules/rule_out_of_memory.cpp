@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds requests for memory that failed: their sizes, the free memory, and the holders of the rest.
+// Finds requests for memory that failed: their sizes, the free memory, and the holders of the
+// memory in use.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -79,11 +80,11 @@ bool grew_throughout(const rows::Report& report, const rows::Oom& row,
 struct Failure {
   const rows::Oom& row;
   std::optional<rows::OomBreakdown> breakdown;
-  const rows::ReplayedAllocator* replayed = nullptr;  // set if the replay's rules are proven
+  const rows::ReplayedAllocator* replayed = nullptr;  // set if the allocator's rules are confirmed
   std::optional<std::size_t> refused;                 // index of this request in replayed->refused
   // True if the recorded run had expandable segments.
   bool is_expandable = false;
-  // Growing sizes at the request's line, if there are.
+  // The earlier, growing requests of the same line; nullptr if there were none.
   const rows::PileUp* pile_up = nullptr;
 
   [[nodiscard]] std::uint64_t capacity() const {
@@ -102,9 +103,9 @@ std::uint64_t free_on_device(const Failure& failure) {
   return std::min(failure.breakdown->free.value_or(free), free);
 }
 
-// The largest request that could have been met. A request needs one contiguous range: from the
-// framework's segments or from the device. The bytes that the framework's own limit would have
-// allowed are not known (0).
+// The largest request that could have been met. A request needs one contiguous range, of the
+// framework's segments or of the device. 0 if the framework's own limit refused the request: its
+// bytes are not known.
 std::uint64_t available_bytes(const Failure& failure) {
   if (reached_own_limit(failure.row)) return 0;
   const rows::OptionalNumber& in_segments =
@@ -112,6 +113,7 @@ std::uint64_t available_bytes(const Failure& failure) {
   return std::max(in_segments.value_or(0), free_on_device(failure));
 }
 
+// The bytes by which memory was short; the whole request if the memory seemed to be enough.
 std::uint64_t missing_bytes(const Failure& failure) {
   const std::uint64_t requested = failure.row.requested_bytes;
   const std::uint64_t available = available_bytes(failure);
@@ -189,6 +191,7 @@ Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
         .set("recorded_retries", failure.replayed->retries);
   }
   if (failure.pile_up == nullptr) return sentence;
+  // {rounds}: further rises for which the device had free memory.
   const std::uint64_t rise = bytes_a_rise(*failure.pile_up);
   return sentence.set("rises", failure.pile_up->rises)
       .set("rise_bytes", rise)
@@ -206,6 +209,7 @@ std::string setting_against_retries(const Failure& failure, Sentence sentence) {
   return with_setting(*setting, *failure.replayed, sentence)(sentences::kFewerRetries);
 }
 
+// The fix for a request that failed at first and was met after the cache was flushed.
 std::string fix_for_recovered(const Failure& failure, bool framework, const Sentence& sentence) {
   const std::string setting = setting_against_retries(failure, sentence);
   std::string fix = setting + sentence(sentences::kFlushBefore);
@@ -218,8 +222,8 @@ std::string fix_for_recovered(const Failure& failure, bool framework, const Sent
   return fix + sentence(sentences::kNoFewerRetries);
 }
 
-// A further remedy, on the live blocks that lay between free ones at that time; empty if most free
-// memory lay on its own.
+// A further remedy, on the live blocks between free ones at the failure; empty if the free memory
+// was mostly usable.
 std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   if (!row.composition) return {};
   for (const rows::Fragmentation& moment : report.fragmentation) {
@@ -381,7 +385,7 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   const bool recovered = row.outcome == OomOutcome::kRecovered;
   rows::Finding finding =
       finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
-  // A program that asks for more than there is on purpose and then goes on gets only a warning.
+  // A program that goes on afterwards may have asked for too much on purpose: only a warning.
   const bool went_on = row.survived.value_or(false);
   if (row.outcome == OomOutcome::kUnknown || went_on) finding.severity = Severity::kWarning;
   Failure failure{row, breakdown_of(report.devices, row), replay_of(seen, row.process, row.device),

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostPartsOfList = 6;
 
-// The bytes of a rank at its peak that one site, layer and category share.
+// Bytes of a rank's peak that belong to one site, layer and category.
 struct HeldMemory {
   std::uint64_t bytes = 0;
   rows::OptionalLocation at;
@@ -27,12 +27,12 @@ struct HeldMemory {
 };
 using MemoryByKey = std::map<std::string, HeldMemory>;
 
-// A key that the same site has in all ranks, which run one program.
+// A site's key, the same in all ranks, which run one program.
 std::string key_of(const rows::Site& site) {
   return site_text(site) + (site.offset ? '+' + std::to_string(*site.offset) : std::string());
 }
 
-// One amount of a rank's memory, and its parts by site, layer and category.
+// A rank's bytes at its peak, and their parts by site, layer and category.
 struct Amount {
   std::uint64_t bytes = 0;
   MemoryByKey held;
@@ -51,7 +51,8 @@ struct Amount {
   }
 };
 
-// Ranks are compared by the memory that they work with, then by all that the driver gave them.
+// Ranks are compared by their framework's memory (kPeak), then by all memory from the driver
+// (kDriver).
 enum class Measure : std::uint8_t { kPeak, kDriver };
 
 struct RankMemory {
@@ -88,8 +89,8 @@ void add_peak(const rows::Peak& peak, RankMemory& memory) {
   }
 }
 
-// True if ranks of the group hold different experts, as the ranks of an expert group do, or if they
-// may.
+// True if the group's ranks hold different experts: two of them are in one expert group, or the
+// expert groups are not known.
 bool have_different_experts(const rows::Report& report, const PeerGroup& group) {
   std::set<std::uint64_t> peers;
   for (const RankMemory& memory : group.ranks) peers.insert(*memory.row->rank);
@@ -103,6 +104,7 @@ bool have_different_experts(const rows::Report& report, const PeerGroup& group) 
   return !are_experts_known;
 }
 
+// The groups of ranks that the report compares (ranks[].peer_group), with the memory of each rank.
 std::vector<PeerGroup> peer_groups_of(const rows::Report& report) {
   std::map<std::uint64_t, PeerGroup> groups;
   std::map<std::string, RankMemory> by_process;
@@ -164,8 +166,8 @@ std::optional<UsualBytes> usual_bytes(const Thresholds& thresholds,
   return UsualBytes{usual.front(), usual.back(), rows::lower_median(usual)};
 }
 
-// True if the rank differs from the usual ranks by much, and by more than these differ from each
-// other.
+// True if the rank differs from the usual amount significantly, and its distance to the usual ranks
+// is more than 1.5 times the largest difference among these.
 bool is_outlier(const Thresholds& thresholds, std::uint64_t bytes, const UsualBytes& usual) {
   const bool is_more = bytes > usual.median;
   const std::uint64_t difference = is_more ? bytes - usual.median : usual.median - bytes;
@@ -175,8 +177,8 @@ bool is_outlier(const Thresholds& thresholds, std::uint64_t bytes, const UsualBy
   return 2 * gap > 3 * (usual.most - usual.least);
 }
 
-// The part of a rank's memory that exceeds the same part of the other ranks by most; 0 bytes if no
-// part does.
+// The part of a rank's memory that exceeds the other ranks' median of the same part by most; 0
+// bytes if no part does.
 struct Excess {
   HeldMemory held;
   std::uint64_t bytes = 0;
@@ -205,8 +207,8 @@ Excess largest_excess(const PeerGroup& group, const RankMemory& rank, Measure me
   return worst;
 }
 
-// All that the ranks of a group allocated at a site from the driver and its pools, and the site
-// that freed it.
+// The allocations at one site from the driver and its pools, by one rank and by the others of its
+// group, and the site that freed those of the rank.
 struct Made {
   std::uint64_t allocations = 0;
   std::uint64_t by_others = 0;
@@ -235,8 +237,8 @@ Made made_at(const rows::Observations& seen, const PeerGroup& group, const RankM
   return made;
 }
 
-// Advice on the site at which the rank holds more than its peers: it may be the only rank that
-// allocates there.
+// Advice on the site at which the rank holds more than its peers, which may be the only rank that
+// allocates there. Adds the numbers behind it to `evidence`.
 std::string advice_at(const RuleInput& input, const PeerGroup& group, const RankMemory& rank,
                       const Excess& excess, Sentence sentence, rows::Evidence& evidence) {
   const Made made = made_at(input.seen, group, rank, excess.held.at->site);
@@ -345,8 +347,8 @@ bool is_near_limit(const RuleInput& input, const PeerGroup& group) {
                  static_cast<double>(*device->total_bytes);
 }
 
-// Joins a finding on growth with that on a rank that holds more: growth on one rank alone is the
-// reason why that rank holds more. It is one fault, which the growth describes.
+// If growth at the site of the excess explains at least half of what the rank holds more, names the
+// growth as the cause of `more`, and adds the title of `more` to the finding on growth.
 void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
   const auto growth = std::ranges::find_if(findings, [&](const auto& finding) {
     return finding.rule == Rule::kGrowth && finding.process == more.process && excess.held.at &&
@@ -378,7 +380,7 @@ void find_outliers(const RuleInput& input, const PeerGroup& group, Measure measu
   }
 }
 
-// Adds to the finding on the growth of the rank that fills its device first that it is the first.
+// Names the rank that will fill its device first, in the finding on that rank's growth.
 void name_first_to_fill(const rows::Report& report, Findings& findings) {
   const rows::Rank* first = nullptr;
   std::size_t ranks = 0;

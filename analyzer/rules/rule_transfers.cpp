@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds copies that cost more than they must. The rows transfers.hotspots[] say which pattern they
-// have.
+// Finds copies that cost more than they must. Each row of transfers.hotspots[] names its pattern.
 #include <algorithm>
 #include <cstdio>
 #include <string>

@@ -36,8 +36,8 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   finding.detail += Sentence().set("range", innermost->name)(sentences::kBeganInRange);
 }
 
-// Lowers the confidence of rules that count single events: they miss the events that a checkpoint
-// replaced. A failed request is known by itself: out_of_memory stays as it is.
+// Lowers the confidence of findings that count single events if a checkpoint of the trace replaced
+// some of these. Errors stay as they are: a failed request does not depend on earlier events.
 void lower_confidence(const rows::Report& report, rows::Finding& finding) {
   const RuleInfo& rule = describe(finding.rule);
   if (rule.scope != RuleScope::kBehindCheckpoint || rule.severity == Severity::kError ||

@@ -429,7 +429,7 @@ constexpr Text kAllocateBefore =
     "Allocate once before the loop and free it after the loop[, not at {freed_in_loop}]; or use "
     "cudaMallocAsync (cuMemAllocAsync), which takes from a pool and does not wait for the GPU.";
 
-// Sentences on memory that could be less.
+// Sentences on memory that the program could save.
 constexpr FindingText kPinnedRounding = {
     "{bytes} of host memory is pinned at {site} for {used_bytes} that is used",
     "{count|pinned allocation|pinned allocations} at {site} took {bytes} of the host's memory. "

@@ -20,7 +20,7 @@ struct AddressSpace {
 
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;           // up to the end of the highest page that was mapped
-  std::uint64_t reserved_bytes = 0;  // a lower bound: PyTorch reserves more than the device has
+  std::uint64_t reserved_bytes = 0;  // assumed: up to the next space, at most 1 TiB
   std::uint64_t page_bytes = 0;
   std::uint64_t stream = 0;
   std::size_t first_event = kNever;  // kNever: the space was there before the first event

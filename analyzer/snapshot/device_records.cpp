@@ -14,11 +14,12 @@ namespace {
 // event's number, so a number that no other block has stands for it.
 std::uint64_t event_of(std::uint64_t block_address) { return block_address + 1; }
 
-// More pages than any device has: further mapped ranges are written as one piece each.
+// Beyond this number of pages, which no device has, each mapped range is written as one page.
 constexpr std::uint64_t kMostPages = std::uint64_t{1} << 20;
 
 }  // namespace
 
+// Writes the memory from before the first event that fits, then the events.
 void DeviceRecords::write(const UndoneHistory& history, std::span<const Event> events) {
   events = events.subspan(history.first_event);
   trace::Thread thread;
@@ -51,7 +52,7 @@ void DeviceRecords::reserve(const AddressSpace& space) {
   record.address = space.address;
   record.bytes = space.reserved_bytes;
   record.location = device_;
-  if (is_earlier) record.handle = space.stream;  // nothing else uses a reservation's handle
+  if (is_earlier) record.handle = space.stream;  // the handle of a reservation has no other use
   out_.add(record);
   page_bytes_[space.address] = space.page_bytes;
 }
@@ -66,8 +67,10 @@ void DeviceRecords::give_back(const AddressSpace& space) {
   page_bytes_.erase(space.address);
 }
 
+// Writes the memory that was there before the first event: segments, the largest first, each with
+// its blocks.
 void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Event> events) {
-  held_ = before;  // set before sizes are found: a block is bounded by the next one
+  held_ = before;  // find_earlier_sizes() reads it: a block may reach up to the next one
   find_earlier_sizes(events);
   held_.segments.clear();
   std::vector<std::pair<std::uint64_t, HeldSegment>> segments(before.segments.begin(),
@@ -89,10 +92,10 @@ void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Even
   }
 }
 
-// Finds the sizes of blocks that were freed before the end of the history: the file does not have
-// them. In the large pool a block may have up to 1 MiB more than was requested, depending on the
-// memory behind it at that time. PyTorch hands out free memory from its beginning, so the first
-// later block behind it shows where it ended.
+// Finds the sizes of blocks that were allocated before the history and freed in it: the file does
+// not have them. In the large pool a block may have up to 1 MiB more than was requested, depending
+// on the free memory behind it at that time. PyTorch hands out free memory from its beginning, so
+// the first later block behind it shows its end.
 void DeviceRecords::find_earlier_sizes(std::span<const Event> events) {
   std::map<std::uint64_t, Given> unknown;  // by address
   for (auto& [address, block] : held_.blocks) {
@@ -197,6 +200,8 @@ void DeviceRecords::add_block(std::uint64_t address, const HeldBlock& block, std
   out_.add(record);
 }
 
+// Writes the free of a block. Unless the next event completes it, a BlockWait record comes first:
+// the memory stays in use until write_free_completed().
 void DeviceRecords::write_free_requested(const Event& event, const Event* next) {
   HeldBlock& block = held_.blocks[event.address];
   block.waits = true;
@@ -240,9 +245,10 @@ void DeviceRecords::write_oom(const Event& event) {
   record.device = static_cast<std::int8_t>(device_);
   record.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
   out_.add(record);
-  trace::MemorySample free;  // without a source: the file has only the free bytes
+  trace::MemorySample free;  // no source is set: the file has only the free bytes
   free.record.time = ++now_;
   free.device = device_;
+  // An oom event has the free bytes of the device in place of an address.
   free.free_bytes = event.address;
   out_.add(free);
 }
@@ -275,6 +281,7 @@ void DeviceRecords::remove_segment(const Event& event) {
   out_.add(record);
 }
 
+// Writes each mapped page as an allocation of physical memory and a mapping of it.
 void DeviceRecords::map_pages(std::uint64_t address, const HeldSegment& pages) {
   std::uint64_t page_bytes = std::prev(page_bytes_.upper_bound(address))->second;
   if (pages_.size() + pages.bytes / page_bytes > kMostPages) page_bytes = pages.bytes;

@@ -94,7 +94,7 @@ class DeviceRecords {
   trace::StreamWriter out_;
   HeldMemory held_;
   std::map<std::uint64_t, std::uint64_t> page_bytes_;  // page sizes, by address of the space
-  // Bytes by address; each page has one memory handle.
+  // Bytes of each mapped page, by address; each has its own handle of physical memory.
   std::map<std::uint64_t, std::uint64_t> pages_;
   EarlierMemory earlier_;
   // The tick of the last record: each record has its own.

@@ -41,8 +41,7 @@ TickScale scale_of(const Snapshot& snapshot) {
   return {first == ~std::uint64_t{0} ? 0 : first};
 }
 
-// The time of day at the first tick. Microseconds that no calendar has would overflow: such a
-// file's time is not believed (0).
+// The time of day at the first tick; 0 if the file's microseconds are too large for a date.
 std::uint64_t realtime_ns(const TickScale& scale) {
   constexpr std::uint64_t kMostUs = std::uint64_t{1} << 53;
   return scale.first_us < kMostUs ? scale.first_us * 1000 : 0;
@@ -303,8 +302,9 @@ class TraceOfSnapshot {
   std::uint64_t last_tick_ = TickScale::kFirstTick;
 };
 
+// True if the file is a snapshot of PyTorch (a pickle), not a trace.
 bool is_snapshot(const std::filesystem::path& path) {
-  // A packed file is not unpacked twice if its name tells that it is a snapshot.
+  // A compressed *.pickle or *.pkl is not unpacked only to look at its first bytes.
   const std::filesystem::path name = trace::unpacked_name(path);
   const std::filesystem::path suffix = name.extension();
   if (suffix == ".gmt") return false;

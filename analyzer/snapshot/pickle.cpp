@@ -157,7 +157,8 @@ class Machine {
   }
 
  private:
-  static constexpr std::size_t kMaxValues = std::size_t{1} << 24;  // values on the stack: 256 MiB
+  // The most values on the machine's stack, which take 256 MiB.
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 24;
   static constexpr std::size_t kMaxMarks = 1000;
 
   [[nodiscard]] std::string place() const {
@@ -289,6 +290,7 @@ void Machine::push_long(std::size_t bytes) {
   push(is_negative ? Kind::negative : Kind::whole, number);
 }
 
+// Stores the topmost value of the stack in the memo under `number`, which must be the next one.
 void Machine::memoize(std::uint64_t number) {
   Value& value = stack_[last(1)];
   if (number != memo_.size()) throw PickleError("its number is not the next one");

@@ -31,7 +31,7 @@ enum class Kind : std::uint8_t {
   frame,
   annotation,
   other,   // a value that nobody asks for; its content is dropped
-  scalar,  // in the memo only: one of the kinds after this
+  scalar,  // only in the memo: stands for a value of one of the kinds below
   // The following kinds are on the stack only.
   none,
   boolean,
@@ -46,8 +46,8 @@ struct Value {
   Kind kind = Kind::unset;
 };
 
-// Makes values from a pickle's content. A dictionary or list is built when items are put into it;
-// from then on the result stands for it, so a builder need not keep the items that it has
+// Makes values from a pickle's content. When items are put into a dictionary or list, the result of
+// extend_dict() or extend_list() replaces it, so a builder need not keep the items that it has
 // understood.
 class PickleBuilder {
  public:
@@ -62,7 +62,8 @@ class PickleBuilder {
 // - Takes protocols 2 to 5 as Python's pickler and PyTorch's C++ pickler write them; refuses
 //   opcodes that name, call or build objects, and all that these picklers do not write for plain
 //   data.
-// - Refuses a value that changes after its first use: only a value that contains itself does.
+// - Refuses to extend a value that was already used from the memo: in plain data, this happens only
+//   to values that contain themselves.
 // - Memory: 16 bytes for each value on the pickle's stack, which is bounded, and 4 bytes for each
 //   value in its memo.
 [[nodiscard]] Value read_pickle(int descriptor, std::uint64_t bytes, PickleBuilder& builder);

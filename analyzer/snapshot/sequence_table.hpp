@@ -36,7 +36,7 @@ class SequenceTable {
     if (number == 0) return {};
     return std::span(values_).subspan(ends_[number - 1], ends_[number] - ends_[number - 1]);
   }
-  // The numbers of all sequences are below this.
+  // One more than the largest number of a sequence.
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
 
  private:

@@ -83,7 +83,7 @@ enum class Action : std::uint8_t {
   snapshot,
   oom,
   annotate,
-  unknown,  // see Snapshot::unknown_actions
+  unknown,  // any other action: Snapshot::unknown_actions counts them
 };
 // The names of the actions as PyTorch writes them, in the order of the enumeration.
 constexpr auto names(Action) {
@@ -94,11 +94,11 @@ constexpr auto names(Action) {
 
 // One entry of PyTorch's history.
 struct Event {
-  // Two thousand years, in 56 bits.
+  // The largest time_us: two thousand years fit into 56 bits.
   static constexpr std::uint64_t kMostUs = (std::uint64_t{1} << 56) - 1;
 
   std::uint64_t address = 0;  // for oom: device_free, the driver's free bytes
-  std::uint64_t bytes = 0;    // of a block: as requested; of a segment: as the driver gave it
+  std::uint64_t bytes = 0;    // block: the requested size; segment: the size from the driver
   std::uint64_t stream = 0;
   std::uint64_t time_us : 56 = 0;  // 0: the file has no times
   Action action : 8 = Action::unknown;
@@ -132,19 +132,19 @@ struct Range {
 
 struct Snapshot {
   SequenceTable<char> texts;
-  SequenceTable<Frame> frames;  // one frame in each sequence
+  SequenceTable<Frame> frames;  // each frame once, as a sequence of length 1
   SequenceTable<std::uint32_t>
       stacks;                 // numbers (FrameId) of frames, innermost first, as PyTorch gives them
-  SequenceTable<Pool> pools;  // one pool in each sequence
+  SequenceTable<Pool> pools;  // each pool once, as a sequence of length 1
 
-  std::vector<Segment> segments;  // of devices and of the host
-  std::vector<Block> blocks;      // of all segments; each segment's by address, as in the file
-  std::vector<Event> events;      // of all devices; each device's in the order of the file
+  std::vector<Segment> segments;  // the segments of devices and of the host's pinned memory
+  std::vector<Block> blocks;      // each segment's blocks, by address as in the file
+  std::vector<Event> events;      // each device's and the host's events, in the file's order
 
-  Range device_segments;             // range of `segments`, of all devices
-  std::vector<Range> device_traces;  // ranges of `events`, by device ordinal
-  Range host_segments;               // range of `segments`, of pinned memory
-  std::vector<Range> host_traces;    // ranges of `events`, of pinned memory
+  Range device_segments;             // the devices' part of `segments`
+  std::vector<Range> device_traces;  // each device's part of `events`, by device ordinal
+  Range host_segments;               // pinned memory's part of `segments`
+  std::vector<Range> host_traces;    // pinned memory's parts of `events`
   bool has_host_memory = false;      // the file has host_segments or host_traces
   std::vector<Annotation> annotations;
   std::vector<Setting> settings;  // the file's allocator_settings

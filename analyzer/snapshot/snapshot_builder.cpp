@@ -25,8 +25,8 @@ namespace gpumemtrace::analyzer::snapshot {
   X(filename) X(name) X(line) X(fx_node_name) X(fx_original_trace) X(stage)
 // clang-format on
 
-// The keys of a snapshot's dictionaries. The text of a key has the key's value as its number, and
-// the texts of actions follow: see SnapshotBuilder().
+// The keys of a snapshot's dictionaries. SnapshotBuilder() numbers their texts first, so that the
+// number of a key's text is its value here; the texts of actions follow.
 enum class Key : std::uint8_t {
   none,
 #define GPUMEMTRACE_KEY(name) name,
@@ -156,9 +156,11 @@ Value SnapshotBuilder::extend_dict(Value dict, std::span<const Value> keys_and_v
   return add_entries(number_of(Kind::dict, dicts_.size() - 1), keys_and_values);
 }
 
+// Adds entries to a dictionary that is no row. The entries of a dictionary lie side by side in
+// entries_.
 Value SnapshotBuilder::add_entries(Value dict, std::span<const Value> keys_and_values) {
   Range& range = dicts_[dict.number];
-  if (range.first + range.count != entries_.size()) {  // another dictionary grew meanwhile
+  if (range.first + range.count != entries_.size()) {  // another dictionary follows: move this
     spend(range.count);
     const std::uint32_t first = count32(entries_.size());
     for (std::uint32_t i = 0; i < range.count; ++i) {
@@ -201,9 +203,10 @@ Value SnapshotBuilder::add_event(Row& row) {
   return number_of(Kind::event, snapshot_.events.size() - 1);
 }
 
+// The stack of an event. The event's compile context and user metadata become its outermost frames.
 StackId SnapshotBuilder::stack_with_words(Row& row) {
-  // Texts that stand for nothing: PyTorch's outside of compiled code, and this program's export for
-  // PyTorch's own memory.
+  // Texts that tell nothing: PyTorch writes N/A outside of compiled code, and this program's export
+  // writes "pytorch" for PyTorch's own memory.
   constexpr std::string_view kNoContext = "N/A";
   constexpr std::string_view kPytorchsOwn = "pytorch";
   const StackId stack = row.stack(Key::frames);
@@ -307,6 +310,8 @@ Value SnapshotBuilder::add_annotation(Row& row) {
   return number_of(Kind::annotation, snapshot_.annotations.size() - 1);
 }
 
+// Replaces a row by kOther because its key row.misfit is missing or does not fit. Error messages
+// name the first such row.
 Value SnapshotBuilder::drop(const Row& row, const std::string& row_name) {
   if (problem_.empty()) {
     problem_ = ": the " + std::string(name_of(row.misfit)) + " of one " + row_name +
@@ -342,6 +347,8 @@ Value SnapshotBuilder::extend_list(Value list, std::span<const Value> items) {
   return list;
 }
 
+// Limits how many items are copied in total when containers grow, so that reading a file that
+// extends them in many small pieces takes linear time.
 void SnapshotBuilder::spend(std::size_t copies) {
   if (copies > copies_left_) throw PickleError("a value grows in too many pieces");
   copies_left_ -= copies;
@@ -378,10 +385,12 @@ Value SnapshotBuilder::extend_stack(Value list, std::span<const Value> items) {
   return number_of(Kind::stack, snapshot_.stacks.intern(frames_));
 }
 
+// Appends a row or list to a list. False if it is of another kind than the items before, or if its
+// number is not the next one: a list is stored as a range of numbers.
 bool SnapshotBuilder::append(List& list, const Value& item) {
   const std::uint32_t next = list.rows.first + list.rows.count++;
   if (list.items != Kind::list) return item.kind == list.items && item.number == next;
-  if (next != sublists_.size()) return false;  // another list of lists grew meanwhile
+  if (next != sublists_.size()) return false;  // items of another list follow
   if (item.kind != Kind::list && item.kind != Kind::empty_list) return false;
   sublists_.push_back(item.kind == Kind::list ? lists_[item.number] : List{Kind::event, {}});
   return true;

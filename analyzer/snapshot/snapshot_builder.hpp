@@ -80,13 +80,13 @@ class SnapshotBuilder : public PickleBuilder {
   void name_unknown();
 
   Snapshot snapshot_;
-  std::uint64_t copies_left_;  // items that may still be copied because their container grew
+  std::uint64_t copies_left_;  // items that may still be copied when containers grow
   std::vector<List> lists_;
   std::vector<List> sublists_;
   std::vector<Range> dicts_;  // dictionaries that are no rows: parts of entries_
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> frames_;  // the frames of the list that grows now
-  // Stacks by the frames that were added to a stack, and that stack's number.
+  // The results of stack_with_words(), by the added frames and the number of the original stack.
   std::map<std::pair<std::vector<std::uint32_t>, std::uint32_t>, StackId> stacks_with_words_;
   // Counts of each unknown key, by the kind of dictionary and the id of the key's text.
   std::map<std::pair<std::string_view, std::uint32_t>, std::uint64_t> unknown_keys_;

@@ -12,7 +12,7 @@ namespace gpumemtrace::analyzer::snapshot {
 namespace {
 
 constexpr std::string_view kEarlier = "allocated before the history";
-constexpr std::string_view kNoFile = "??";  // a C++ function's file, in PyTorch's stacks
+constexpr std::string_view kNoFile = "??";  // PyTorch's file name for C++ functions
 constexpr std::size_t kMostWords = 255;     // the most words in a record
 
 struct TracebackLine {
@@ -86,7 +86,7 @@ trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
   for (const std::uint32_t id : ids) {
     if (has_python && is_native_file(file_of(id))) continue;
     for (const std::uint32_t code : codes_of({id}, time, out)) {
-      frames.push_back(std::uint64_t{code} << 32);
+      frames.push_back(std::uint64_t{code} << 32);  // the lower half: instruction 0
     }
   }
   is_written_[stack.value] = true;
@@ -97,6 +97,8 @@ trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
   return number;
 }
 
+// The stack of everything that was allocated before the history. Its number follows those of the
+// snapshot's stacks.
 trace::StackId StackRecords::stack_of_earlier(std::uint64_t time, trace::StreamWriter& out) {
   const std::uint32_t stack = snapshot_.stacks.size();
   if (!is_written_[stack]) {
@@ -121,6 +123,8 @@ const std::vector<std::uint32_t>& StackRecords::codes_of(FrameId id, std::uint64
   return codes;
 }
 
+// The lines that a frame becomes, innermost first: the lines of the model, the FX node, and the
+// frame itself.
 std::vector<StackRecords::Line> StackRecords::lines_of(const Frame& frame) const {
   const std::string_view file = snapshot_.text(frame.file);
   const Line own{snapshot_.text(frame.function), file == kNoFile ? "" : file, frame.line};
@@ -139,8 +143,8 @@ std::vector<StackRecords::Line> StackRecords::lines_of(const Frame& frame) const
   return lines;
 }
 
-// The number of a line's code object; writes it if it is new. The line is given as the first line
-// of the function: without a table of lines, all its instructions have that line.
+// Returns the number of the code object for a line, and writes the code object if it is new. The
+// line is written as the code's first line: without a line table, all instructions have that line.
 std::uint32_t StackRecords::code_of(const Line& line, std::uint64_t time,
                                     trace::StreamWriter& out) {
   const auto [code, is_new] =

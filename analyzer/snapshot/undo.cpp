@@ -57,6 +57,7 @@ class Undo {
   }
 
   const char* undo_free_completed(const Event& event) {
+    // Before the event, the block waited for other streams. Its full size and stack are not known.
     const HeldBlock block{event.bytes, 0, true, {}};
     const auto segment = memory_.segment_around(event.address);
     if (segment == memory_.segments.end()) return "no segment was there";
@@ -114,7 +115,8 @@ class Undo {
 HeldSegment segment_of(const Event& event, bool is_expandable) {
   constexpr std::uint64_t kSmallSegmentBytes = 2 << 20;
   constexpr std::uint64_t kLargePageBytes = 20 << 20;
-  // One event may concern several small pages, so only multiples of a large page count as large.
+  // An event of an expandable segment can map several small pages: only multiples of the size of a
+  // large page count as large.
   const bool is_large =
       is_expandable ? event.bytes % kLargePageBytes == 0 : event.bytes > kSmallSegmentBytes;
   return {event.bytes, event.stream, is_large, is_expandable, event.pool, event.stack};

@@ -22,7 +22,7 @@ struct HeldSegment {
   bool is_large = false;
   bool is_expandable = false;
   PoolId pool;
-  StackId stack;  // empty if it was given back before the snapshot
+  StackId stack;  // empty if the memory went back to the driver before the snapshot
 };
 
 // The segment or pages that an event of the driver adds or removes.
@@ -33,7 +33,7 @@ struct HeldBlock {
   std::uint64_t requested_bytes = 0;  // 0 if the requested size is not known
   std::uint64_t bytes = 0;            // the size; 0 = not known: it was freed before the snapshot
   bool waits = false;
-  StackId stack;  // empty if it was freed before the snapshot
+  StackId stack;  // empty if the block was freed before the snapshot
 
   [[nodiscard]] bool can_be_of(std::uint64_t requested) const {
     return requested_bytes == 0 ? requested <= bytes : requested == requested_bytes;
@@ -68,7 +68,8 @@ struct UndoneHistory {
 [[nodiscard]] HeldMemory memory_at_end(const Snapshot& snapshot,
                                        std::span<const Segment* const> segments);
 
-// Undoes the events of one device from the last one on, as far as each fits to the later ones.
+// Undoes the events of one device from the last one backwards, up to the first that does not fit to
+// the memory after it.
 [[nodiscard]] UndoneHistory undo_history(HeldMemory at_end, std::span<const Event> events);
 
 }  // namespace gpumemtrace::analyzer::snapshot

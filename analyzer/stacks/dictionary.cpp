@@ -7,6 +7,7 @@ namespace gpumemtrace::analyzer {
 
 void Dictionary::add(const trace::RecordHeader& record) {
   const std::string_view tail = trace::tail_of(record);
+  // Records of these kinds do not change the names of known call sites.
   const bool is_new_place = record.kind == trace::RecordKind::kStack ||
                             record.kind == trace::RecordKind::kCode ||
                             record.kind == trace::RecordKind::kUnwrapped;
@@ -51,12 +52,14 @@ void Dictionary::add_text(const trace::Text& text) {
     notes_.back() += trace::tail_of(text.record);
     return;
   }
-  // The zero bytes at the end are kept: if more parts follow, they separate arguments.
+  // Zero bytes separate the arguments of a command line: those at a part's end are kept, because
+  // more parts may follow.
   const auto* begin = reinterpret_cast<const char*>(&text + 1);
   const std::size_t bytes = text.record.words * trace::kWordBytes - sizeof text;
   texts_[text.key].try_emplace(text.part, begin, bytes);
 }
 
+// The modules whose code asked the driver for its functions, as only a CUDA runtime does.
 const std::set<const LoadedModule*>& Dictionary::runtimes() const {
   if (!runtimes_) {
     runtimes_.emplace();

@@ -31,7 +31,7 @@ class Dictionary {
  public:
   // Takes dictionary records and ignores the rest.
   void add(const trace::RecordHeader& record);
-  // The number changes when call sites that were named before may have other names by now.
+  // A number that changes whenever a record may have changed the names of known call sites.
   [[nodiscard]] std::uint64_t names_version() const { return names_version_; }
 
   [[nodiscard]] SiteName name_of(const CallSite& site) const;
@@ -57,7 +57,7 @@ class Dictionary {
  private:
   struct Function {
     std::string symbol;
-    std::string runtime_name;  // empty = no function of the CUDA runtime calls it
+    std::string runtime_name;  // the CUDA runtime's function that calls `symbol`; empty = none
   };
 
   void add_text(const trace::Text& text);

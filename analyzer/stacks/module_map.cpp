@@ -24,7 +24,7 @@ std::string build_id_of(const trace::Module& record) {
 
 }  // namespace
 
-// Named, unlike the namespace above: Index, which a header declares, has members of these types.
+// Not an unnamed namespace: the class Index, which a header declares, has members of these types.
 namespace modules_by_time {
 
 // A module that contains an address, and how badly it fits a time; the smallest candidate fits
@@ -77,7 +77,7 @@ class Times {
     if (later != by_loaded_.end()) consider(*later);
     const auto gone = std::ranges::upper_bound(by_unloaded_, time, {}, &Moment::time);
     if (gone != by_unloaded_.begin()) {
-      // If several modules were unloaded at the same time, the one that begins last.
+      // If several modules were unloaded at that time, takes the one that begins last.
       consider(*std::ranges::lower_bound(by_unloaded_, std::prev(gone)->time, {}, &Moment::time));
     }
     const auto present = std::ranges::upper_bound(present_, time, {}, &Moment::time);
@@ -178,7 +178,8 @@ ModuleMap::~ModuleMap() = default;
 ModuleMap::ModuleMap(ModuleMap&& other) noexcept = default;
 ModuleMap& ModuleMap::operator=(ModuleMap&& other) noexcept = default;
 
-// Marks the module as unloaded; returns the iterator to the next one that is still loaded.
+// Marks the module as unloaded; returns the iterator to the next one that is still loaded. The
+// module is merged with all indexes up to the first gap, as a binary counter is incremented.
 ModuleMap::StillLoaded::iterator ModuleMap::unload(StillLoaded::iterator module,
                                                    std::uint64_t time) {
   module->second->unloaded = time;
@@ -209,6 +210,7 @@ void ModuleMap::add(const trace::Module& record, std::string_view path) {
     return;  // the record repeats that this module is loaded
   LoadedModule& added = modules_.emplace(record.begin, std::move(module))->second;
   if (record.end <= record.begin) return;
+  // Modules that the new one overlaps are no longer loaded.
   auto over = still_loaded_.upper_bound(record.begin);
   if (over != still_loaded_.begin() && std::prev(over)->second->end > record.begin) --over;
   while (over != still_loaded_.end() && over->first < record.end) over = unload(over, added.loaded);

@@ -55,8 +55,8 @@ class ModuleMap {
 
   Modules modules_;
   StillLoaded still_loaded_;  // the loaded modules, by first address; they do not overlap
-  // Indexes of the unloaded modules: the index at position i is of 2^i modules, or there is none.
-  // So a module is sorted again only as often as the number of modules doubles.
+  // Indexes of the unloaded modules: the index at position i has 2^i modules, or is nullptr. So a
+  // module is sorted again only as often as the number of modules doubles.
   std::vector<std::unique_ptr<const Index>> unloaded_;
 };
 

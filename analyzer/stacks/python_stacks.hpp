@@ -67,7 +67,7 @@ class PythonStacks {
   };
   struct CodeObject {
     std::uint32_t first_line = 0;
-    // the texts' pieces, by kind of text and part
+    // The code object's texts. A long text comes in several pieces with increasing part numbers.
     std::map<std::pair<trace::CodeText, std::uint32_t>, std::string> pieces;
     [[nodiscard]] std::string text(trace::CodeText which) const;
   };

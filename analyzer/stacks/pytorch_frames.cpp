@@ -44,7 +44,7 @@ std::string autograd_node_name(std::string_view function) {
     return std::string(last_part(node.substr(kCppNode.size(), node.size() - kCppNode.size() - 1)));
   }
   if (!in_autograd && !is_backward_name(node)) return {};
-  // These are no nodes: their functions only have similar names.
+  // These classes are no nodes, although their functions have similar names.
   if (node.empty() || node == "Node" || node == "Engine" || node.starts_with("Function")) {
     return {};
   }
@@ -66,7 +66,7 @@ bool is_native_file(std::string_view file) {
   static constexpr auto kEnds = std::to_array<std::string_view>(
       {".cpp", ".cc", ".cxx", ".c", ".cu", ".h", ".hpp", ".cuh", ".inl"});
   if (file.ends_with(".py") || file.starts_with('<')) return false;
-  // the file of a script always has a folder in its path
+  // A name without a folder is a library's: the path of a Python file always has a folder.
   const bool has_folder = file.find('/') != std::string_view::npos;
   const bool is_system = file.starts_with("/usr/include/") || file.starts_with("../sysdeps/");
   return !has_folder || is_system ||
@@ -118,6 +118,7 @@ std::string layers_of(const std::vector<PythonFrame>& frames) {
   std::string path;
   bool is_called = false;  // a module's call was seen, but not yet its `forward`
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    // The work of a backward pass does not belong to the layers that called it.
     if (is_backward_call(frame->file, frame->function)) path.clear();
     if (is_module_call(frame->file, frame->function)) {
       is_called = true;

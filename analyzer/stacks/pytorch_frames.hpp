@@ -42,14 +42,13 @@ namespace gpumemtrace::analyzer {
   return false;
 }
 
-// Stacks in a snapshot of PyTorch also have entries that are no Python functions. These are the
-// file names of entries with the program's own words for an event, and with the number of a part of
-// compiled code.
+// The file names of two kinds of frames, made from a snapshot of PyTorch, that are no functions: a
+// text that the program attached to an event, and the number of a part of compiled code.
 inline constexpr std::string_view kUserMetadataFile = "<user_metadata>";
 inline constexpr std::string_view kCompileContextFile = "<compile_context>";
 // True for a C++ function: it has no file, or that is a library's name or a C++ file.
 [[nodiscard]] bool is_native_file(std::string_view file);
-// True for Python functions: not for C++ functions, and not for the entries of words or numbers.
+// True for Python functions: not for C++ functions, user metadata or compile contexts.
 [[nodiscard]] inline bool is_python_file(std::string_view file) {
   return file != kUserMetadataFile && file != kCompileContextFile && !is_native_file(file);
 }

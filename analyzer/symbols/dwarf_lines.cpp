@@ -15,7 +15,8 @@ constexpr std::size_t kMaxEntries = std::size_t{1} << 24;
 // the most address ranges that are read of one entry
 constexpr std::size_t kMaxRanges = std::size_t{1} << 20;
 constexpr std::size_t kMaxInlined = 64;
-// The most later ranges that may lie inside the range that contains the address.
+// The most ranges that find() tries, going back from the address: other ranges may lie inside the
+// range that contains it.
 constexpr int kMaxNested = 64;
 
 // True for DWARF entries that can contain functions with code.

@@ -18,8 +18,8 @@ struct SymbolFrame {
   std::uint32_t line = 0;  // line in the source file; 0 = not known
 };
 
-// - Compilation units are found by one table of address ranges for the whole file, made for the
-//   first address that is looked up; a unit's functions are listed for its first address.
+// - Compilation units are found in one table of the file's address ranges, which the first look-up
+//   makes; the functions of a unit are listed at the first look-up of an address in the unit.
 // - Damaged debug information gives fewer frames. All loops are bounded and go forward only.
 class DwarfLines {
  public:

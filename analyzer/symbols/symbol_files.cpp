@@ -240,7 +240,7 @@ SymbolFiles::SymbolFiles(std::vector<fs::path> folders, bool use_debuginfod)
 std::vector<fs::path> SymbolFiles::code_candidates(const ModuleIdentity& module) const {
   const fs::path path(module.path);
   std::vector<fs::path> candidates = {path};
-  // In other places only a build-id shows that a file is the right one.
+  // Without a build-id, only a file at the recorded path can be taken for the module's.
   if (module.build_id.empty()) return candidates;
   for (const fs::path& folder : folders_) {
     candidates.push_back(folder / ".build-id" / build_id_path(module.build_id));

@@ -165,7 +165,8 @@ std::uint64_t SideCar::named_offset_count() const {
 
 namespace {
 
-// The most later functions that may lie inside the function that contains the address.
+// The most functions that find_function() tries, going back from the address: other functions may
+// lie inside the function that contains it.
 constexpr int kMaxNestedFunctions = 16;
 
 // True if a comes before b: functions are sorted by address; of several names of one address the
@@ -193,6 +194,7 @@ const ElfFunction* ModuleSymbols::find_function(std::uint64_t offset) const {
   auto position = std::ranges::upper_bound(functions_, offset, {}, &ElfFunction::begin);
   for (int i = 0; i < kMaxNestedFunctions && position != functions_.begin(); ++i) {
     --position;
+    // A function of unknown size ends where the next one begins.
     const bool reaches_next = position->bytes == 0 && i == 0;
     if (reaches_next || offset - position->begin < position->bytes) return &*position;
   }
@@ -223,6 +225,7 @@ const std::vector<SymbolFrame>& Symbolizer::frames_at(const ModuleIdentity& modu
   return answers_.add(module, offset, look_up(module, offset));
 }
 
+// Looks the offset up in the side-cars (told_), then in the module's files.
 std::vector<SymbolFrame> Symbolizer::look_up(const ModuleIdentity& module, std::uint64_t offset) {
   if (!enabled_) return {};
   const std::vector<SymbolFrame>* told =

@@ -30,7 +30,7 @@ class SideCar {
   void read(const std::filesystem::path& path);
   [[nodiscard]] std::string text() const;
 
-  // The frames at the offset; nullptr if nothing is known about it. Modules are compared by
+  // The frames at the offset; nullptr if the offset was never added. Modules are compared by
   // build-id, or by path if they have none.
   [[nodiscard]] const std::vector<SymbolFrame>* find(const ModuleIdentity& module,
                                                      std::uint64_t offset) const;

@@ -11,8 +11,9 @@ namespace gpumemtrace::analyzer {
 
 // A call site: "train.py:12 (step)", "libfastops.so (cudaMalloc)", or "a place that is not known".
 [[nodiscard]] std::string site_text(const std::optional<rows::Site>& site);
-// A second location in a row, written as site_text() does. Empty if the row has none, or if only a
-// library is known of the location although the file of the row's own site is known.
+// A second location of a row, written as site_text() does. Empty if there is none, or if it tells
+// less than the row's site `own`: it has no file and `own` is Python code, or it has only a library
+// and `own` has a file.
 [[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
                                         const std::optional<rows::Site>& own = std::nullopt);
 
@@ -20,7 +21,7 @@ namespace gpumemtrace::analyzer {
 // what the row counts.
 [[nodiscard]] std::string at_text(const std::string& location, bool is_partly);
 
-// The line of an origin, such as "train.py:88 (evaluate)"; else its owner.
+// The site of an origin, such as "train.py:88 (evaluate)"; its owner if no site is known.
 [[nodiscard]] std::string name_line(const rows::Origin& origin);
 
 // The known parts of an origin: "pytorch", "pytorch at train.py:12 in step", "libfastops.so". If it

@@ -66,6 +66,8 @@ bool Sentence::append(std::string& text, std::string_view pattern) const {
   return is_known;
 }
 
+// Appends the text for the part of a pattern in braces: "name", "name|one|many" or "name?one|many".
+// False if the name has no value.
 bool Sentence::append_name(std::string& text, std::string_view name) const {
   if (name == "site") {
     text += site_text(own_site_);

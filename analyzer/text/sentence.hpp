@@ -42,7 +42,7 @@ class Sentence {
   // Adds the values with these names to the finding's evidence, in this order.
   void add_to(rows::Evidence& evidence, std::initializer_list<const char*> names) const;
 
-  // The functions that a table of fields calls.
+  // The functions that Row::fields() calls with each field (see analyzer/rows/fields.hpp).
   template <class T>
   void operator()(const char* name, const T& value) {
     if constexpr (requires { value.has_value(); }) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that the static libraries of the compiler and others want of glibc and glibc 2.28 does
-// not have. Linked into the program where GPUMEMTRACE_OLD_GLIBC is on; x86-64 only.
+// Functions of newer glibc that static libraries such as the compiler's call and glibc 2.28 lacks.
+// Linked into the program if GPUMEMTRACE_OLD_GLIBC is on; x86-64 only.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -11,8 +11,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-// Before 2.33 these were functions of the header, which called others with the version of the
-// structure.
+// Before glibc 2.33, stat() and the like were functions of a header, which called these functions
+// with the version of `struct stat`.
 enum { kStatVersion = 1 };
 int __xstat(int version, const char* path, struct stat* result);
 int __fxstat(int version, int descriptor, struct stat* result);
@@ -45,7 +45,7 @@ OURS int fstatat64(int folder, const char* path, struct stat64* result, int flag
   return __fxstatat(kStatVersion, folder, path, (struct stat*)result, flags);
 }
 
-// libstdc++ then takes its locks always.
+// With the value 0, libstdc++ always takes its locks.
 OURS char __libc_single_threaded = 0;
 
 OURS uint32_t arc4random(void) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The start of a program that is linked for an old glibc. From 2.34 on the loader calls a program's
-// constructors; before, the program's own start-up code did, and the compiler's has none any more.
+// The start of a program that is linked for an old glibc. From glibc 2.34 on the loader calls a
+// program's constructors; an older loader leaves that to the program's start-up code, but new
+// start-up code no longer does it.
 #include <stddef.h>
 
 typedef int (*main_function)(int, char**, char**);

@@ -13,7 +13,7 @@ namespace gpumemtrace::preload {
 [[nodiscard]] bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
 
 // Reads several ranges, one after the other, into `out`; at most 1024 ranges (IOV_MAX). For
-// ordinary memory only: a driver would fetch memory that it fetches on access (managed memory).
+// ordinary memory only: a read of managed memory would make the driver move it to the host.
 [[nodiscard]] bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept;
 
 template <class Value>

@@ -111,7 +111,7 @@ Config read_config() noexcept {
   read_stack_settings(config);
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);
-  // In a smaller trace the dictionary alone would need a checkpoint.
+  // In a smaller file, the records that define names and stacks could alone force a checkpoint.
   constexpr std::uint64_t kSmallestTrace = 256 << 10;
   if (config.max_trace_bytes < kSmallestTrace) config.max_trace_bytes = kSmallestTrace;
   constexpr std::uint64_t kSmallestRing = 8 * trace::kMaxChunkBytes;

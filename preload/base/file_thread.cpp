@@ -16,7 +16,7 @@ namespace gpumemtrace::preload::file_thread {
 namespace {
 
 // <linux/close_range.h> is younger than the oldest headers that we build with.
-constexpr long kCloseRange = 436;  // its number on all machines
+constexpr long kCloseRange = 436;  // close_range()'s number on all machines
 constexpr unsigned int kUnshare = 1u << 1;
 
 constexpr std::uint32_t kNone = 0;
@@ -47,9 +47,9 @@ struct State {
 constinit State state;
 constinit thread_local bool is_file_thread [[gnu::tls_model("initial-exec")]] = false;
 
-// Gives the file thread an empty table of descriptors, without standard error, too: a program that
-// waits for the end of a pipe must not wait for this thread. One system call does it, and copies
-// none of the descriptors.
+// Gives the file thread an empty table of descriptors, without even standard error: a program that
+// waits for the end of a pipe must not wait for this thread. The one system call copies none of the
+// descriptors.
 bool leave_descriptors() noexcept { return syscall(kCloseRange, 0, ~0u, kUnshare) == 0; }
 
 void wake() noexcept {
@@ -97,6 +97,8 @@ void* main(void*) noexcept {
   return nullptr;
 }
 
+// Waits at most about ten seconds. A file thread that is not ready by then ends at once when it
+// starts.
 bool wait_until_ready() noexcept {
   for (int tries = 0; tries < kStartTries && state.life.load() == kStarts; ++tries) {
     wait_for_change(state.life, kStarts, kMillisecondNs, kPollNs);

@@ -94,7 +94,8 @@ bool identify(const char* path, FileIdentity& identity) noexcept {
 
 FileState state_of(int descriptor, std::uint64_t bytes) noexcept {
   struct stat status;
-  if (!describe(descriptor, "", AT_EMPTY_PATH, status)) return FileState::kWhole;  // state unknown
+  // kWhole also if the kernel does not describe the file.
+  if (!describe(descriptor, "", AT_EMPTY_PATH, status)) return FileState::kWhole;
   if (status.st_nlink == 0) return FileState::kRemoved;
   return static_cast<std::uint64_t>(status.st_size) < bytes ? FileState::kCut : FileState::kWhole;
 }

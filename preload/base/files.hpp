@@ -33,7 +33,8 @@ struct FileIdentity {
 [[nodiscard]] bool identify(int descriptor, FileIdentity& identity) noexcept;
 [[nodiscard]] bool identify(const char* path, FileIdentity& identity) noexcept;
 
-// The changes that other programs have made to an open file that had `bytes` bytes.
+// The state of an open file to which we have written `bytes` bytes: whole, removed from its folder,
+// or cut to fewer bytes.
 enum class FileState { kWhole, kRemoved, kCut };
 [[nodiscard]] FileState state_of(int descriptor, std::uint64_t bytes) noexcept;
 

@@ -45,7 +45,7 @@ class KeyTable {
   // is no table. `emitted` tells if the meaning of the number was emitted before.
   std::uint32_t intern(std::uint64_t key, bool& emitted) noexcept {
     if (keys_ == nullptr) return 0;
-    key |= 3;  // not 0, an empty slot, with or without kEmitted
+    key |= 3;  // bit 1 keeps a key without kEmitted from being 0, an empty slot
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = bucket_of(spread);
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
@@ -67,7 +67,7 @@ class KeyTable {
 
  private:
   static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
-  static constexpr std::size_t kBucketSlots = 8;  // as many as a cache line has
+  static constexpr std::size_t kBucketSlots = 8;  // one cache line of 64 bytes
   static constexpr std::size_t kMaxProbes = 64;
   static constexpr std::uint64_t kEmitted = 1;  // a bit of the key in a slot
 

@@ -21,7 +21,7 @@ namespace {
 
 constinit bool silent = false;
 [[GPUMEMTRACE_START_DATA]] constinit bool had_standard_error = true;
-[[GPUMEMTRACE_START_DATA]] constinit FileIdentity standard_error;  // zeros: the kernel did not tell
+[[GPUMEMTRACE_START_DATA]] constinit FileIdentity standard_error;  // zeros: not known
 
 // False if messages could damage a file: a program that has closed its standard error may have a
 // file of data under descriptor 2.
@@ -39,6 +39,7 @@ bool has_place_for_messages() noexcept {
 // would exceed its size limit. They would end the program.
 constexpr std::uint64_t kSignalsOfWriting = signal_set(SIGPIPE, SIGXFSZ);
 
+// The signals that are pending; all signals if the kernel does not say, so that none is taken back.
 std::uint64_t pending_signals() noexcept {
   std::uint64_t pending = 0;
   return syscall(SYS_rt_sigpending, &pending, sizeof pending) == 0 ? pending : ~std::uint64_t{0};

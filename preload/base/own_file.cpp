@@ -88,6 +88,7 @@ int OwnFile::allocate(std::uint64_t offset, std::uint64_t bytes) noexcept {
   return file_thread::run([&]() noexcept { return allocate_here(offset, bytes); });
 }
 
+// If the file system has no fallocate(), writes zeros instead.
 int OwnFile::allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (is_beyond_size_limit(offset + bytes)) return EFBIG;
   if (!is_ours()) return EBADF;
@@ -139,6 +140,8 @@ void OwnFile::lock() noexcept {
   });
 }
 
+// True if the descriptor still belongs to the file. Asks the kernel only if the program can close
+// the descriptor.
 bool OwnFile::is_ours() const noexcept {
   if (descriptor_ < 0 || file_thread::has_own_descriptors()) return descriptor_ >= 0;
   FileIdentity now;

@@ -13,10 +13,11 @@ namespace gpumemtrace::preload {
 // - Every function runs on the file thread while the caller waits (file_thread::run()): a caller
 //   that needs several in a row calls them all in one run().
 // - If the file thread has no descriptors of its own, it asks the kernel first whether the
-//   descriptor is still that of the file; if not, the function returns EBADF and touches nothing.
+//   descriptor is still that of the file; if not, the function touches nothing and returns EBADF
+//   if it returns errors.
 //   Question and access are two system calls: a program that puts another file under the number
 //   between them is not protected (docs/internals/reliability.md).
-// - All return 0 or an errno value; nothing here prints.
+// - All functions with an int return 0 or an errno value; nothing here prints.
 class OwnFile {
  public:
   // Makes a new file for reading and writing, mode 0600, closed on exec, at a high number out of
@@ -36,7 +37,7 @@ class OwnFile {
   // Maps the file's first bytes, shared; they may lie past its end. On failure returns nullptr and
   // sets `error`.
   [[nodiscard]] void* map(std::uint64_t bytes, int& error) noexcept;
-  // The changes that other programs have made to the file, which had `bytes` bytes.
+  // The state of the file, as state_of() tells it; kWhole if the descriptor is no longer ours.
   [[nodiscard]] FileState state(std::uint64_t bytes) const noexcept;
   // Takes the lock that tells readers the trace is being written.
   void lock() noexcept;

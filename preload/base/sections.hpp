@@ -4,7 +4,7 @@
 
 // For data that every event reads. Between two events a program fills the caches with its own data,
 // and the next event waits for each line and page that it needs: so data that every event reads and
-// hardly anybody writes lies side by side, whichever room it belongs to.
+// hardly anybody writes lies side by side, whichever folder defines it.
 #define GPUMEMTRACE_HOT_DATA gnu::section("gpumemtrace_hot")
 
 // For code and data that every process uses when it begins and ends: each further 64 KiB of code

@@ -17,7 +17,7 @@ namespace gpumemtrace::preload {
 inline void sleep_microseconds(long microseconds) noexcept {
   const timespec pause{0, microseconds * 1000};
   if (syscall(SYS_nanosleep, &pause, nullptr) == 0 || errno == EINTR) return;
-  // A sandbox forbids nanosleep. A wait for a futex that nobody wakes takes as long.
+  // A sandbox forbids nanosleep: waits for as long on a futex that nobody wakes.
   const std::uint32_t word = 0;
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, nullptr, 0);
 }

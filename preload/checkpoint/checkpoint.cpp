@@ -20,15 +20,17 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kKeepUpEveryNs = 1'000'000;
-constexpr std::uint64_t kCopyBytes = 1 << 20;  // the most that one step copies
+// the most that copy_newest_blocks() copies in one step
+constexpr std::uint64_t kCopyBytes = 1 << 20;
 constexpr std::size_t kImageBytes = trace::kMaxChunkBytes / 2;
 
-// Runs the steps of the work, until an error or service_requests ends it.
+// Runs the steps that make a checkpoint, until there is an error or service_requests() returns
+// false.
 class Steps {
  public:
   explicit Steps(const CheckpointRequest& request) noexcept : request_(request) {}
 
-  // True while there is no error and service_requests agrees.
+  // True as long as there is no error and service_requests() returns true.
   [[nodiscard]] bool may_go_on() noexcept {
     if (error == 0 && !is_abandoned && !request_.service_requests(request_.owner)) {
       is_abandoned = true;
@@ -66,8 +68,8 @@ class OldestPart {
  public:
   explicit OldestPart(Steps& steps) noexcept : steps_(steps) {}
 
-  // Chooses the newest blocks to keep, as many as fit in keep_bytes. False if no record before
-  // these blocks is left to compact.
+  // Chooses the newest blocks to keep, as many as fit in keep_bytes, and so the cut: the time up to
+  // which records are compacted. False if no record before the cut is left to compact.
   [[nodiscard]] bool choose_cut(const CheckpointRequest& request) noexcept {
     std::uint64_t compactable_bytes = 0;
     for (const PackedBlock& block : index.blocks()) {
@@ -109,14 +111,15 @@ class OldestPart {
   std::uint64_t compacted_ticks = 0;  // time of the last compacted record
 
  private:
-  // Compacts up to the end of one of the merged blocks. False after the last record.
+  // Compacts records until one of the merged blocks is at its end. False if no record is left to
+  // compact.
   bool compact_block() noexcept {
     for (bool at_block_end = false; steps_.error == 0 && !at_block_end;) {
       const trace::RecordHeader* record = streams.head();
       if (record == nullptr) return false;
       const std::uint64_t ticks = trace::ticks_of_key(streams.head_key());
-      // The record allocates a live address, and the missing free may come after the cut: so the
-      // cut is before the record.
+      // The record allocates an address that is still live, and the missing free may be among the
+      // records after the cut: so compaction ends before this record.
       if (ticks + trace::kReorderWindowTicks > cut_ticks_ && compaction.is_conflict(*record)) {
         return false;
       }
@@ -187,8 +190,8 @@ class Replacement {
     return steps_.may_go_on();
   }
 
-  // Chunks whose packed records are compacted now may still lie in the ring: one mark for each
-  // writer tells the reader how far the checkpoint goes.
+  // Writes for each writer where its compacted records end: a reader must not take these records
+  // once more from chunks that still lie in the ring.
   void write_compacted_marks() noexcept {
     const PackedStreams& streams = compacted_.streams;
     for (const PackedStream& stream : streams.streams()) {
@@ -202,6 +205,7 @@ class Replacement {
     }
     for (const PackedBlock& block : compacted_.index.blocks()) {
       if (steps_.has_ended()) return;
+      // Marks of earlier checkpoints stay for writers that get no new one.
       const trace::BlockHeader& mark = block.header;
       if (mark.type != trace::BlockType::kCompacted || has_newer_mark(mark.writer)) continue;
       steps_.error = writer_.append_compacted(mark.writer, mark.sequence, mark.end_offset);
@@ -221,8 +225,7 @@ class Replacement {
     return stream.next > stream.first || is_split(stream);
   }
 
-  // Writes the rest of the blocks that the cut goes through: their records after the cut become
-  // blocks of their own.
+  // Writes the records that are left of partly compacted blocks, as blocks of their own.
   void write_split_blocks() noexcept {
     PackedStreams& streams = compacted_.streams;
     for (const PackedStream& stream : streams.streams()) {

@@ -69,6 +69,7 @@ void CompactedGraphs::instantiate(const trace::Graph& call) noexcept {
 
 void CompactedGraphs::destroy_executable(const trace::Graph& call) noexcept {
   Executable graph;
+  // The record of a call that destroys an executable graph has the handle in `graph`.
   const std::uint64_t handle = call.graph != 0 ? call.graph : call.executable;
   const bool is_known =
       call.call.record.result == trace::kCudaSuccess && executables_.erase(handle, graph);
@@ -83,6 +84,7 @@ void CompactedGraphs::end_graph(const Executable& graph) noexcept {
   if (count != nullptr && count->live != 0) --count->live;
 }
 
+// In the totals of graphs, largest_bytes is the highest number of graphs that were alive at once.
 void CompactedGraphs::restore(const trace::Totals& totals) noexcept {
   Count* const count = count_of(totals.location);
   if (count != nullptr) count->most_live = std::max(count->most_live, totals.largest_bytes);

@@ -24,7 +24,8 @@ class CompactedGraphs {
     const Count* const count = count_of(device);
     return count == nullptr ? 0 : count->most_live;
   }
-  // Restores the sums, of an earlier checkpoint, of graphs that had ended before it.
+  // Takes over the highest number of graphs that were alive at once from the totals of an earlier
+  // checkpoint.
   void restore(const trace::Totals& totals) noexcept;
 
  private:

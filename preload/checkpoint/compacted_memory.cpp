@@ -37,7 +37,8 @@ std::uint32_t CompactedMemory::bind(std::uint32_t group, const ledger::Target& t
   return group;
 }
 
-// The entry names the pool: two pools that had the same handle share a group.
+// Takes the pool from the entry and not from its group: two pools that had the same handle share a
+// group.
 ledger::Target CompactedMemory::target_of(const Entry& entry) noexcept {
   const Row& row = sums.row_of(entry.group);
   ledger::Target target{row.kind, row.device, row.device, 0};
@@ -45,6 +46,7 @@ ledger::Target CompactedMemory::target_of(const Entry& entry) noexcept {
   return target;
 }
 
+// Physical memory without a group was imported from another process.
 ledger::Target CompactedMemory::target_of(const Mapped& physical) noexcept {
   const bool is_ours = physical.group != kNoIndex32;
   const Kind kind = is_ours ? sums.row_of(physical.group).kind : Kind::kImportedVmm;
@@ -114,6 +116,7 @@ CompactedMemory::Pair CompactedMemory::pair_of(const Allocated& memory) noexcept
   return pair;
 }
 
+// Adds an allocation that has ended to the sums of its group.
 void CompactedMemory::count_pair(std::uint32_t index, const Pair& pair, bool is_freed,
                                  const trace::CallHeader* freed_by) noexcept {
   Group& group = sums.group(index);
@@ -145,7 +148,8 @@ void CompactedMemory::wait_for_free(const Entry& entry, const Pair& pair) noexce
   }
 }
 
-// Called when no free of a replaced allocation came in time: counts it as one without a free.
+// Called when no free of a replaced allocation came in time: counts the allocation as one without a
+// free.
 void CompactedMemory::give_up(const Replaced& replaced) noexcept {
   count_pair(replaced.group, replaced.pair, false, nullptr);
   ++records_.counts.live_address_allocated;
@@ -156,8 +160,8 @@ void CompactedMemory::finish() noexcept {
   replaced_.release();
 }
 
-// Ends memory whose address was allocated again, by another writer, before this free of it came.
-// False if the free does not belong to such memory.
+// Counts the late free of an allocation whose address another writer has allocated again before.
+// False if the free belongs to no such allocation.
 bool CompactedMemory::take_late_free(const trace::Free& call) noexcept {
   if (call.call.record.result != trace::kCudaSuccess) return false;
   for (std::size_t i = 0; i < replaced_.size(); ++i) {
@@ -195,6 +199,7 @@ bool CompactedMemory::end_block(const trace::Block& block) noexcept {
   count_pair(ended.group, pair_of(ended), true, nullptr);
   records_.drop(ended.record);
   tensors_.end(block.address, [this](RecordId record) noexcept { records_.drop(record); });
+  // begin_block() retains a record that also begins a new block.
   if (block.bytes <= 0) records_.count_gone(block.record);
   return true;
 }
@@ -214,6 +219,8 @@ void CompactedMemory::begin_block(const trace::Block& block) noexcept {
   on_live(*entry);
 }
 
+// Looks in a small cache first, because programs allocate blocks with the same stacks again and
+// again.
 std::uint32_t CompactedMemory::group_of(const trace::Block& block) noexcept {
   BlockGroup& last = block_groups_[trace::number_of(block.stack) % block_groups_.size()];
   if (last.stack == block.stack && last.device == block.device) return last.group;
@@ -234,6 +241,7 @@ void CompactedMemory::apply(const trace::Tensor& tensor) noexcept {
   if (added == RetainedTensors::Added::kNoMemory) has_failed = true;
 }
 
+// Moves memory to the group that differs from its present group only in the flag kFlagSegment.
 std::uint32_t CompactedMemory::move_to_segments(std::uint32_t group,
                                                 const LiveBytes& moved) noexcept {
   if (is_segment(group)) return group;
@@ -277,6 +285,8 @@ void CompactedMemory::on_context_call(const trace::ContextCall& call, bool has_e
   }
 }
 
+// Called when a handle of physical memory is released. Drops the call's record if that ends the
+// memory, and else retains the record.
 void CompactedMemory::on_release(PhysicalMemory* physical, const trace::CallHeader* call) noexcept {
   if (physical != nullptr && physical->is_unused() && !physical->entry.stays) {
     return records_.count_gone(call->record);
@@ -286,7 +296,7 @@ void CompactedMemory::on_release(PhysicalMemory* physical, const trace::CallHead
   if (is_last && !physical->is_unused()) physical->entry.released = record;
 }
 
-// Memory of other processes: its records stay, and no sum of this process counts it.
+// Memory that was imported from another process: its records stay, and no sum counts it.
 CompactedMemory::Mapped CompactedMemory::imported(const trace::Mapping& call) const noexcept {
   return {.address = call.handle,
           .device = contexts.device_of(Kind::kImportedVmm, call.location, call.call.context),
@@ -318,6 +328,7 @@ void CompactedMemory::on_reservation_freed(const trace::Mapping& call,
   records_.count_gone(call.call.record);
 }
 
+// Called when physical memory has neither references nor mappings any more.
 void CompactedMemory::on_unreferenced(const Mapped& physical,
                                       const trace::CallHeader* call) noexcept {
   if (physical.group != kNoIndex32) {
@@ -360,6 +371,8 @@ void CompactedMemory::apply(const trace::Pool& call) noexcept {
   records_.retain(record);
 }
 
+// A sample may show that the pool has grown or shrunk since: the device's last sample had counted
+// these bytes already, and is corrected.
 void CompactedMemory::apply(const trace::PoolSample& sample) noexcept {
   records_.retain_sample(sample.record, source_of(sample.pool, sample.device),
                          sample.reserved_current);

@@ -33,7 +33,8 @@ struct CompactedStorage {
     std::int32_t device = ledger::kUnknownDevice;
     RecordId record = 0;    // the record that created or mapped the memory
     RecordId released = 0;  // the free that dropped the last reference, while mappings remain
-    bool stays = false;     // true if the memory's records stay in the trace, as of imported memory
+    // true if the memory's records stay in the trace after its end, as those of imported memory do
+    bool stays = false;
   };
   struct SegmentTag {
     RecordId record = 0;  // the record of the reservation
@@ -64,7 +65,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   [[nodiscard]] bool is_conflict(const trace::RecordHeader& record) noexcept;
   // Called after the last record: counts the allocations whose free is still awaited.
   void finish() noexcept;
-  // Binds the group, if it is new, to the sums of the target's kind of memory, device and pool.
+  // Assigns the group, if it is new, to the sum of the target's kind of memory, device and pool.
+  // Returns `group`.
   std::uint32_t bind(std::uint32_t group, const ledger::Target& target) noexcept;
   OwnCurves* curves(std::int32_t device) noexcept {
     return sums.curves(device, pools.sums_of(device), records_.now);

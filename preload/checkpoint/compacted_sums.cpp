@@ -25,6 +25,7 @@ void CompactedSums::apply(const trace::Totals& totals) noexcept {
   }
 }
 
+// The freed address belongs to the group of the Totals record that came last.
 void CompactedSums::apply(const trace::RecentFree& recent) noexcept {
   if (last_totals_ == kNoIndex32) return;
   memory_.live.restore_free({recent.address, last_totals_, ledger::site_of(recent)});
@@ -100,6 +101,7 @@ void CompactedSums::apply(const trace::CardPoint& point) noexcept {
   restored_epoch_ = device->card_points[moment].epoch;
 }
 
+// Gives a group its share at the peak or point that the last Peak or CardPoint record restored.
 void CompactedSums::apply(const trace::PeakHolder& holder) noexcept {
   if (restored_epoch_ == 0) return;
   trace::Totals like;
@@ -133,6 +135,7 @@ void CompactedSums::write(CheckpointOutput& out) noexcept {
   write_curves(out);
 }
 
+// Writes the totals of each group, followed by the addresses that were freed last in the group.
 void CompactedSums::write_totals(CheckpointOutput& out) noexcept {
   MappedArray<ledger::RecentFrees::Entry> recent;
   for (const ledger::RecentFrees::Entry& entry : memory_.live.recent_frees().entries()) {
@@ -159,6 +162,7 @@ void CompactedSums::write_totals(CheckpointOutput& out) noexcept {
   }
 }
 
+// Writes a record for each group of the account that held memory at the peak.
 void CompactedSums::write_holders(std::uint32_t account, const PeakSnapshot& peak,
                                   std::size_t moment, CheckpointOutput& out) noexcept {
   for (const Group& group : memory_.sums.groups()) {
@@ -191,6 +195,7 @@ void CompactedSums::write_account_peaks(CheckpointOutput& out) noexcept {
   }
 }
 
+// Blocks are the only kind in their account, so write_account_peaks() has written their peak.
 void CompactedSums::write_row_peaks(CheckpointOutput& out) noexcept {
   for (const Row& row : memory_.sums.rows()) {
     if (row.peak.bytes == 0 || row.kind == Kind::kBlock) continue;

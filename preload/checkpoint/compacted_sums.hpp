@@ -65,15 +65,15 @@ class CompactedSums {
   void write_row_peaks(CheckpointOutput& out) noexcept;
   void write_physical_peaks(CheckpointOutput& out) noexcept;
   void write_curves(CheckpointOutput& out) noexcept;
-  // `moment`: the index of the peak's share in Group::shares, such as kAtPeak.
+  // `moment`: the index in Group::shares of the shares at this peak, such as kAtPeak.
   void write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t moment,
                      CheckpointOutput& out) noexcept;
 
   CompactedMemory& memory_;
   CompactedGraphs& graphs_;
   std::uint32_t last_totals_ = kNoIndex32;  // the group of the last Totals record
-  // The last Peak record that was taken over, for the PeakHolder records that follow it; epoch 0:
-  // no such record.
+  // The peak or the point of a curve that the last Peak or CardPoint record restored, for the
+  // PeakHolder records that follow; epoch 0: that record restored nothing.
   Level restored_level_ = Level::kDriver;
   std::size_t restored_moment_ = kAtPeak;
   std::int32_t restored_device_ = ledger::kHostDevice;

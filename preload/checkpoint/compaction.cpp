@@ -87,6 +87,8 @@ void Compaction::apply(const trace::Context& context) noexcept {
   records_.retain(context.record);
 }
 
+// Retains the first record of each thread. In a checkpoint all records have the same writer, so the
+// record keeps the thread's own writer in a field.
 void Compaction::apply(const trace::Thread& thread) noexcept {
   const std::uint32_t stood_in = thread.writer != 0 ? thread.writer : records_.writer;
   const std::uint64_t key = (std::uint64_t{stood_in} << 32) + thread.thread_id + 1;
@@ -100,7 +102,8 @@ void Compaction::apply(const trace::Thread& thread) noexcept {
   }
 }
 
-// Only waits that go on after the cut are needed in the checkpoint; write() writes them again.
+// The stack is not retained as a record: write() writes one for each thread that still waits at the
+// end of the compacted part.
 void Compaction::apply(const trace::WaitingStack& wait) noexcept {
   records_.count_gone(wait.record);
   for (Wait& known : waits_) {
@@ -132,7 +135,7 @@ void Compaction::apply(const trace::ActivityDropped& dropped) noexcept {
   records_.count_gone(dropped.record);
 }
 
-// All gaps are reported as one sum.
+// Adds all gaps up in the first Gap record: the report shows only their sum.
 void Compaction::apply(const trace::Gap& gap) noexcept {
   if (gap.allocations != 0) allocations_are_missing_ = true;
   if (gap_ == 0) {
@@ -185,6 +188,7 @@ trace::Totals Compaction::transfer_like(const trace::CallHeader& call) const noe
   return like;
 }
 
+// Finds the memory in which an end of a copy lies; `said`: the memory type that the call states.
 ledger::Location Compaction::locate(std::uint64_t address, trace::EndType said,
                                     const trace::CallHeader& call) const noexcept {
   return ledger::locate(memory_.copy_locations, address, said,

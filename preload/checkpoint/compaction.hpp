@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compacts the oldest records of a trace into a checkpoint: the memory that is still live, the
-// holders of the peaks, and totals of the rest. Knows no file; preload/checkpoint/checkpoint.cpp
-// feeds it. The ledger (trace/ledger/) knows the effect of records on memory, as for the analyzer.
+// Compacts the oldest records of a trace into a checkpoint: the memory that is still live, the call
+// sites that held memory at the peaks, and totals of the rest. Knows no file: its caller is
+// preload/checkpoint/checkpoint.cpp. The ledger (trace/ledger/), which the analyzer uses as well,
+// knows the effect of records on memory.
 //
 //   add(record) in the order in which records took effect  ->  write(): the checkpoint's records
 //
@@ -110,9 +111,10 @@ class Compaction {
   MappedArray<Wait> waits_;  // one for each thread that still waits
   RecordId gap_ = 0;
   RecordId dropped_ = 0;
-  RecordId leaks_mark_ = 0;               // the last mark from which leaks count
-  std::uint32_t leaks_mark_name_ = 0;     // the id of that mark's name; 0 = not known yet
-  bool allocations_are_missing_ = false;  // if true, an unknown address may be any memory
+  RecordId leaks_mark_ = 0;            // the last mark from which leaks count
+  std::uint32_t leaks_mark_name_ = 0;  // the id of that mark's name; 0 = not known yet
+  // true: an unknown address may be memory of any kind, because allocations were not recorded
+  bool allocations_are_missing_ = false;
 };
 
 }  // namespace gpumemtrace::preload

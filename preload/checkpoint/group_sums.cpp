@@ -28,8 +28,8 @@ bool are_alike(const trace::Totals& a, const trace::Totals& b) noexcept {
          a.record.flags == b.record.flags && memcmp(&a.stack, &b.stack, kAlikeBytes) == 0;
 }
 
-// Moves an allocation that was live at the peak of this epoch from one group to another. Shares
-// that were not saved need no change: they follow the live bytes.
+// Moves an allocation that was live at the peak with this epoch from one group's share to
+// another's. A share that was not saved at this peak needs no change: it is the group's live bytes.
 void move_share(Share& lost, Share& won, std::uint32_t epoch, const LiveBytes& live) noexcept {
   if (lost.epoch == epoch) {
     lost.bytes -= live.bytes;
@@ -140,6 +140,8 @@ void GroupSums::bind(std::uint32_t group, Kind kind, std::int32_t device,
   if (ledger::level_of(kind) == Level::kDriver) physical(device);
 }
 
+// Saves the group's live bytes as its share at the moment, before the live bytes change for the
+// first time after that moment.
 void GroupSums::save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept {
   if (share.epoch == moment.epoch || moment.is_restored) return;
   share = {moment.epoch, group.live_count, group.live_bytes};
@@ -185,6 +187,7 @@ void GroupSums::remove(std::uint32_t index, std::uint64_t bytes) noexcept {
   accounts_[row.account].bytes -= bytes;
 }
 
+// Compares only the fields that a PeakHolder record has.
 std::uint32_t GroupSums::restored_group_of(const trace::Totals& like,
                                            std::int32_t device) noexcept {
   trace::Totals restored;
@@ -198,6 +201,8 @@ std::uint32_t GroupSums::restored_group_of(const trace::Totals& like,
   return group_of(restored, true);
 }
 
+// Moves the bytes from one group's share at the moment to another's. Bytes that were allocated
+// after the moment are in neither share.
 void GroupSums::move_at(std::uint32_t from, std::uint32_t to, std::size_t share,
                         const PeakSnapshot& moment, const LiveBytes& live) noexcept {
   if (live.born_time > moment.time) {
@@ -210,7 +215,8 @@ void GroupSums::move_at(std::uint32_t from, std::uint32_t to, std::size_t share,
   }
 }
 
-// The holders of an earlier checkpoint's peak are groups of their own.
+// Does for a peak of an earlier checkpoint what move_share() does: the groups that held memory at
+// such a peak are groups of their own, which have no live bytes.
 void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, std::size_t share,
                                     std::uint32_t epoch, const LiveBytes& live) noexcept {
   const std::int32_t device = rows_[groups_[from].row].device;
@@ -245,6 +251,8 @@ void GroupSums::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live
 
 std::uint64_t OwnMember::now() const noexcept { return sums->now_; }
 
+// Called when a point of the curves is taken: begins a snapshot for the point, and sets `moment` to
+// the epoch of the snapshot.
 ledger::Parts OwnMember::hold(std::uint32_t& moment) const noexcept {
   Physical* const device = sums->physical(ordinal);
   if (device == nullptr) return {};
@@ -261,6 +269,7 @@ ledger::Parts GroupSums::present_parts(const Physical& device) noexcept {
           pools_of_device_.reserved_bytes, driver_bytes(device)};
 }
 
+// A snapshot is free if no other point has its epoch.
 std::size_t GroupSums::begin_moment(Physical& device, std::uint32_t& holders) noexcept {
   std::size_t point = 0;
   for (; point < kCardPoints - 1; ++point) {
@@ -322,6 +331,7 @@ Share GroupSums::share_of(const Group& group, const Share& saved,
   return {moment.epoch, group.live_count, group.live_bytes};
 }
 
+// A moment that is replaced gets a new epoch, so that all shares at the old peak become invalid.
 bool GroupSums::compete(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t time) noexcept {
   if (bytes < moment.bytes) return false;
   moment = {time, bytes, moment.epoch + 1, true};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of a compaction: the live bytes, their holders, and their peaks.
+// The sums of a compaction: live bytes, their peaks, and the bytes that each group of calls held at
+// each peak.
 #pragma once
 
 #include <array>
@@ -39,8 +40,8 @@ struct PeakSnapshot {
   std::uint64_t time = 0;  // in model time (trace/order.hpp)
   std::uint64_t bytes = 0;
   std::uint32_t epoch = 0;  // raised with each new highest point
-  // The holders are only known from the groups' saved shares: the peak came from an earlier
-  // checkpoint.
+  // True if the peak came from an earlier checkpoint: then a group without a saved share held
+  // nothing.
   bool is_restored = false;
 };
 
@@ -51,8 +52,8 @@ struct Share {
   std::uint64_t bytes = 0;
 };
 
-// Each group has a share at each of these moments: the peak of the group's account, and for driver
-// memory the physical peak of the device and the points of the card's curves.
+// Each group has a share at each of these moments: the peak of the account that its memory counts
+// in, and for driver memory also the physical peak of the device and the points of OwnCurves.
 inline constexpr std::size_t kCardPoints = 4;
 inline constexpr std::size_t kAtPeak = 0;
 inline constexpr std::size_t kAtPhysicalPeak = 1;
@@ -61,7 +62,7 @@ inline constexpr std::size_t kMoments = kAtCardPoint + kCardPoints;
 
 // Calls that a report does not distinguish.
 struct Group {
-  std::uint32_t row = kNoIndex32;  // index of the row; kNoIndex32: the group holds no memory
+  std::uint32_t row = kNoIndex32;  // index of the Row; kNoIndex32: the group holds no memory
   std::uint32_t live_count = 0;
   std::uint64_t live_bytes = 0;
   std::array<Share, kMoments> shares;
@@ -70,7 +71,7 @@ struct Group {
   trace::Totals totals;      // the calls' common fields, and the sums of the calls that have ended
 };
 
-// Memory of one kind on one device; for pools, of one pool.
+// The sum of the memory of one kind on one device; for kinds that have pools, of one pool.
 struct Row {
   Kind kind = Kind::kDevice;
   std::int32_t device = ledger::kHostDevice;
@@ -80,7 +81,7 @@ struct Row {
   PeakSnapshot peak;
 };
 
-// All memory of one level on one device.
+// The sum of all memory of one level (driver, pools, host, framework, ...) on one device.
 struct Account {
   Level level = Level::kDriver;
   std::int32_t device = ledger::kHostDevice;
@@ -90,8 +91,9 @@ struct Account {
 
 class GroupSums;
 
-// This process as one of those on a card. The number of a moment (its epoch) tells which groups
-// held a point's memory; points that are copies of each other have the same number.
+// This process as a member of its card's curves. A point of a curve has the epoch of one of
+// card_points, by which the groups' shares at that point are found; copies of a point have the same
+// epoch.
 struct OwnMember : ledger::CardMember {
   GroupSums* sums = nullptr;
 
@@ -126,14 +128,14 @@ using OwnCurves = ledger::CardCurves<OwnMember, std::uint32_t, AtMostOne>;
 // its pools hold.
 struct Physical : ledger::DeviceSamples {
   std::int32_t device = ledger::kHostDevice;
-  std::uint32_t account = 0;  // index of the account of the driver's memory
+  std::uint32_t account = 0;  // index of the device's Account of level kDriver
   ledger::ReservedBytes framework;
   PeakSnapshot peak;
   ledger::Parts at_peak;
   std::uint64_t threads = 0;  // threads that the device can run at once; 0 = not known
   OwnCurves curves;
-  // Snapshots at the curves' points, each of which names its snapshot by the epoch. There are as
-  // many snapshots as points, so one is free whenever a point is taken.
+  // The driver memory at the points of `curves`; a point names its snapshot by the epoch. There are
+  // as many snapshots as points, so one is free whenever a point is taken.
   std::array<PeakSnapshot, kCardPoints> card_points;
   std::uint32_t card_epochs = 0;
 };
@@ -151,13 +153,14 @@ class GroupSums {
   // Index of the group of calls that agree with `like` in all fields but the sums; kNoIndex32 if
   // the system has no memory.
   std::uint32_t group_of(const trace::Totals& like, bool is_restored = false) noexcept;
-  // Binds the group's memory to the account of this kind and device; the pool counts only for kinds
-  // of memory that have several pools.
+  // Assigns the group to the Row of this kind and device; the pool counts only for kinds of memory
+  // that have several pools.
   void bind(std::uint32_t group, Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
 
   void add(std::uint32_t group, const LiveBytes& live, std::uint64_t now) noexcept;
   void remove(std::uint32_t group, std::uint64_t bytes) noexcept;
-  // Moves live bytes that turn out to have belonged to another group of the same row all along.
+  // Moves live bytes to another group of the same Row, in the shares at past peaks, too: they
+  // turned out to have belonged to that group all along.
   void move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept;
   // The group that holds the numbers that an earlier checkpoint has for calls like `like`.
   std::uint32_t restored_group_of(const trace::Totals& like, std::int32_t device) noexcept;
@@ -166,14 +169,14 @@ class GroupSums {
   // `rounding_bytes`: the part that the driver added when it rounded sizes up.
   void physical_changed(std::int32_t device, std::uint64_t rounding_bytes,
                         const ledger::PoolSums& pools, std::uint64_t now) noexcept;
-  // The device's curves, which may ask how the device's bytes divide at `now`; nullptr if the
-  // system has no memory.
+  // The device's curves, which take `pools` and `now` for the present state until the next call;
+  // nullptr if the system has no memory.
   [[nodiscard]] OwnCurves* curves(std::int32_t device, const ledger::PoolSums& pools,
                                   std::uint64_t now) noexcept;
   // Called when the process allocates managed memory, which can be on any device.
   void add_managed(const ledger::Pools& pools, std::uint64_t now) noexcept;
-  // Restores a point of an earlier checkpoint, whose holders follow, and returns the index of the
-  // point's moment in card_points.
+  // Restores a point of a curve from an earlier checkpoint, and returns the index of the point's
+  // snapshot in card_points, for the PeakHolder records that follow.
   [[nodiscard]] std::size_t restore_point(Physical& device, const trace::CardPoint& point) noexcept;
   std::uint64_t driver_bytes(const Physical& device) const noexcept {
     return accounts_[device.account].bytes;
@@ -204,8 +207,8 @@ class GroupSums {
 
   // The present time and how the device's bytes divide, for the curves.
   [[nodiscard]] ledger::Parts present_parts(const Physical& device) noexcept;
-  // Begins a new moment for the point with these holders: sets `holders` to the moment's epoch, and
-  // returns the moment's index in card_points.
+  // Takes a free snapshot of card_points for the point of a curve that contains `holders`: sets
+  // `holders` to the snapshot's new epoch, and returns the snapshot's index.
   std::size_t begin_moment(Physical& device, std::uint32_t& holders) noexcept;
   // `share`: the index of the moment's share in Group::shares.
   void move_at(std::uint32_t from, std::uint32_t to, std::size_t share, const PeakSnapshot& moment,
@@ -224,8 +227,8 @@ class GroupSums {
   MappedArray<Account> accounts_;
   MappedArray<Physical> physicals_;
   bool has_managed_ = false;
-  std::uint64_t now_ = 0;             // model time, as the last call gave it
-  ledger::PoolSums pools_of_device_;  // sums of pools of that call's device
+  std::uint64_t now_ = 0;             // model time, as the last call of curves() gave it
+  ledger::PoolSums pools_of_device_;  // sums of the pools on the device of that call
   bool failed_ = false;
 };
 

@@ -136,6 +136,7 @@ void PackedStreams::sink_front() noexcept {
   }
 }
 
+// Goes to the next block at the end of the loaded one, which is compacted as a whole then.
 int PackedStreams::find_head(PackedStream& stream, bool& is_over) noexcept {
   if (stream.is_loaded && stream.position == stream.image_bytes) {
     index_->blocks()[order_[stream.next]].is_compacted = true;

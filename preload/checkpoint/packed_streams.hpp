@@ -49,7 +49,8 @@ struct PackedStream {
   std::byte* image = nullptr;  // room for the largest chunk
 };
 
-// - Call start(), then head() and advance() until head() is nullptr, at the cut or at the end.
+// - Call start(), then head() and advance() until head() is nullptr: no record up to the cut, which
+//   is the time `cut_ticks`, is left.
 // - The head of a stream is its first record that was not yet taken.
 // - All functions with an int return 0 or an errno value.
 class PackedStreams {
@@ -92,7 +93,7 @@ class PackedStreams {
   struct Workspace;
   [[nodiscard]] int sort_blocks() noexcept;
   [[nodiscard]] int make_streams() noexcept;
-  // Sets the stream's head; `is_over` if no record before the cut is left.
+  // Sets the stream's head; `is_over` is true if no record up to the cut is left.
   [[nodiscard]] int find_head(PackedStream& stream, bool& is_over) noexcept;
   [[nodiscard]] int load(PackedStream& stream) noexcept;
   static void unload(PackedStream& stream) noexcept;

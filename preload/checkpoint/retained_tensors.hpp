@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's names for blocks that still live at a checkpoint's cut: the records that name
-// tensors, found by their block.
+// The program's names for blocks that are still live at the end of a compaction: the records that
+// name tensors, found by their block.
 #pragma once
 
 #include <cstdint>

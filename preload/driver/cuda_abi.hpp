@@ -310,7 +310,7 @@ using cuMemsetD2D16Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitc
 using cuMemsetD2D32Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned int ui,
                                       std::size_t Width, std::size_t Height, CUstream hStream);
 
-// Placement of managed memory and batches.
+// Decompression, and the placement of managed memory.
 using cuMemBatchDecompressAsync_t = CUresult(CUmemDecompressParams* paramsArray, std::size_t count,
                                              unsigned int flags, std::size_t* errorIndex,
                                              CUstream stream);

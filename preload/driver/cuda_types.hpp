@@ -54,7 +54,7 @@ struct CUcheckpointRestoreArgs;
 
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
 
-// The two streams that exist without being created: what a CUstream argument holds as a number.
+// The values of a CUstream argument that name a default stream, which exists without being created.
 inline constexpr std::uintptr_t CU_STREAM_LEGACY = 1;
 inline constexpr std::uintptr_t CU_STREAM_PER_THREAD = 2;
 

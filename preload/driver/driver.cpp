@@ -25,8 +25,8 @@ struct Resolved {
   std::atomic<void*> pointer = nullptr;
 };
 
-// An open-addressed map from an address that a program could have got to the wrapper for it. Filled
-// once, then only read.
+// An open-addressed hash map: maps each address of a driver function that a program may hold to the
+// function's wrapper. Filled once, then only read.
 class IdentityMap {
  public:
   void insert(void* address, void* wrapper) noexcept {
@@ -66,8 +66,12 @@ constinit std::atomic<int> resolution = kUnresolved;
 constinit Resolved functions[kApiCount];
 constinit Resolved get_proc_address[kGetProcAddressVersions];
 constinit IdentityMap identities;
-constinit ElfLibrary library;  // complete once `resolution` is kReady; never unloaded: it is held
+// The driver's symbol tables: valid once `resolution` is kReady. libcuda is never unloaded, because
+// resolve() keeps its handle open.
+constinit ElfLibrary library;
 
+// Looks one driver function up for both ways to reach its wrapper (driver::Entry), and makes
+// `identities` lead from the function's addresses to the wrapper for pointers.
 void resolve_function(Resolved& function, void* handle, const char* symbol, void* exported_wrapper,
                       void* pointer_wrapper) noexcept {
   void* by_handle = real_dlsym(handle, symbol);
@@ -75,16 +79,19 @@ void resolve_function(Resolved& function, void* handle, const char* symbol, void
   function.pointer.store(by_handle);
   function.exported.store(next != nullptr && next != exported_wrapper ? next : by_handle);
   identities.insert(by_handle, pointer_wrapper);
-  // The address that the driver's own cuGetProcAddress returns, if another library hooks dlsym.
+  // If another library hooks dlsym, the driver's own cuGetProcAddress returns another address than
+  // dlsym: the one in the driver's symbol table.
   identities.insert(symbol_of(library, symbol), pointer_wrapper);
 }
 
-// True once the driver's functions are known.
+// Looks the driver's functions up at the first call that finds the driver loaded. True once they
+// are known.
 bool resolve() noexcept {
-  if (resolution.load(std::memory_order_acquire) == kReady) return true;  // pairs with the release
+  // Acquire: pairs with the release store of kReady.
+  if (resolution.load(std::memory_order_acquire) == kReady) return true;
   void* handle = libc_dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   if (handle == nullptr) {
-    libc_dlerror();  // the failed look-up was ours, the program must not see it
+    libc_dlerror();  // clears the error of our dlopen, which the program must not see
     return false;
   }
   int expected = kUnresolved;
@@ -95,7 +102,8 @@ bool resolve() noexcept {
     }
     return resolution.load() == kReady;
   }
-  static_cast<void>(find_library(kFilePrefix, "cuInit", library));  // `library` may stay empty
+  // If no file libcuda.so* is found, `library` stays empty and symbol_of() finds nothing in it.
+  static_cast<void>(find_library(kFilePrefix, "cuInit", library));
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
     resolve_function(functions[i], handle, api.symbol, api.exported, api.pointer);
@@ -106,7 +114,7 @@ bool resolve() noexcept {
                      version.pointer);
   }
   find_exit_functions();
-  libc_dlerror();  // functions that this driver lacks are no error of the program
+  libc_dlerror();  // clears the errors of look-ups of functions that this driver lacks
   resolution.store(kReady, std::memory_order_release);
   return true;
 }
@@ -117,8 +125,7 @@ class Query {
  public:
   explicit constexpr Query(const char* name) noexcept : name_(name) {}
   Function* get() noexcept {
-    void* known =
-        address_.load(std::memory_order_relaxed);  // relaxed: only the pointer is published
+    void* known = address_.load(std::memory_order_relaxed);  // relaxed: guards no other data
     if (known == nullptr) {
       known = query(name_);
       address_.store(known, std::memory_order_relaxed);
@@ -139,7 +146,7 @@ constinit Query<cuStreamGetCtx_t> get_stream_context("cuStreamGetCtx");
 constinit Query<cuMemGetAddressRange_v2_t> get_address_range("cuMemGetAddressRange_v2");
 
 // True for names of functions that allocate, free, map, copy or set memory, as far as a name shows
-// it. Getters and the functions of kHarmless do not.
+// it; false for getters and for the functions in kHarmless.
 bool looks_like_memory_function(const char* name) noexcept {
   static constexpr const char* kPrefixes[] = {"cuMem",
                                               "cuArray",
@@ -186,7 +193,7 @@ bool is_loaded() noexcept { return resolve(); }
 void* real(ApiId api, Entry entry) noexcept {
   const Resolved& function = functions[static_cast<std::size_t>(api)];
   const auto load = [&]() noexcept {
-    // Relaxed: nothing else is published with the pointer; the code behind it was there before.
+    // Relaxed: guards no other data; the driver was loaded before the pointer was stored.
     return entry == Entry::kExported ? function.exported.load(std::memory_order_relaxed)
                                      : function.pointer.load(std::memory_order_relaxed);
   };
@@ -201,14 +208,18 @@ void* real_get_proc_address(int version, Entry entry) noexcept {
   return entry == Entry::kExported ? function.exported.load() : function.pointer.load();
 }
 
+// Finds the definition of a driver function in a library that stands in for the driver.
 void* stand_in(const ApiInfo& api, Entry entry) noexcept {
   if (entry != Entry::kExported) return nullptr;
   void* const next = real_dlsym(RTLD_NEXT, api.symbol);
   if (next != nullptr) return next;
-  if (libc_dlerror) libc_dlerror();                     // clears the error of our look-up
-  return find_symbol_behind(api.exported, api.symbol);  // in a library opened with RTLD_LOCAL
+  if (libc_dlerror) libc_dlerror();  // clears the error of our look-up
+  // dlsym does not search libraries that were opened with RTLD_LOCAL, find_symbol_behind() does.
+  return find_symbol_behind(api.exported, api.symbol);
 }
 
+// The wrapper for the driver function at `address`. Without one returns `address` itself, and notes
+// `name` for the coverage report if it looks like a memory function.
 void* wrap(void* address, const char* name) noexcept {
   if (address == nullptr || !resolve()) return address;
   if (void* wrapper = identities.find(address); wrapper != nullptr) {
@@ -286,13 +297,13 @@ void record_unwrapped(const char* name, const void* address) noexcept {
     for (std::size_t i = 0; i < kMaxUnwrappedName && name[i] != '\0'; ++i) entry.name[i] = name[i];
     entry.address = address;
   };
-  unwrapped.add(is_same, fill);  // the first names are enough for a warning
+  unwrapped.add(is_same, fill);  // ignores names beyond kMaxEntries: a warning needs no more
 }
 
 void record_runtime_caller(const void* caller) noexcept {
   const auto is_same = [&](const void* entry) { return entry == caller; };
   const auto fill = [&](const void*& entry) { entry = caller; };
-  runtime_callers.add(is_same, fill);  // the first kMaxEntries callers are enough
+  runtime_callers.add(is_same, fill);  // ignores callers beyond kMaxEntries
 }
 
 std::size_t unwrapped_count() noexcept { return unwrapped.count(); }

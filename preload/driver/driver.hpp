@@ -50,9 +50,9 @@ std::uint64_t context_of_stream(std::uint64_t stream) noexcept;
 [[nodiscard]] bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept;
 std::uint64_t mapped_bytes(std::uint64_t address) noexcept;
 
-// The calls that the wrappers may miss: functions of the driver that we do not wrap, and code that
-// holds a CUDA runtime of its own. Each is kept once, also before a recording starts; the recording
-// writes all that are kept.
+// Sources of calls that the wrappers may miss: driver functions that we do not wrap, and code that
+// holds a CUDA runtime of its own. Each source is kept once, also before a recording starts; the
+// recording writes them all.
 
 inline constexpr std::size_t kMaxUnwrappedName = 63;  // the rest of a longer name is cut
 
@@ -64,7 +64,8 @@ struct Unwrapped {
   char name[kMaxUnwrappedName + 1] = {};
   const void* address = nullptr;
 };
-// The complete entries so far, which do not change.
+// The number of unwrapped functions and of runtime callers recorded so far, and the entry at an
+// index; an entry does not change.
 std::size_t unwrapped_count() noexcept;
 const Unwrapped& unwrapped_at(std::size_t index) noexcept;
 std::size_t runtime_caller_count() noexcept;

@@ -39,8 +39,9 @@ struct ProcessInfo {
 constexpr unsigned long long kNotAvailable = ~0ull;
 constexpr int kSuccess = 0;
 
-constexpr long kPollNs = 1'000'000;                  // between polls if futexes are forbidden
-constexpr std::uint64_t kLongestLookNs = 5'000'000;  // until NVML's thread is seen to have ended
+constexpr long kPollNs = 1'000'000;  // pause between two polls, if futexes are forbidden
+// The longest sleep before the asker checks again whether NVML's thread has ended.
+constexpr std::uint64_t kLongestLookNs = 5'000'000;
 
 using Device = void*;
 using Init = int();
@@ -117,8 +118,8 @@ void add(Process& sum, const Process& process) noexcept {
   sum.bytes = is_told ? sum.bytes + process.bytes : trace::kBytesNotTold;
 }
 
-// Keeps the listed processes as the answer. This process's entries become one: a process may have
-// an entry for each instance of the device.
+// Puts the listed processes into the answer: this process first, its entries (one for each MIG
+// instance of the device) added up, then the others; one entry sums those beyond kMostProcesses.
 void keep(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexcept {
   const auto own_id = static_cast<std::uint32_t>(getpid());
   answer.process_count = 0;
@@ -204,7 +205,8 @@ void* thread_main(void*) noexcept {
   return nullptr;
 }
 
-// Asks NVML's thread, and waits until the deadline. True if there is an answer.
+// Hands NVML's thread a question and waits for the answer until the deadline. True if it came;
+// false at once if NVML is not loaded or an earlier question is still open.
 bool has_answered(const char* pci_bus_id, bool is_about_link, std::uint64_t deadline_ns) noexcept {
   const Life life = state.life.load();
   const std::uint32_t before = state.asked.load();
@@ -233,7 +235,7 @@ void open_library() noexcept {
     state.life.store(Life::kEnded);
     return;
   }
-  // Waits at most a tenth of a second.
+  // Waits at most a tenth of a second for NVML's thread to open the library.
   wait_until([] { return state.life.load() != Life::kOpening; }, 2000, 50);
 }
 

@@ -13,7 +13,7 @@ namespace gpumemtrace::preload::nvml {
 
 struct Process {
   std::uint64_t bytes = 0;  // trace::kBytesNotTold: NVML does not say
-  std::uint32_t id = 0;     // 0: stands for `processes` processes without an entry of their own
+  std::uint32_t id = 0;     // 0: this entry sums several processes, as many as `processes` says
   std::uint32_t processes = 1;
 };
 
@@ -32,23 +32,23 @@ struct Answer {
   Process processes[kMostProcesses + 1];
 };
 
-// The fastest link that the device and its slot agree on; zeros if NVML does not say.
+// The fastest PCIe link that the device and its slot both support; zeros if NVML does not say.
 struct Link {
   std::uint32_t generation = 0;
   std::uint32_t width = 0;
 };
 
-// Opens the library. A forked child opens it again: the parent's does not work in the child.
+// Opens the NVML library. A forked child calls this again: the parent's NVML does not work in it.
 //
-// The thread that starts the recording waits until the library is opened, so that it forks no child
-// meanwhile: loading takes the loader's lock and libc's memory, and a child would inherit them
-// held. A thread of our own opens it, because dlopen would change the program's dlerror(). If the
-// program holds the loader's lock, in a constructor, waiting ends after a tenth of a second.
+// A thread of our own opens the library, because dlopen would change the program's dlerror(). The
+// caller, which starts the recording, waits for that, so that it does not fork meanwhile: loading
+// holds the locks of the loader and of malloc, and a child would inherit them locked. Waiting ends
+// after a tenth of a second, because the caller may hold the loader's lock, in a constructor.
 void open_library() noexcept;
 
 // Asks about a device, on the background thread. `pci_bus_id` is as cuDeviceGetPCIBusId gives it.
-// nullptr if there is no NVML, if the deadline (CLOCK_MONOTONIC) passes first, and while a question
-// is open whose deadline has passed. The answer is valid until the next question.
+// ask() returns nullptr if there is no NVML, if the deadline (CLOCK_MONOTONIC) passes first, and
+// while NVML has not yet answered an earlier question. The answer is valid until the next question.
 [[nodiscard]] const Answer* ask(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;
 [[nodiscard]] Link ask_link(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept;
 

@@ -33,11 +33,12 @@ struct State {
   std::atomic<bool> sampling = false;
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
-  std::atomic<int> first_launches = 0;  // the most first launches that are still to come
+  // Upper bound of how many instantiated graphs have not been launched yet.
+  std::atomic<int> first_launches = 0;
 };
 constinit State state;
 
-// The id of a context; `is_new` is true if this call was the first to meet the context.
+// The id of a context; `is_new` is true if the call added the context to the table.
 struct Found {
   ContextId id = ContextId::kNone;
   bool is_new = false;
@@ -57,8 +58,9 @@ ContextId find_among(std::uint32_t count, std::uint64_t handle) noexcept {
   return ContextId{count};
 }
 
-// Entries are claimed in order, each by one exchange. If two threads meet the same context at once,
-// both come to the same free entry, and the late one finds the other's handle there.
+// Adds a context to the first free entry at or after `index`, by one exchange of the entry's
+// handle. If two threads add the same context at once, both try the same free entry, and the thread
+// that loses finds the winner's handle there. The result has no id if the table is full.
 Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool primary) noexcept {
   for (; index < kMaxContexts; ++index) {
     ContextEntry& entry = state.contexts[index];
@@ -84,6 +86,8 @@ Found find_or_ask(std::uint64_t handle) noexcept {
   return add_from(count, handle, driver::device_of_context(handle), false);
 }
 
+// Makes the context current on this thread: replaces the top of the thread's context stack. A
+// context deeper than kContextStackDepth counts in the depth, but is not stored.
 void set_top(ContextId id) noexcept {
   ThreadState& thread = thread_state;
   thread.context = id;
@@ -186,7 +190,8 @@ void pool_seen(std::uint64_t pool) noexcept {
   pools_in_use();
   if (pool == 0) return;
   for (std::atomic<std::uint64_t>& entry : state.pools) {
-    std::uint64_t present = entry.load(std::memory_order_relaxed);  // entries guard no other data
+    // Relaxed: an entry guards no other data.
+    std::uint64_t present = entry.load(std::memory_order_relaxed);
     if (present == pool) return;
     if (present == 0 && entry.compare_exchange_strong(present, pool)) return;
     if (present == pool) return;
@@ -210,8 +215,8 @@ bool any_pool_in_use() noexcept { return state.pools_in_use.load(); }
 
 std::uint64_t pool_at(std::uint32_t index) noexcept { return state.pools[index].load(); }
 
-// Sampling and teardown each raise their own flag and then check the other's (both in the one total
-// order of sequentially consistent operations), so at least one of them sees the other.
+// False if a context is being torn down. A sample and a teardown each raise their own flag and then
+// check the other's, with sequentially consistent operations, so at least one sees the other.
 bool begin_sample() noexcept {
   state.sampling.store(true);
   if (state.teardowns.load() == 0) return true;
@@ -237,13 +242,13 @@ void capture_ended() noexcept {
 }
 
 bool captures_open() noexcept {
-  return state.captures.load(std::memory_order_relaxed) != 0;  // relaxed: orders no other data
+  return state.captures.load(std::memory_order_relaxed) != 0;  // relaxed: guards no other data
 }
 
 void graph_instantiated() noexcept { state.first_launches.fetch_add(1); }
 
 bool graph_launched() noexcept {
-  // Relaxed: the counter orders no other data. It falls below 0 if threads launch at once.
+  // Relaxed: guards no other data. The counter can fall below 0 if several threads launch at once.
   return state.first_launches.load(std::memory_order_relaxed) > 0 &&
          state.first_launches.fetch_sub(1) > 0;
 }

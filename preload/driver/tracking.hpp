@@ -14,8 +14,9 @@ namespace gpumemtrace::preload::tracking {
 
 // --- Contexts. A ContextId is 1 + the index in a table that only grows; kNone = unknown.
 //
-// A function that may meet a context for the first time returns the context's id if it did, else
-// kNone: the caller has the context's record written (preload/session/context_records.hpp).
+// A [[nodiscard]] function that returns a ContextId adds a context that is not in the table yet. It
+// returns the id of the added context, whose record the caller then writes with record_context()
+// (preload/session/context_records.hpp), or kNone if it added none.
 
 trace::ContextId context_id(std::uint64_t handle) noexcept;
 // Called when a context was created; the new context is current on this thread.
@@ -50,8 +51,10 @@ ContextInfo context_info(trace::ContextId id) noexcept;
 
 inline constexpr std::uint32_t kMaxPools = 256;
 void pool_seen(std::uint64_t pool) noexcept;
-void pools_in_use() noexcept;                 // a device's current pool is used
-void pool_ends(std::uint64_t pool) noexcept;  // waits while the background thread takes a sample
+// For an allocation from a device's current pool, whose handle is not known.
+void pools_in_use() noexcept;
+// Waits until no sample is being taken, at most 100 ms.
+void pool_ends(std::uint64_t pool) noexcept;
 [[nodiscard]] bool any_pool_in_use() noexcept;
 std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
 

@@ -11,14 +11,14 @@
 
 namespace gpumemtrace::preload::effects {
 
-// Called when a call met a context. `new_id` is the context's id if it was met for the first time:
-// then the driver may just have made the context.
+// Called after a call that named a context. `new_id` is the context's id if no earlier call named
+// it, else kNone: the driver may just have made a new context, and taken memory for it.
 inline void announce_context(trace::ContextId new_id) noexcept {
   record_context(new_id);
   if (new_id != trace::ContextId::kNone) driver_memory_changed();
 }
-// Called when a call has made a context. That takes a tenth of a second on a GPU, and another
-// thread may meet the context meanwhile: so the context counts as new even if `new_id` is kNone.
+// Called after a call that made a context, which takes a tenth of a second on a GPU. Another thread
+// may name the context meanwhile, so it counts as new even if `new_id` is kNone.
 inline void announce_handed_out(trace::ContextId new_id) noexcept {
   record_context(new_id);
   driver_memory_changed();

@@ -92,8 +92,8 @@ struct TakesDriverMemory : Happens<kArgument> {
 struct Initializes : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, unsigned int) noexcept {
     if (result != CUDA_SUCCESS) return;
-    // In this order: the last handler registered runs first at exit, while CUPTI still works, and
-    // before the driver's own exit handlers.
+    // watch_exit() comes last: the exit handler registered last runs first, so ours runs while
+    // CUPTI still works, and before the driver's exit handlers.
     start_cupti_collection();
     watch_exit();
   }

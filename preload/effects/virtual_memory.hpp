@@ -65,8 +65,8 @@ struct OpensImport : Outputs<&trace::Import::address> {
   }
 };
 
-// A hash that is the same for all calls about one exported allocation, in every process. By it an
-// analysis finds the process whose memory another process opens.
+// Hash of an IPC handle, the same in every process: the analyzer uses it to find the process that
+// exported the allocation which another process opens.
 inline std::uint64_t hash_of(const CUipcMemHandle& handle) noexcept {
   std::uint64_t hash = 0;
   for (std::size_t i = 0; i < sizeof handle; i += sizeof hash) {

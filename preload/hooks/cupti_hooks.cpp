@@ -34,6 +34,7 @@ struct CopyWrappers {
 #include "cupti/functions.def"
 };
 
+// Makes wrapper set kIndex serve `library`, and returns the set's wrapper of the function `name`.
 template <std::size_t kIndex>
 void* wrapper_in(Library& library, std::string_view name) noexcept {
   CopyWrappers<kIndex>::library.store(&library);

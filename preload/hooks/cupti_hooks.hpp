@@ -15,8 +15,9 @@ namespace gpumemtrace::preload {
 // `address` itself.
 void* wrap_cupti(void* address, const char* name) noexcept;
 
-// The answer to a dlsym of the whole process that has found `own`, our exported symbol. `behind_us`
-// (may be nullptr) is the result that the search would have without this library.
+// The result for a program whose dlsym, in a search of the whole process, has found `own`, our
+// exported symbol. `behind_us` is what the search would have found without this library: if it is
+// not nullptr, the result is its wrapper, else `own` if a libcupti is loaded, else nullptr.
 void* answer_cupti_symbol(void* own, void* behind_us, const char* name) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -17,7 +17,7 @@ using Dlclose = int (*)(void*);
 constinit std::atomic<Dlclose> real_dlclose = nullptr;
 
 Dlclose find_real_dlclose() noexcept {
-  Dlclose known = real_dlclose.load(std::memory_order_relaxed);  // the pointer publishes no data
+  Dlclose known = real_dlclose.load(std::memory_order_relaxed);  // relaxed: guards no other data
   if (known == nullptr) {
     known = reinterpret_cast<Dlclose>(real_dlsym(RTLD_NEXT, "dlclose"));
     real_dlclose.store(known, std::memory_order_relaxed);

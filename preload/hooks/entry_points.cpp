@@ -27,8 +27,8 @@ namespace {
 // The wrappers of cuGetProcAddress, through which CUDA runtimes get their pointers to the driver's
 // functions: a result that is the address of a function that we wrap is replaced by the wrapper.
 
-// A CUDA runtime fetches its table of driver functions right after it asks for cuGetProcAddress
-// itself, or probes with an empty name: such a `caller` is an address in a CUDA runtime's code.
+// Records `caller` as an address in a CUDA runtime's code if it asks for cuGetProcAddress itself or
+// for an empty name: a CUDA runtime does so right before it fetches its table of driver functions.
 inline void recognize_runtime(const char* name, const void* caller) noexcept {
   if (name == nullptr) return;
   const std::string_view asked_for(name);
@@ -123,8 +123,9 @@ constexpr bool starts_recording() {
   return !std::is_same_v<Record, trace::OtherCall>;
 }
 
-// Stream-ordered allocations get the cheaper stacks of a framework's blocks, because they are as
-// frequent: with PyTorch's cudaMallocAsync backend each tensor is one such call.
+// Selects how a call's stack is recorded. Stream-ordered allocations get cheaper stacks, as blocks
+// of a framework do, because they are as frequent: with PyTorch's cudaMallocAsync backend each
+// tensor is one such call.
 template <class Record>
 constexpr StackUse stack_use_of(std::uint16_t flags) {
   if ((flags & trace::kFlagAsynchronous) != 0) {
@@ -273,8 +274,8 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
 }  // namespace
 
 // The exported symbols. C++ cannot define a function from a function type alone, so each symbol is
-// a jump through a constant pointer to its wrapper. apis() uses the symbol's second, hidden name:
-// exported names the loader would look up in every process, 11 us at each exec.
+// a jump through a constant pointer to its wrapper. apis() uses the symbol's second, hidden name,
+// because the loader would look exported names up in every process, which costs 11 us at each exec.
 #if defined(__x86_64__)
 #define GPUMEMTRACE_JUMP(symbol) "endbr64\n\tjmp *gpumemtrace_exported_" #symbol "(%rip)\n"
 #elif defined(__aarch64__)

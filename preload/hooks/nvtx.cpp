@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records NVTX's ranges and marks as annotations. NVTX is compiled into programs and libraries; at
-// its first use, each copy loads the tool library that NVTX_INJECTION64_PATH names and calls the
-// tool's InitializeInjectionNvtx2, for an extension of NVTX InitializeInjectionNvtxExtension.
+// its first use, each copy loads the tool library that NVTX_INJECTION64_PATH names and calls its
+// InitializeInjectionNvtx2; an NVTX extension calls InitializeInjectionNvtxExtension instead.
 //
 // - If another tool was set in that variable, GPUMEMTRACE_NVTX_CHAIN names it. That tool is
 //   initialised first; its callbacks are called after ours, and the program gets its handles, range
@@ -47,9 +47,10 @@ constexpr std::size_t index_of(Payload id) noexcept {
 // The callbacks of the other NVTX tool, which are called after ours; nullptr for those it lacks.
 constinit std::atomic<Function> chained[kHookCount] = {};
 
+// Calls the other tool's callback and returns its result; `otherwise` if it has no such callback.
 template <class Result, class Id, class... A>
 Result call_chained(Id id, Result otherwise, A... a) noexcept {
-  // Relaxed: nothing else is published with the pointer.
+  // Relaxed: guards no other data.
   const Function function = chained[index_of(id)].load(std::memory_order_relaxed);
   if (function == nullptr) return otherwise;
   return reinterpret_cast<Result (*)(A...)>(function)(a...);
@@ -130,6 +131,7 @@ struct Nesting {
 };
 constinit thread_local Nesting nestings[4];
 
+// The calling thread's entry for the domain, a new one at the first use; nullptr if none is free.
 Nesting* nesting_of(const void* domain) noexcept {
   for (Nesting& nesting : nestings) {
     if (nesting.domain == domain) return &nesting;
@@ -156,7 +158,7 @@ int leave(const void* domain) noexcept {
 
 std::uint64_t next_range_id() noexcept {
   static constinit std::atomic<std::uint64_t> last = 0;
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // ids need only be unique
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: guards no other data
 }
 
 // --- The callbacks that NVTX calls
@@ -238,8 +240,8 @@ std::uint64_t register_schema(const void* domain, const SchemaAttributes* attrib
   return theirs == 0 ? attributes->id : theirs;
 }
 
-// The range is recorded without a name: the program may have put a name into the structures, but in
-// any form.
+// Records the range without a name: a program may put a name into its structures, but in no fixed
+// form.
 int range_push_payload(const void* domain, const PayloadData* structures, std::size_t count) {
   record(AnnotationOperation::kPush, {}, domain, 0, communicator_of(domain, structures, count));
   return call_chained(Payload::kRangePush, enter(domain), domain, structures, count);
@@ -277,7 +279,7 @@ class Instance {
   void install() noexcept {
     for_each_hook([&](std::size_t hook, Function* place, Function ours) {
       if (*place != initial_[hook] && *place != ours) {
-        chained[hook].store(*place, std::memory_order_relaxed);  // publishes no other data
+        chained[hook].store(*place, std::memory_order_relaxed);  // relaxed: guards no other data
       }
       *place = ours;
     });
@@ -298,6 +300,8 @@ class Instance {
     if (callbacks.get_module_function_table(module, &table.functions, &table.size) == 0) table = {};
   }
 
+  // Calls visit(index, place, ours) for each callback that NVTX's tables have room for: `place`
+  // holds the function pointer that NVTX calls, `ours` is our callback.
   template <class Visit>
   void for_each_hook(Visit&& visit) noexcept {
     const auto one = [&](const Table& table, auto id, auto* ours) {
@@ -376,6 +380,7 @@ bool start_other_tool(GetExportTable get_export_table) noexcept {
          function(get_export_table) != 0;
 }
 
+// Starts the other tool, then puts our callbacks before the tool's. 0 if neither takes part.
 int initialize(GetExportTable get_export_table) noexcept {
   Instance instance(get_export_table);
   instance.remember_initial();
@@ -395,6 +400,8 @@ int start_other_extension(ExtensionModule& module) noexcept {
   return function(&module);
 }
 
+// Sets our callbacks in the slots of the payload extension. `other`: the other tool accepted the
+// extension, so what it put into these slots is called after ours.
 void install_extension(const ExtensionSegment& segment, bool other) noexcept {
   const auto set = [&](Payload id, auto* ours) {
     const auto number = static_cast<std::size_t>(id);
@@ -402,7 +409,8 @@ void install_extension(const ExtensionSegment& segment, bool other) noexcept {
     Function& slot = segment.slots[number];
     const auto function = reinterpret_cast<Function>(ours);
     if (other && slot != nullptr && slot != function) {
-      chained[index_of(id)].store(slot, std::memory_order_relaxed);  // publishes no other data
+      // Relaxed: guards no other data.
+      chained[index_of(id)].store(slot, std::memory_order_relaxed);
     }
     slot = function;
   };
@@ -416,6 +424,7 @@ int initialize_extension(ExtensionModule& module) noexcept {
   const bool is_ours = module.module_id == kPayloadModule && module.segment_count != 0;
   if (!is_ours || !is_preloaded()) return other;
   ExtensionSegment& segment = module.segments[0];
+  // A tool that declines may have filled slots.
   for (std::size_t i = 0; other == 0 && i < segment.slot_count; ++i) segment.slots[i] = nullptr;
   install_extension(segment, other != 0);
   return 1;

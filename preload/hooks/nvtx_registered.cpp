@@ -119,7 +119,8 @@ struct MemberName {
 constexpr MemberName kMembers[] = {
     {"NCCL communicator ID", EntryType::kUint64, Member::kHash},
     {"No. of ranks", EntryType::kInt, Member::kRanks},
-    {"No. of devices", EntryType::kInt, Member::kRanks},  // ncclCommInitAll: one rank a device
+    // ncclCommInitAll() makes one rank for each device, so the number of devices is that of ranks.
+    {"No. of devices", EntryType::kInt, Member::kRanks},
     {"Rank", EntryType::kInt, Member::kRank},
     {"CUDA device", EntryType::kInt, Member::kCudaDevice},
 };
@@ -154,6 +155,8 @@ class Layout {
   std::uint64_t bits_;
 };
 
+// The offsets of the fields in kMembers, as far as the schema has them. Offset 0 is valid only for
+// the first field; for later ones it means that the program left the offset to the tool.
 Layout layout_of(const SchemaAttributes& attributes) noexcept {
   Layout layout;
   for (std::size_t i = 0; i < attributes.entry_count; ++i) {

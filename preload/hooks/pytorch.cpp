@@ -115,6 +115,8 @@ class MemoryFraction {
   }
 
  private:
+  // Finds PyTorch's allocator and the index of getMemoryFraction() in its virtual table; leaves
+  // index_ 0 if this PyTorch lacks one of them.
   void look() noexcept {
     void* const allocator = find_torch_allocator();
     void* const named = find_symbol("libtorch_cuda.so", kPluggableFraction);
@@ -130,7 +132,8 @@ class MemoryFraction {
   std::atomic<bool> looked_ = false;
   std::atomic<const std::atomic<const TorchAllocator*>*> allocator_ = nullptr;
   std::atomic<void*> pluggable_ = nullptr;
-  std::atomic<std::size_t> index_ = 0;  // of getMemoryFraction() in a virtual table; 0 = not known
+  // Index of getMemoryFraction() in an allocator's virtual table; 0 = not known.
+  std::atomic<std::size_t> index_ = 0;
 };
 
 constinit MemoryFraction memory_fraction;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sizes that PyTorch asks its allocator for. Tensors on a GPU are made by functions of
 // libtorch_cpu that libtorch_cuda calls, and resized by a function of libtorch_cuda. Our functions
-// interpose on them, leave the size for the hook of the allocator's reports, and pass the call on.
+// interpose on them, put the size into requested_bytes, where the hook of the allocator's reports
+// (preload/hooks/pytorch.cpp) finds it, and pass the call on.
 //
 // - Sizes are arithmetic on the arguments; nothing of PyTorch or CUDA is called for them.
 // - Tensors that are not on a GPU are passed on at once.
@@ -60,7 +61,8 @@ constexpr auto kItemBytes = std::to_array<std::uint8_t>({
 });
 
 std::uint64_t item_bytes(std::uint64_t scalar_type) noexcept {
-  const std::size_t type = scalar_type & 0xff;  // the register's other bits are undefined
+  // The caller passes a one-byte enum: the register's other bits are undefined.
+  const std::size_t type = scalar_type & 0xff;
   return type < kItemBytes.size() ? kItemBytes[type] : 0;
 }
 
@@ -72,6 +74,7 @@ std::uint64_t bytes_of(const Integers& sizes, std::uint64_t scalar_type) noexcep
   return items * item_bytes(scalar_type);
 }
 
+// Bytes from the first to the last element of a tensor with strides.
 std::uint64_t bytes_of(const Integers& sizes, const Integers& strides,
                        std::uint64_t scalar_type) noexcept {
   if (sizes.count != strides.count) return 0;
@@ -108,8 +111,8 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] int gpumemtrace_leave_reques
   return kContinueUnwind;
 }
 
-// Makes gpumemtrace_leave_request() the personality routine of the surrounding function. 0x1b: its
-// address is encoded in four bytes, relative to their place in the table.
+// Makes gpumemtrace_leave_request() the personality routine of the surrounding function. 0x1b
+// (DW_EH_PE_pcrel | DW_EH_PE_sdata4): the table has the routine's address as a 4-byte offset.
 #define GPUMEMTRACE_LEAVES_REQUEST() \
   __asm__ volatile(".cfi_personality 0x1b, gpumemtrace_leave_request")
 

@@ -136,6 +136,7 @@ bool find_gnu(const ElfLibrary& library, const char* symbol, ElfW(Sym) & found) 
   return false;
 }
 
+// Searches all symbols one by one: the DT_HASH section is read only for their number.
 template <class Memory>
 bool find_sysv(const ElfLibrary& library, const char* symbol, ElfW(Sym) & found) noexcept {
   std::uint32_t symbols = 0;

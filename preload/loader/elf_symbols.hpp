@@ -33,7 +33,8 @@ template <class Visit>
 }
 
 // The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
-// defines the symbol. False if there is none. For threads of the program, also inside its locks.
+// defines the symbol. False if there is none. Called on threads of the program only, which may hold
+// locks of the program.
 [[nodiscard]] bool find_library(const char* file_name_prefix, const char* symbol,
                                 ElfLibrary& library) noexcept;
 

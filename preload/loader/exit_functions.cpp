@@ -26,7 +26,7 @@ extern "C" {
 }
 
 void* real_exit_function(ExitFunction& function) noexcept {
-  void* real = function.real.load(std::memory_order_relaxed);  // only the pointer is published
+  void* real = function.real.load(std::memory_order_relaxed);  // relaxed: guards no other data
   if (real != nullptr) return real;
   real = real_dlsym(RTLD_NEXT, function.symbol);
   if (real == nullptr && libc_dlerror) libc_dlerror();  // clears the error of our look-up

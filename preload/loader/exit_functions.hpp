@@ -11,7 +11,7 @@ namespace gpumemtrace::preload {
 
 struct ExitFunction {
   const char* symbol;
-  trace::MarkKind mark;  // recorded in the trace
+  trace::MarkKind mark;  // kind of the record that tells the trace of the process's end
   std::atomic<void*> real = nullptr;
 };
 

@@ -21,7 +21,7 @@ class FunctionBehind {
   // Searches PyTorch's base library, never through the loader: callers are inside the allocator's
   // lock.
   [[nodiscard]] void* in_libc10() noexcept {
-    void* known = address_.load(std::memory_order_relaxed);  // only the pointer is published
+    void* known = address_.load(std::memory_order_relaxed);  // relaxed: guards no other data
     if (known == nullptr) {
       known = find_symbol("libc10.so", name_);
       address_.store(known, std::memory_order_relaxed);

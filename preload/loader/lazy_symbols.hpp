@@ -2,13 +2,12 @@
 // Functions that are in libdl and libpthread before glibc 2.34, and that a process may lack. They
 // are looked up at their first use, in the order in which the loader would search.
 //
-// The functions are no weak references: the machine that builds us would name libc.so.6 as their
-// file, and loaders before glibc 2.30 end every program in which that file has no such function,
-// each `sh` of a job. A program that has neither library never gets to the code that calls these
-// functions.
+// Weak references would not do: a build with a newer glibc would name libc.so.6 as their file, and
+// loaders before glibc 2.30 end every program whose libc.so.6 lacks the function. A program that
+// has neither libdl nor libpthread never gets to the code that calls these functions.
 //
 // - Any thread. The first use takes the loader's lock, later ones take none.
-// - Calling a function that the process lacks is an error; ask first if it may.
+// - Calling a function that the process lacks crashes: test the LazySymbol as a bool first.
 #pragma once
 
 #include <dlfcn.h>
@@ -35,7 +34,7 @@ class LazySymbol {
 
  private:
   Function* get() const noexcept {
-    Function* known = found_.load(std::memory_order_relaxed);  // only the pointer is published
+    Function* known = found_.load(std::memory_order_relaxed);  // relaxed: guards no other data
     if (known == nullptr) {
       known = reinterpret_cast<Function*>(find_symbol("", name_));
       found_.store(known, std::memory_order_relaxed);

@@ -33,10 +33,10 @@ using FindObject = int (*)(void* address, FoundObject* result);
 
 constinit FindObject loader_find_object = nullptr;
 
-// The program itself, if there are gaps between its segments, as LLD leaves them: the loader then
-// answers with one segment, not with the whole (_dlfo_process_initial() in glibc's
-// dl-find_object.c). Empty: it has no gaps. Libraries have none, because the loader reserves one
-// range of addresses for each.
+// The address range of the main program if there are gaps between its segments, as LLD leaves them;
+// empty if there are none. For a program with gaps the loader answers with one segment, not with
+// the whole range (_dlfo_process_initial() in glibc's dl-find_object.c). Libraries have no gaps,
+// because the loader reserves one range of addresses for each.
 constinit AddressRange program_with_gaps = {0, 0};
 
 // The unwind tables with the file-backed part of the segment that they lie in.
@@ -64,6 +64,8 @@ bool ask_loader(std::uint64_t address, FoundObject& found) noexcept {
   return true;
 }
 
+// Sets program_with_gaps if the range that the loader gives for the program's entry point begins
+// after the program's first segment.
 void look_for_gaps_in_program() noexcept {
   FoundObject found;
   dl_phdr_info info = {};
@@ -88,8 +90,10 @@ struct Lists {
 constinit Lists* lists = nullptr;
 // Counts publications; its lowest bit is the index of the published copy. 0: nothing is published.
 constinit std::atomic<std::uint64_t> published = 0;
+// The value of unloads.count when the published copy was made.
 constinit std::atomic<std::uint32_t> published_unloads = 0;
-constinit std::atomic<std::uint32_t> loader_unloads = 0;  // unloads as the loader counts them
+// The number of unloaded files that the loader counted (dlpi_subs), as of the last unload_ends().
+constinit std::atomic<std::uint32_t> loader_unloads = 0;
 
 void add_module(const dl_phdr_info& info, ModuleList& list) noexcept {
   LoadedModule module;
@@ -127,17 +131,19 @@ bool search(const ModuleList& list, std::uint64_t address, LoadedModule& out) no
 [[GPUMEMTRACE_HOT_DATA]] constinit Unloads unloads = {};
 
 bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
-  const std::uint64_t number = published.load(std::memory_order_acquire);  // pairs with publishing
+  // Acquire: pairs with the store in publish_module_list().
+  const std::uint64_t number = published.load(std::memory_order_acquire);
   if (number == 0 || unloads.running.load() != 0 ||
       published_unloads.load() != unloads.count.load()) {
     return false;
   }
   const bool found = search(lists->copies[number & 1], address, out);
-  // A read-modify-write that changes nothing. Release: reads of the list come before the second
-  // read of the number.
+  // Adds 0, to read `published` again. Only a read-modify-write can have release order, which keeps
+  // the reads of the list before this one.
   return found && published.fetch_add(0, std::memory_order_acq_rel) == number;
 }
 
+// Fills the unpublished copy of the list and publishes it, unless a library is unloaded meanwhile.
 void publish_module_list(const LoaderList& modules) noexcept {
   if (lists == nullptr) {
     lists = static_cast<Lists*>(map_zeros(sizeof(Lists)));
@@ -159,7 +165,7 @@ void publish_module_list(const LoaderList& modules) noexcept {
 }
 
 void choose_module_lookup() noexcept {
-  if (loader_find_object != nullptr) return;  // a forked child has the parent's pointer
+  if (loader_find_object != nullptr) return;  // true in a forked child, which has the parent's
   void* found = find_symbol("libc.so.6", "_dl_find_object");
   if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
   loader_find_object = reinterpret_cast<FindObject>(found);
@@ -194,6 +200,8 @@ std::uint64_t find_module_begin(std::uint64_t address) noexcept {
 
 void unload_begins() noexcept { unloads.running.fetch_add(1); }
 
+// Counts an unload only if the loader's own count of unloaded files (dlpi_subs) has grown: a
+// dlclose may leave its library loaded.
 void unload_ends() noexcept {
   std::uint32_t count = 0;
   (void)find_loaded([&](const dl_phdr_info& any) noexcept {
@@ -225,7 +233,8 @@ constexpr std::size_t kMaxNoteBytes = 1024;
 
 // Searches the notes of one segment for the build-id.
 bool find_in_notes(native::ByteReader notes, std::uint64_t alignment, BuildId& id) noexcept {
-  // The header's three words do not end on a multiple of 8: name and header are padded as one.
+  // Padding after the name aligns header and name together, because the header's 12 bytes are no
+  // multiple of 8.
   constexpr std::uint64_t kHeaderBytes = 12;
   const auto padded = [&](std::uint64_t bytes) noexcept {
     return (bytes + alignment - 1) / alignment * alignment;

@@ -66,11 +66,10 @@ struct LoadedModule {
   UnwindTables unwind;
 };
 
-// Finds the module whose segments surround the address, which stays loaded meanwhile: a function of
-// it calls or is called. Any thread, signal handlers too; no lock.
+// Finds the module whose segments surround the address. The module must stay loaded meanwhile, as
+// it does while one of its functions is on the stack. Any thread, signal handlers too; no lock.
 // With glibc 2.35 and later the function asks the loader. With older glibc it uses the list of
-// publish_modules(); nothing is found while a library is being unloaded and until the list is made
-// again.
+// publish_modules(); from the start of an unload until the next publish_modules() it finds nothing.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
 // The start of the module around the address; 0 if none is found. Reads nothing of the module, so
@@ -83,9 +82,9 @@ void choose_module_lookup() noexcept;
 // Makes the list for older loaders, a no-op with newer ones. One thread at a time.
 void publish_modules(const LoaderList& modules) noexcept;
 
-// Called around every dlclose. Data derived from a module's tables must not be used while an unload
-// runs, and must be forgotten when the number of unloads has changed; a dlclose that unloads
-// nothing does not change it. Check in this order: whether an unload runs, then the number.
+// Called around every dlclose. Data derived from a module's tables must not be used while a dlclose
+// runs, and must be forgotten when unload_count() has changed; a dlclose that unloads nothing does
+// not change the count. Call unload_is_running() first, then unload_count().
 void unload_begins() noexcept;
 void unload_ends() noexcept;
 // Called when a library is gone although no dlclose was seen: libc unloads its own libraries
@@ -98,13 +97,14 @@ struct Unloads {
 extern constinit Unloads unloads [[gnu::visibility("hidden")]];
 
 // If a thread runs code of a new library at an old library's address, the new library was loaded
-// after the old one was unmapped. So the thread sees that the unload runs, or, if it asks in this
-// order, the new count.
+// after the old one was unmapped. So the thread, if it calls these two functions in this order,
+// sees either that an unload is running or the new count.
 [[nodiscard]] inline bool unload_is_running() noexcept {
   return unloads.running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
 }
 inline std::uint32_t unload_count() noexcept {
-  return unloads.count.load(std::memory_order_relaxed);  // ordered by unload_is_running()
+  // Relaxed: the acquire load in an earlier unload_is_running() orders this load.
+  return unloads.count.load(std::memory_order_relaxed);
 }
 
 // The program headers of a loaded file, which begins in memory with its ELF header; none if the
@@ -115,12 +115,13 @@ struct ProgramHeaders {
 };
 ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 
-// For tests: find_module() and publish_modules() by the list alone.
+// find_module() and publish_modules() as with a glibc before 2.35: they use the list of modules and
+// never ask the loader. Declared for tests.
 [[nodiscard]] bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
 void publish_module_list(const LoaderList& modules) noexcept;
 
-// The build-id ties an address in a trace to the file with its symbols: the content of a file's
-// NT_GNU_BUILD_ID note, the part that a Module record has room for.
+// The build-id of a file: the first kMaxBytes of its NT_GNU_BUILD_ID note, as many as a Module
+// record has room for. It shows which file has the symbols for an address in a trace.
 struct BuildId {
   static constexpr std::size_t kMaxBytes = 24;
   std::uint8_t content[kMaxBytes] = {};

@@ -105,8 +105,10 @@ bool LoaderList::read_module(const link_map* entry, Module& module) noexcept {
   return read_segments(module);
 }
 
-// The loader's own copy of a module's program headers is private. The headers are also in memory,
-// at the offset in the ELF header, unless a tool moved them.
+// Copies a module's program headers; leaves segment_count 0 if they are found nowhere. The loader's
+// own copy is private, so the function tries the headers behind the ELF header in memory (which a
+// tool may have moved), those of the main program, then those in the file. False if there is no
+// memory.
 bool LoaderList::read_segments(Module& module) noexcept {
   module.segments = static_cast<std::uint32_t>(segments_.size());
   ElfW(Ehdr) header = {};
@@ -134,6 +136,7 @@ bool LoaderList::take_segments(Module& module, const void* address, std::size_t 
   return true;
 }
 
+// Copies program headers from the module's file, if they can be read. False if there is no memory.
 bool LoaderList::take_segments_of_file(Module& module) noexcept {
   module.segment_count = 0;
   const char* name = names_.data() + module.name;

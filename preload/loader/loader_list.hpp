@@ -33,9 +33,9 @@ class LoaderList {
   // Finds the loader's list, once before the first refresh(). Takes the loader's
   // lock.
   void find_list() noexcept;
-  // True if the list differs from the one at the last refresh. False also if the loader is
-  // changing it: the next refresh will find it changed. Without a change, two system calls for 32
-  // modules.
+  // Reads the list again if it has changed since the last refresh(); true if it has. False also if
+  // the loader is just changing it: the next refresh() will notice. If nothing has changed, costs
+  // about two system calls for every 32 modules.
   [[nodiscard]] bool refresh() noexcept;
   // Counts how often refresh() found the list changed.
   std::uint32_t changes() const noexcept { return changes_; }

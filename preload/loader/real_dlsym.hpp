@@ -8,7 +8,8 @@ namespace gpumemtrace::preload {
 void* real_dlsym(void* handle, const char* name) noexcept;
 
 extern "C" {
-// For the assembly of our own dlsym and dlvsym; set by the first look-up of any kind.
+// The real functions, for the assembly of our own dlsym and dlvsym; nullptr until a first look-up
+// calls gpumemtrace_find_real_dlsym().
 [[gnu::visibility("hidden")]] extern void* (*gpumemtrace_real_dlsym)(void*, const char*);
 [[gnu::visibility("hidden")]] extern void* (*gpumemtrace_real_dlvsym)(void*, const char*,
                                                                       const char*);

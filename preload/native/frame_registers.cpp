@@ -52,6 +52,8 @@ enum Operation : std::uint8_t {
   kNothing = 0x96,
 };
 
+// Evaluates a DWARF expression on a stack of values; the first operation that cannot be carried
+// out sets `outcome_`.
 class Evaluation {
  public:
   Evaluation(const Registers& registers, StackMemory& memory) noexcept
@@ -161,6 +163,8 @@ class Evaluation {
     }
   }
 
+  // Carries out operations that rearrange the stack, or push from a register or memory; false if
+  // the operation is none of these.
   bool arrange(std::uint8_t operation, ByteReader& code) noexcept {
     switch (operation) {
       case kNothing:
@@ -260,6 +264,7 @@ class Evaluation {
   std::size_t depth_ = 0;
 };
 
+// Computes the canonical frame address (CFA): the caller's stack pointer after the call returns.
 Step frame_address(const FrameRules& rules, const Registers& registers, StackMemory& memory,
                    std::uint64_t& frame) noexcept {
   if (rules.frame_is_expression) {
@@ -270,7 +275,8 @@ Step frame_address(const FrameRules& rules, const Registers& registers, StackMem
   return Step::kDone;
 }
 
-// Finds the caller's value of one register. kEnd: the value is not known.
+// Finds the caller's value of one register; kEnd if the rule gives none. `frame` is the canonical
+// frame address.
 Step recover(const RegisterRule& rule, std::size_t number, std::uint64_t frame,
              const Registers& registers, StackMemory& memory, std::uint64_t& value) noexcept {
   switch (rule.kind) {
@@ -305,6 +311,7 @@ Step recover(const RegisterRule& rule, std::size_t number, std::uint64_t frame,
 
 }  // namespace
 
+// Replaces the registers of a frame by its caller's; unchanged if the result is not kDone.
 Step step(const FrameRules& rules, Registers& registers, StackMemory& memory) noexcept {
   std::uint64_t frame = 0;
   if (const Step outcome = frame_address(rules, registers, memory, frame); outcome != Step::kDone) {

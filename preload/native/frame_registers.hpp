@@ -31,7 +31,8 @@ enum class Step {
   kRegisterNotKnown,  // the step needs a register whose value is not known
 };
 
-// The registers that calls preserve, with their values in the function that this is inlined into.
+// The stack pointer, the return address and the registers that a callee preserves, with their
+// values in the function that registers_here() is inlined into.
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
   std::uint64_t rbx;
   std::uint64_t rbp;
@@ -50,7 +51,8 @@ enum class Step {
   registers.set(kRbp, rbp);
   registers.set(kRsp, rsp);
   for (std::size_t i = 0; i < 4; ++i) registers.set(kR12 + i, saved[i]);
-  registers.set(kReturnAddress, here + 1);  // as if a call had returned here
+  // The unwinder looks up return address - 1, so `here` + 1 makes it find the rules of `here`.
+  registers.set(kReturnAddress, here + 1);
   return registers;
 }
 

@@ -7,11 +7,12 @@ namespace gpumemtrace::preload::native {
 namespace {
 
 constexpr std::uint8_t kTableEncoding =
-    0x3b;  // pairs of signed 32-bit words relative to the header
+    0x3b;  // DW_EH_PE_datarel | DW_EH_PE_sdata4: signed 32-bit offsets from the header
 constexpr std::size_t kPairBytes = 8;
 constexpr std::uint32_t kLongLength = 0xffff'ffff;
 
-// One entry of .eh_frame, without its length word.
+// Makes `out` read the entry of .eh_frame at `address`, after its length word. False if the address
+// is outside the tables, or the entry is the section's terminator or has a 64-bit length.
 bool entry_at(const UnwindTables& tables, std::uint64_t address, ByteReader& out) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(tables.begin);
   const auto end = reinterpret_cast<std::uintptr_t>(tables.end);
@@ -83,6 +84,7 @@ bool read_augmentation(ByteReader& reader, const char* text, FrameDescription& o
   return reader.ok();
 }
 
+// Reads the common entry (CIE) at `address`; false if it is damaged or has an unknown form.
 bool read_common(const UnwindTables& tables, std::uint64_t address,
                  FrameDescription& out) noexcept {
   ByteReader reader;
@@ -108,6 +110,7 @@ bool read_common(const UnwindTables& tables, std::uint64_t address,
 
 }  // namespace
 
+// Finds and reads the entry (FDE) for the function around `address`, with its common entry (CIE).
 bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
                             FrameDescription& out) noexcept {
   if (tables.header < tables.begin || tables.header >= tables.end) return false;
@@ -296,7 +299,7 @@ class Interpreter {
     }
   }
 
-  // Products of numbers from damaged tables may overflow: they are unsigned, which allows that.
+  // Computed in unsigned numbers, because a product from damaged tables may overflow.
   std::int64_t scaled(std::uint64_t factor) const noexcept {
     return static_cast<std::int64_t>(factor *
                                      static_cast<std::uint64_t>(description_.data_alignment));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a module's unwind tables (.eh_frame, by the search table of .eh_frame_hdr) for the
-// function around an address, and interprets the function's program up to one instruction. The
-// result are rules that find the function's caller. Register numbers are those of the System V ABI
-// for x86-64 (figure 3.36). Sources: Linux Standard Base Core 5.0, chapter 10.6; DWARF 4, section
-// 6.4.
+// Finds the unwind entry of the function around an address in a module's unwind tables (.eh_frame,
+// by the search table of .eh_frame_hdr), and interprets this entry's instructions up to one code
+// address. The result is a set of rules that give the registers of the function's caller. Register
+// numbers are those of the System V ABI for x86-64 (figure 3.36). Sources: Linux Standard Base Core
+// 5.0, chapter 10.6; DWARF 4, section 6.4.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct FrameDescription {
   ByteReader program;
 };
 
-// False if the tables have no entry for the address, are damaged, or use what compilers do not
-// emit. Any thread; reads only.
+// Finds the unwind entry of the function around `address`. False if the tables have none, are
+// damaged, or use DWARF features that compilers do not emit. Any thread; reads only.
 [[nodiscard]] bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
                                           FrameDescription& out) noexcept;
 
@@ -48,7 +48,7 @@ enum class RuleKind : std::uint8_t {
   kValueExpression,  // `expression` gives the caller's value
 };
 
-// A DWARF expression, in the module's tables.
+// A DWARF expression: its bytes in the module's unwind tables.
 struct Expression {
   const std::uint8_t* begin = nullptr;
   std::uint32_t bytes = 0;
@@ -60,8 +60,8 @@ struct RegisterRule {
   Expression expression;
 };
 
-// Rules for one instruction: the canonical frame address (CFA), which is the stack pointer before
-// the call instruction's push, and the caller's registers.
+// Rules for one instruction: they give the canonical frame address (CFA), which is the stack
+// pointer before the call pushed the return address, and the caller's registers.
 struct FrameRules {
   bool frame_is_expression = false;
   std::uint64_t frame_register = 0;
@@ -71,13 +71,13 @@ struct FrameRules {
   RegisterRule registers[kRegisters];
 };
 
-// Finds the rules at `address` by the function's program. False if the program is damaged or uses
-// what compilers do not emit. For any thread.
+// Interprets the entry's instructions up to `address`; `out` gets the rules that hold there. False
+// if the entry is damaged or uses DWARF features that compilers do not emit. Any thread.
 [[nodiscard]] bool rules_at(const FrameDescription& description, std::uint64_t address,
                             FrameRules& out) noexcept;
 
-// rules_at() by a module's tables; false also if the module has no tables, or these have no entry
-// for the address.
+// Finds the unwind entry of `address`, then the rules by rules_at(). False also if the module has
+// no tables, or the tables have no entry for the address.
 [[nodiscard]] bool find_rules(const UnwindTables& tables, std::uint64_t address,
                               FrameRules& out) noexcept;
 

@@ -24,9 +24,9 @@ bool has_hooks(const LoadedModule& module) noexcept {
 
 }  // namespace
 
-// Follows the frames of the function that this is inlined into. Calls `visit` with each frame's
-// module and the known registers of the frame and of its caller's frame, until `visit` returns
-// false, or until the frames cannot be followed further.
+// Follows the stack's frames from the function that follow_frames() is inlined into. Calls `visit`
+// with each frame's module and the known registers of the frame and of its caller's frame, until
+// `visit` returns false, or until the frames cannot be followed further.
 #if defined(__x86_64__)
 
 template <class Visit>
@@ -40,8 +40,8 @@ template <class Visit>
     FrameRules rules;
     if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) return;
     if (step(rules, registers, memory) != Step::kDone) return;
-    // A signal frame gives the interrupted instruction, not a return address: + 1, because each
-    // address is looked up at - 1.
+    // A signal frame gives the address of the interrupted instruction itself. All look-ups subtract
+    // 1, as from a return address, so 1 is added.
     if (rules.signal_frame) ++registers.values[kReturnAddress];
     if (!visit(module, before, registers)) return;
   }
@@ -61,12 +61,13 @@ HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
 
 #else
 
-// Follows frame records: the caller's frame pointer and the return address (AAPCS64, 6.4.6). Only
-// the frame pointer of a frame is known.
+// Follows frame records: the caller's frame pointer and the return address (AAPCS64, 6.4.6).
+// `visit` gets the frame pointers of the frame and of its caller's frame.
 template <class Visit>
 [[gnu::always_inline]] inline void follow_frames(std::size_t most, Visit&& visit) noexcept {
   constexpr std::uint64_t kWord = 8;
-  constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 47) - 1;  // higher bits: a signature
+  // The bits above are a signature (pointer authentication).
+  constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 47) - 1;
   std::uint64_t record = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   StackMemory memory(record);
   for (std::size_t i = 0; i < most; ++i) {

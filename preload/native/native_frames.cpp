@@ -34,19 +34,19 @@ constinit SerialOf serial_of_module = nullptr;
 bool follows_a_call(std::uint64_t address) noexcept {
   constexpr std::uint64_t kLongestCall = 7;
   std::uint8_t code[kLongestCall] = {};
-  std::uint64_t bytes = kLongestCall;  // fewer bytes at the start of a mapping
+  std::uint64_t bytes = kLongestCall;  // fewer if the memory before them is not readable
   while (bytes > 1 && !is_readable(address - bytes, bytes)) --bytes;
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
   if (code[2] == 0xe8) return true;
-  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // possible offsets of the ff byte
+  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // possible indexes of the ff byte in `code`
   for (const std::size_t at : kIndirect) {
     if (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 2) return true;
   }
   return false;
 }
 
-// Converts rules to their short form; false if they need the general form.
+// Converts unwind rules to a rule of kind kPlain; false if they are too general for that.
 bool shorten(const FrameRules& rules, CachedRule& out) noexcept {
   const RegisterRule& rbp = rules.registers[kRbp];
   const RegisterRule& return_address = rules.registers[kReturnAddress];
@@ -106,13 +106,14 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
   return load(begin + place * kWord);
 }
 
-// Hashes the present words at the places of a walk. All addresses come from the remembered walk,
-// none from the words just read: the processor need not wait for one word before it reads the next.
-// For the same reason there are four sums.
+// Hashes the words that now are at a remembered walk's places on the stack. All addresses come from
+// the remembered walk, none from the words just read: the processor need not wait for one word
+// before it reads the next. For the same reason there are four independent sums.
 [[gnu::always_inline]] inline std::uint64_t hash_words(const RememberedWalk& walk,
                                                        const Caller& caller) noexcept {
   constexpr std::size_t kSums = 4;
-  constexpr std::uint64_t kFactor = 0xff51'afd7'ed55'8ccdu;  // odd: one changed word changes a sum
+  // Odd, so a change of one word always changes its sum.
+  constexpr std::uint64_t kFactor = 0xff51'afd7'ed55'8ccdu;
   const std::uint64_t begin = caller.stack_pointer;
   const std::size_t count = walk.return_addresses;
   std::uint64_t sums[kSums] = {caller.return_address, 1, 2, 3};
@@ -124,7 +125,7 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
     }
   }
   for (; i < count; ++i) sums[0] = (sums[0] + load_place(begin, walk.places[i])) * kFactor;
-  // An rbp is an address on the stack, so its distance from the stack pointer is hashed.
+  // A saved rbp points into the stack, so its distance from the walk's begin is hashed.
   for (; i < count + walk.rbps; ++i) {
     const std::uint16_t place = walk.places[i];
     const std::uint64_t rbp =
@@ -145,9 +146,9 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
   return hash_words(walk, caller) == walk.words;
 }
 
-// One walk of the stack. With `all`, every register is followed through the general rules, from the
-// walk's own frame; that is needed if a frame is found by a register that the short rules do not
-// follow.
+// One walk of the stack, which knows the registers rsp and rbp only. If a frame's rules need
+// another register, a second walk follows all registers by the general rules, from the frame of its
+// own function on; it calls run(&all).
 class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
@@ -161,7 +162,8 @@ class Walker {
         capacity_(capacity),
         walk_{out, 0, 0, false} {}
 
-  // Walks, and remembers the walk for the thread. False if the walk needs more registers.
+  // Walks with rsp and rbp only, and remembers the walk in the thread's `memory`. False if a
+  // frame's rules need another register.
   bool run(UnwindCache& memory) noexcept {
     RememberedWalk fresh;
     std::uint16_t rbp_places[RememberedWalk::kMaxPlaces];
@@ -180,7 +182,9 @@ class Walker {
     return done;
   }
 
-  // Walks to the outermost frame or to the capacity. False if the walk needs more registers.
+  // Walks to the outermost frame, or until `capacity_` frames are found. `all` holds all registers
+  // of the first frame, or is nullptr; then false means that a frame's rules need more than rsp and
+  // rbp.
   bool run(Registers* all) noexcept {
     bool suspicious = false;  // the last step followed a guessed frame pointer
     while (return_address_ < kEndOfUserAddresses) {
@@ -217,7 +221,8 @@ class Walker {
     return true;
   }
 
-  // Goes up to the caller that the walk begins at, with all registers.
+  // Follows the frames from `all`, the registers of an inner frame, up to the caller that the walk
+  // begins at. False if the frames do not lead there.
   bool climb(Registers& all) noexcept {
     constexpr std::size_t kMostOwnFrames = 16;
     StackMemory memory(all.values[kRsp]);
@@ -232,18 +237,19 @@ class Walker {
   const Walk& walk() const noexcept { return walk_; }
 
  private:
-  // Ends the walk, which is not remembered: the words on the stack alone do not show why it ends.
+  // Ends the walk and does not remember it: the words on the stack alone do not show why it ends.
   bool stop() noexcept {
     fresh_ = nullptr;
     return true;
   }
 
-  // Remembers the places on the stack that are read to leave the frame.
+  // Notes which words on the stack the step from this frame to its caller reads. If these cannot be
+  // noted, the walk is not remembered.
   void remember(const CachedRule& rule) noexcept {
     if (rule.kind == CachedKind::kOutermost) return;
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
     const std::uint64_t place = (frame - begin_) / kWord;
-    // Counts one more return address and one more rbp.
+    // 2: this frame adds a return address and at most one rbp.
     const std::size_t used = std::size_t{fresh_->return_addresses} + fresh_->rbps + 2;
     if (rule.kind != CachedKind::kPlain || rule.guessed || used > RememberedWalk::kMaxPlaces ||
         frame <= stack_pointer_ || frame % kWord != 0 || place >= RememberedWalk::kInRegister ||
@@ -258,6 +264,8 @@ class Walker {
     }
   }
 
+  // Steps to the caller by a rule of kind kPlain. False if this does not lead up the readable
+  // stack.
   bool step_short(const CachedRule& rule) noexcept {
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
     if (frame <= stack_pointer_ || frame % kWord != 0 || !memory_.reaches(frame)) return false;
@@ -266,7 +274,7 @@ class Walker {
       const std::uint64_t saved = frame - rule.rbp_distance;
       if (saved >= stack_pointer_) [[likely]] {
         frame_pointer_ = load(saved);
-      } else if (!memory_.read(saved, frame_pointer_)) {  // interrupted just after rbp was popped
+      } else if (!memory_.read(saved, frame_pointer_)) {  // a signal came just after `pop rbp`
         return false;
       }
     }
@@ -274,6 +282,8 @@ class Walker {
     return true;
   }
 
+  // Steps to the caller by the module's unwind tables, with all registers if `all` is not nullptr,
+  // else with rsp and rbp. Without tables, the cached rule is used.
   Step step_general(const CachedRule& rule, std::uint64_t address, Registers* all) noexcept {
     if (rule.kind == CachedKind::kOutermost) return Step::kEnd;
     FrameRules rules;
@@ -289,8 +299,8 @@ class Walker {
     Registers& registers = all == nullptr ? few : *all;
     const Step outcome = step(rules, registers, memory_);
     if (outcome != Step::kDone) return outcome;
-    // A signal frame gives the interrupted instruction, not a return address: + 1, because each
-    // address is looked up at - 1.
+    // A signal frame gives the address of the interrupted instruction itself. All look-ups subtract
+    // 1, as from a return address, so 1 is added.
     return_address_ = registers.values[kReturnAddress] + (rules.signal_frame ? 1 : 0);
     stack_pointer_ = registers.values[kRsp];
     frame_pointer_ = registers.has(kRbp) ? registers.values[kRbp] : 0;
@@ -306,7 +316,7 @@ class Walker {
   const bool keeps_rules_ = !unload_is_running();
   const std::uint32_t generation_ = unload_count();
   StackMemory memory_;
-  RememberedWalk* fresh_ = nullptr;  // this walk, to be remembered; nullptr: it is not
+  RememberedWalk* fresh_ = nullptr;  // this walk's notes; nullptr: do not remember it
   const Caller caller_;
   const std::uint64_t begin_;  // the stack pointer with which the walk began
   std::uint64_t return_address_;
@@ -320,6 +330,8 @@ class Walker {
   Walk walk_;
 };
 
+// Repeats a walk that needs more registers than rsp and rbp: takes all registers of this function
+// and follows them, first up to `caller`, then along the walk.
 [[gnu::noinline]] Walk read_with_all_registers(const Caller& caller, std::uint64_t* out,
                                                std::size_t capacity) noexcept {
   Registers all = registers_here();
@@ -340,6 +352,8 @@ bool prepare(SerialOf serial_of) noexcept {
   return table.reset();
 }
 
+// Tries two remembered walks: the one that mostly follows the last walks, and the last one that
+// began at this stack pointer.
 [[gnu::hot]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
                                            UnwindCache& memory) noexcept {
   if (unload_is_running() || caller.stack_pointer < own_stack.low) return nullptr;

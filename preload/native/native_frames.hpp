@@ -27,7 +27,8 @@ struct Caller {
   std::uint64_t frame_pointer;
 };
 
-// The caller of the function that this is inlined into. That function gets a frame pointer thereby.
+// Returns the caller of the function that this one is inlined into. The call makes the compiler
+// give that function a frame pointer.
 [[gnu::always_inline]] inline Caller caller_of_this_function() noexcept {
   const auto* frame = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
   return {reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)),
@@ -42,9 +43,9 @@ struct Walk {
   bool cut = false;        // there are frames beyond the capacity
 };
 
-// Gives the file around an address a number, the same each time that the same file stands at the
-// same address, at most kMaxModuleSerial; 0 if no number is left. Called when a rule is computed,
-// on any thread.
+// Returns a number for a loaded file, the same each time that the same file is loaded at the same
+// address, at most kMaxModuleSerial; 0 if no number is left. Called when a rule is computed, on any
+// thread.
 using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 
 // Called before the first walk of a process. False if there is no memory for the rules.
@@ -58,9 +59,9 @@ struct RememberedWalk;
 [[nodiscard]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
                                             UnwindCache& memory) noexcept;
 
-// Walks any stack from its caller on. `out` has room for `capacity` addresses; `memory` is the
-// thread's own, or nullptr. An interrupted instruction appears as its address + 1, so that
-// address - 1 always lies in the right instruction.
+// Walks the stack from `caller` on, without a remembered walk. `out` has room for `capacity`
+// addresses; `memory` is the thread's own, or nullptr. An interrupted instruction appears as its
+// address + 1, so that address - 1 always lies in the right instruction.
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
                  UnwindCache* memory = nullptr) noexcept;
 

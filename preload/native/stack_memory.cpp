@@ -19,8 +19,9 @@ constexpr std::uint64_t kMostForeignBytes = 16 << 20;
 
 std::uint64_t page_of(std::uint64_t address) noexcept { return address & ~(kPageBytes - 1); }
 
-// glibc puts a thread's static thread-local storage at the top of its stack; the kernel puts the
-// random bytes for the program (AT_RANDOM) above the main thread's frames.
+// An address above all frames of the calling thread. glibc puts a thread's static thread-local
+// storage at the top of its stack; the kernel puts the random bytes for the program (AT_RANDOM)
+// above the main thread's frames.
 std::uint64_t top_of_stack() noexcept {
   if (syscall(SYS_gettid) == getpid()) return getauxval(AT_RANDOM) & ~std::uint64_t{7};
   return reinterpret_cast<std::uintptr_t>(&own_stack) & ~std::uint64_t{7};
@@ -46,6 +47,8 @@ bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept {
   return page >= begin + bytes;
 }
 
+// Extends the checked part of the thread's own stack down to `stack_pointer` if it is near; else
+// takes `stack_pointer` for the begin of another stack, of which nothing is checked yet.
 void StackMemory::move_off(std::uint64_t stack_pointer) noexcept {
   OwnStack& own = own_stack;
   if (own.high == 0) {
@@ -62,6 +65,7 @@ void StackMemory::move_off(std::uint64_t stack_pointer) noexcept {
   end_ = own_ ? own.high : stack_pointer;
 }
 
+// Asks the kernel about more pages of a stack that is not the thread's own.
 bool StackMemory::extend(std::uint64_t end) noexcept {
   if (own_ || end - end_ > kMostForeignBytes || !is_readable(end_, end - end_)) return false;
   end_ = page_of(end + kPageBytes - 1);

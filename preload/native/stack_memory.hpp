@@ -8,8 +8,8 @@ namespace gpumemtrace::preload::native {
 
 // The part of a thread's own stack that is known to be readable.
 struct OwnStack {
-  std::uint64_t low;   // address of the deepest page that was seen
-  std::uint64_t high;  // 0 until the first walk
+  std::uint64_t low;   // start of the lowest page checked so far
+  std::uint64_t high;  // top of the stack; 0 until the first walk
 };
 // Static thread-local storage, so the initial-exec model: reaching it must not allocate.
 extern constinit thread_local OwnStack own_stack [[gnu::tls_model("initial-exec")]];
@@ -24,7 +24,7 @@ class StackMemory {
  public:
   explicit StackMemory(std::uint64_t stack_pointer) noexcept { move_to(stack_pointer); }
 
-  // The walk continues at `stack_pointer`: on another stack, beyond a signal frame.
+  // Continues the walk at `stack_pointer`: beyond a signal frame this may be on another stack.
   void move_to(std::uint64_t stack_pointer) noexcept {
     const OwnStack& own = own_stack;
     own_ = stack_pointer >= own.low && stack_pointer < own.high;
@@ -42,8 +42,7 @@ class StackMemory {
   [[nodiscard]] bool read(std::uint64_t address, std::uint64_t& out) noexcept;
 
  private:
-  // move_to() for addresses below the part of the own stack that was seen so far, or on another
-  // stack.
+  // move_to() for a stack pointer below the checked part of the own stack, or on another stack.
   void move_off(std::uint64_t stack_pointer) noexcept;
   [[nodiscard]] bool extend(std::uint64_t end) noexcept;
 

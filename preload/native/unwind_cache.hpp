@@ -21,7 +21,7 @@ enum class CachedKind : std::uint8_t {
   kOutermost = 3,
 };
 
-// A rule, which is packed into one word, with these bits:
+// A rule that finds a function's caller. It is packed into one word, with these bits:
 //
 //   kind 3 | by rbp 1 | guessed 1 | frame offset / 8: 22 | rbp's distance below / 8: 22 | module 15
 struct CachedRule {
@@ -30,7 +30,7 @@ struct CachedRule {
   bool guessed = false;             // without tables: a frame pointer is assumed
   std::uint32_t frame_offset = 0;   // offset in bytes
   std::uint32_t rbp_distance = 0;   // bytes from saved rbp up to the frame address; 0 = not saved
-  std::uint32_t module_serial = 0;  // tells apart libraries that reuse an address
+  std::uint32_t module_serial = 0;  // from SerialOf; tells apart libraries that reuse an address
 };
 
 inline constexpr std::uint32_t kMaxCachedBytes = ((1u << 22) - 1) * 8;
@@ -68,19 +68,20 @@ class RuleCache {
   // meanwhile.
   [[nodiscard]] bool reset() noexcept {
     if (buckets_ != nullptr) {
-      return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // all zeros again
+      return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // reads as zeros
     }
     buckets_ = static_cast<Bucket*>(map_zeros(kBuckets * sizeof(Bucket)));
     return buckets_ != nullptr;
   }
 
-  // The packed rule, 0 if there is none.
+  // Returns the packed rule for the address in this generation, 0 if there is none.
   std::uint64_t find(std::uint64_t address, std::uint32_t generation) const noexcept {
     const std::uint64_t key = key_of(address, generation);
     for (const Entry& entry : buckets_[bucket_of(address)].entries) {
       if (entry.key.load(std::memory_order_acquire) != key) continue;         // pairs with insert()
       const std::uint64_t rule = entry.rule.load(std::memory_order_acquire);  // pairs with insert()
-      if (entry.key.load(std::memory_order_relaxed) == key) return rule;  // ordered by the acquires
+      // Relaxed: the acquire loads before it keep it behind them.
+      if (entry.key.load(std::memory_order_relaxed) == key) return rule;
     }
     return 0;
   }
@@ -88,13 +89,16 @@ class RuleCache {
   void insert(std::uint64_t address, std::uint32_t generation, std::uint64_t rule) noexcept {
     const std::uint64_t key = key_of(address, generation);
     Entry& entry = place_for(address, key);
-    std::uint64_t present = entry.key.load(std::memory_order_relaxed);  // checked by the exchange
+    // Relaxed: the exchange fails if another thread has changed the key.
+    std::uint64_t present = entry.key.load(std::memory_order_relaxed);
     if (present == kBusy || present == key ||
         !entry.key.compare_exchange_strong(present, kBusy, std::memory_order_relaxed)) {
       return;  // another thread writes the entry; the next walk finds its rule or tries again
     }
-    entry.rule.store(rule, std::memory_order_release);  // pairs with find(): kBusy is seen with it
-    entry.key.store(key, std::memory_order_release);  // pairs with find(): the rule is seen with it
+    // Release: a find() that reads this rule reads kBusy or a newer key after it.
+    entry.rule.store(rule, std::memory_order_release);
+    // Release: a find() that reads this key reads this rule or a newer one after it.
+    entry.key.store(key, std::memory_order_release);
   }
 
  private:
@@ -103,7 +107,7 @@ class RuleCache {
   static constexpr int kBucketBits = 12;
   static constexpr std::size_t kBuckets = std::size_t{1} << kBucketBits;
   static constexpr std::size_t kEntries = 4;
-  static constexpr std::uint64_t kBusy = 1;  // no code stands in the first page
+  static constexpr std::uint64_t kBusy = 1;  // not a key: no code has the address 0
 
   struct Entry {
     std::atomic<std::uint64_t> key;
@@ -127,7 +131,8 @@ class RuleCache {
     Bucket& bucket = buckets_[bucket_of(address)];
     Entry* chosen = &bucket.entries[address % kEntries];
     for (Entry& entry : bucket.entries) {
-      const std::uint64_t present = entry.key.load(std::memory_order_relaxed);  // a hint
+      // Relaxed: a hint, which may be old.
+      const std::uint64_t present = entry.key.load(std::memory_order_relaxed);
       if (present == key) return entry;
       if (present == 0 || (present ^ key) % (1u << 17) != 0) chosen = &entry;
     }
@@ -140,40 +145,41 @@ class RuleCache {
 // Remembered native walks of one thread, for the next time that the same walk comes.
 //
 // A training step repeats, and so do its walks. Following frames by their rules waits for memory
-// twice a frame: only the rule gives the address of the next frame. An expected walk has the
-// addresses of its words beforehand, so all are read at once, and one hash of them shows whether it
-// is the same walk. It is small, because between two walks the program takes its room in the
-// processor's caches.
+// twice a frame: only the rule gives the address of the next frame. A remembered walk has the
+// addresses of its words beforehand, so all words are read at once, and one hash of them shows
+// whether the stack has the same walk. The cache is small, because between two walks the program
+// displaces it from the processor's caches.
 
-// A walk, as the places of all words that it read: the same words at these places lead to the same
-// frames. The step out of a frame depends on the return address, whose rule stays the same while no
-// library is unloaded, and on rbp if the rule asks for it.
+// A remembered walk: the places on the stack of all words that it read. The same words at these
+// places lead to the same frames. The step out of a frame depends on the return address, whose rule
+// stays the same while no library is unloaded, and on rbp if the rule asks for it.
 struct alignas(64) RememberedWalk {
   static constexpr std::size_t kMaxPlaces = 144;
   static constexpr std::uint16_t kInRegister = 0xffff;
 
-  std::uint64_t hash;                // hash of the frames
-  std::uint64_t words;               // hash of the words at the places
-  std::uint32_t generation;          // the number of libraries unloaded before
-  std::uint16_t capacity;            // the most frames wanted; 0: nothing is remembered here
-  std::uint8_t return_addresses;     // number of places with a return address, except the caller's
-  std::uint8_t rbps;                 // number of the next places: saved rbps that give frames
-  std::uint32_t label;               // a number of the cache's user; 0 at first
-  std::uint16_t places[kMaxPlaces];  // in words, above the walk's first stack pointer
+  std::uint64_t hash;             // hash of the frames
+  std::uint64_t words;            // hash of the words at the places
+  std::uint32_t generation;       // unload_count() at the time of the walk
+  std::uint16_t capacity;         // the most frames wanted; 0: nothing is remembered here
+  std::uint8_t return_addresses;  // number of return addresses, the first entries of `places`
+  std::uint8_t rbps;    // number of saved rbps that rules use, the next entries of `places`
+  std::uint32_t label;  // for the cache's user, who may set it; 0 at first
+  std::uint16_t places[kMaxPlaces];  // distances, in words, from the walk's first stack pointer
 };
 static_assert(sizeof(RememberedWalk) == 320);
 
 // The remembered walks, which belong to one thread at a time. All zeros: no walk is remembered.
 //
 // Walks mostly come in the same order as before, so the next one can be fetched before it is
-// needed. If it does not match, the depth of the stack distinguishes most ways into a hook, because
-// their frames add up to different sums; the previous walk distinguishes those of one depth.
+// needed. If another walk comes, the stack pointer distinguishes most call paths into a hook,
+// because their frames have different sizes together; the previous walk distinguishes those of one
+// depth.
 class UnwindCache {
  public:
   using Slot = std::uint8_t;
 
   RememberedWalk& walk(Slot slot) noexcept { return walks_[slot]; }
-  // The walk that followed the last time that the last few walks were these.
+  // The walk that came the last time after the same sequence of walks.
   Slot follower() const noexcept { return followers_[history_]; }
   // The walk that came the last time that a walk began at this stack pointer after the same
   // previous walk.
@@ -217,10 +223,10 @@ class UnwindCache {
   }
 
  private:
-  static constexpr std::size_t kWalks = 256;  // as many as a Slot can number
+  static constexpr std::size_t kWalks = 256;  // one for each value of a Slot
   static constexpr std::size_t kHints = 1024;
   static constexpr std::size_t kHistories = 1024;
-  static constexpr int kSeenBits = 12;  // a training uses some hundred places; few of them collide
+  static constexpr int kSeenBits = 12;  // a training has some hundred keys in seen_; few collide
 
   void append(Slot slot) noexcept {
     history_ = (history_ << 3 ^ slot) % kHistories;
@@ -241,7 +247,7 @@ class UnwindCache {
            memcmp(left.places, right.places, place_bytes_of(left)) == 0;
   }
 
-  std::size_t history_;  // mixed of the last walks' slots; older ones have fewer bits
+  std::size_t history_;  // mix of the last walks' slots; older walks contribute fewer bits
   Slot last_;
   Slot oldest_;  // the slot that the next new walk takes
   Slot by_words_[kHints];

@@ -18,6 +18,8 @@ constinit std::atomic<std::size_t> checked_walks = 0;
 
 }  // namespace
 
+// The first kCheckedWalks walks of a process read through the kernel; if one of them fails, Python
+// stacks are turned off.
 [[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, std::uint64_t now,
                                       Walk& last) noexcept {
   const Interpreter& python = this_interpreter();

@@ -30,9 +30,9 @@ struct Code {
   const void* line_table = nullptr;  // bytes object
 };
 
-// Reads the calling thread's innermost `capacity` frames; callable while state() is kOn. `now`:
-// ticks(); `last`: the thread's own walk. Returns a hash of the frames; 0 on threads without Python
-// frames.
+// Reads the calling thread's innermost `capacity` frames; callable while state() is kOn. `now` is
+// the time in ticks(); `last` holds the thread's previous walk and gets this one. Returns a hash of
+// the frames; 0 on threads without Python frames.
 std::uint64_t read_stack(std::size_t capacity, std::uint64_t now, Walk& last) noexcept;
 // Copies the frames of a walk, innermost first, to `out`, which has room for kMaxFrames. Returns
 // how many.

@@ -28,15 +28,17 @@ constexpr Known kKnown[] = {{9, {816, 352}}, {10, {816, 352}}, {11, {848, 360}},
 constexpr unsigned kFirstWithTable = 13;
 constexpr unsigned kLastWithThreeGenerations = 13;
 
-// Up to 3.13 the state of the collector has, before the flag: three generations, then a pointer to
-// the first of them. In 3.13.5 they begin four bytes earlier than in 3.13.0.
+// Up to 3.13, these fields stand before the collecting flag in the collector's state: three
+// generations, then a pointer to the first generation. The constants are distances from the flag in
+// bytes. In 3.13.5 the generations begin four bytes earlier than in 3.13.0.
 constexpr std::size_t kFirstGenerationBefore[] = {176, 180};
 constexpr std::size_t kPointerToItBefore = 104;
 
-// Words of the interpreter's own table of offsets (_Py_DebugOffsets): the offsets of an
-// interpreter's collector state, of the pointer to its lock, of its own lock and of the lock's last
-// holder; then, at the other end of the table, the bytes of an ASCII str's header, the size of the
-// collector's state, and the offset of the flag in it.
+// Indexes of words in the interpreter's own table of offsets (_Py_DebugOffsets). The words are the
+// offsets of an interpreter's collector state, of the pointer to its lock (the GIL), of its own
+// lock and of the lock's last holder; then, at the other end of the table, the bytes of an ASCII
+// str's header. The next two words are the size of the collector's state and the offset of the
+// collecting flag in it.
 struct TableWords {
   unsigned minor;
   std::size_t collector;
@@ -48,6 +50,8 @@ struct TableWords {
 constexpr TableWords kTableWords[] = {{13, 10, 14, 15, 18, 70}, {14, 11, 15, 16, 19, 80}};
 constexpr std::size_t kTableBytes = 83 * sizeof(std::uint64_t);
 
+// Reads the collector's offsets from the interpreter's own table; {} if words whose values are
+// known from elsewhere show that the table has another form.
 Collector read_table(unsigned minor, const void* runtime) noexcept {
   std::uint64_t table[kTableBytes / sizeof(std::uint64_t)];
   for (const TableWords& words : kTableWords) {
@@ -72,6 +76,7 @@ Collector collector_of(unsigned minor, const void* runtime) noexcept {
   return {};
 }
 
+// True if the memory before the flag looks like a collector's state.
 bool has_generations(const char* flag) noexcept {
   const char* first = nullptr;
   if (!read_through_kernel(flag - kPointerToItBefore, first)) return false;
@@ -81,6 +86,7 @@ bool has_generations(const char* flag) noexcept {
   return false;
 }
 
+// True if the last holder of the lock is a thread state of this interpreter, as it is for its GIL.
 bool is_held_by_a_thread_of(const void* interpreter, const char* lock) noexcept {
   const char* holder = nullptr;
   const void* its_interpreter = nullptr;
@@ -113,9 +119,9 @@ constexpr std::uint8_t kFirstWithDebugOffsets = 13;
 
 constinit std::atomic<const void*> main_interpreter = nullptr;
 constinit char off_reason[128] = {};
-constinit std::uint32_t looked_changes = 0;  // changes() of the module list at its last search
+constinit std::uint32_t looked_changes = 0;  // modules.changes() at the last search
 
-// "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
+// Converts "3.12.4 (main, ...)" to the form of PY_VERSION_HEX, with "final" as release level.
 std::uint32_t parse_version(const char* text) noexcept {
   std::uint32_t parts[3] = {};
   for (std::uint32_t& part : parts) {
@@ -127,16 +133,16 @@ std::uint32_t parse_version(const char* text) noexcept {
   return parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | 0xf0;
 }
 
-// From 3.13 on, the interpreter has a table of its offsets; a build that moved fields is noticed
-// here.
-// The first words of _PyRuntime: "xdebugpy", version, whether it is free-threaded. Then offsets.
+// Reads the addresses of the runtime's fields from the table of offsets at the begin of _PyRuntime,
+// which exists from 3.13 on: "xdebugpy", version, whether the build is free-threaded, offsets.
+// False if the table does not fit the interpreter's version or the build is free-threaded.
 bool read_debug_offsets(Interpreter& found) noexcept {
   struct {
     char cookie[8];
     std::uint64_t version;
     std::uint64_t free_threaded;
-    std::uint64_t runtime_state[3];  // size; offsets of finalizing, interpreters
-    std::uint64_t interpreter[4];    // size; offsets of id, next, threads
+    std::uint64_t runtime_state[3];  // size, offsets of fields: finalizing, interpreters
+    std::uint64_t interpreter[4];    // size, offsets of fields: id, next, threads
   } head;
   constexpr std::uint64_t kFarthest = 1 << 16;
   if (!read_through_kernel(found.runtime, &head, sizeof head) ||
@@ -152,8 +158,9 @@ bool read_debug_offsets(Interpreter& found) noexcept {
   return true;
 }
 
-// Before 3.13, the first words of the runtime are: a flag for its end, a lock, its newest
-// interpreter, its main interpreter (pycore_runtime.h of 3.9 to 3.12).
+// Searches the runtime's first words for the two known interpreters. Before 3.13, four of these
+// words are: a flag for the runtime's end, a lock, its newest interpreter, its main interpreter
+// (pycore_runtime.h of 3.9 to 3.12).
 bool search_first_words(const Interpreters& known, Interpreter& found) noexcept {
   constexpr std::size_t kWords = 16;
   const void* words[kWords];
@@ -166,8 +173,8 @@ bool search_first_words(const Interpreters& known, Interpreter& found) noexcept 
   return found.interpreters != nullptr;
 }
 
-// Finds the parts of the runtime that the layout does not give. False if the runtime is not that of
-// the `known` interpreters.
+// Finds the fields of the runtime that the layout does not give. False if the newest and the main
+// interpreter of the runtime are not the `known` ones.
 bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
   if (found.runtime == nullptr || known.main == nullptr) return false;
   const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
@@ -187,7 +194,7 @@ std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept 
   return is_found ? range.begin : 0;
 }
 
-// A walk for each version, with its layout compiled in.
+// The functions that walk a thread's frames, one for each Python version: its layout is a constant.
 template <std::size_t kIndex>
 [[gnu::hot]] bool read_by_layout(const void* code_type, const void* thread_state,
                                  std::size_t capacity, Walk& last) noexcept {
@@ -232,16 +239,17 @@ void turn_off(std::string_view why) noexcept {
   current_state.store(State::kOff);
 }
 
-// Checks content that only this runtime has at its address, and does not ask the loader: before
-// glibc 2.35, the loader finds no module for a while after an unload.
+// Reads the runtime's pointers to its interpreters again: no other memory at this address has them.
+// Does not ask the loader, which before glibc 2.35 finds no module for a while after an unload.
 bool look_whether_loaded() noexcept {
   if (state() != State::kOn) return false;
   const std::uint32_t unloads_before = unload_count();
   Interpreters now;
+  // Relaxed: the pointer is only compared.
   const bool found = read_through_kernel(known_interpreter.interpreters, now) &&
                      now.main != nullptr &&
-                     now.main == main_interpreter.load(std::memory_order_relaxed);  // only compared
-  // Relaxed: see is_loaded().
+                     now.main == main_interpreter.load(std::memory_order_relaxed);
+  // Relaxed: is_loaded() only compares the number.
   if (found && !unload_is_running()) {
     seen_after_unloads.store(unloads_before, std::memory_order_relaxed);
   }
@@ -250,15 +258,18 @@ bool look_whether_loaded() noexcept {
 
 namespace {
 
-// Checks the known interpreter: it may have ended, and begun once more or been unloaded.
+// Checks the known interpreter again: it may have ended, and then been initialized again or
+// unloaded.
 void look_again() noexcept {
-  // The loader gives the page in which a file begins; the largest page has 64 KiB.
+  // The loader gives the start of the page in which a file begins, so the starts of files are
+  // compared by page. The largest page has 64 KiB.
   const auto page_of = [](std::uint64_t address) noexcept { return address >> 16; };
   const auto begin_of = [](const void* address) noexcept {
     return find_module_begin(reinterpret_cast<std::uintptr_t>(address));
   };
-  if (begin_of(reinterpret_cast<const void*>(&refresh)) == 0) return;  // no module is found now
-  // The file is known by its begin, not by its headers: another thread may be unloading the file.
+  // The loader finds no module at present, not even this library.
+  if (begin_of(reinterpret_cast<const void*>(&refresh)) == 0) return;
+  // The file is recognised by its start, not by its headers: another thread may be unloading it.
   if (page_of(begin_of(known_interpreter.runtime)) != page_of(known_interpreter.begin)) {
     turn_off("the interpreter has ended and was unloaded");
     return;
@@ -296,7 +307,8 @@ void refresh(LoaderList& modules) noexcept {
     return;
   }
   if (is_initialized() == 0) {
-    current_state.store(State::kNotLooked);  // it is initialized without a change of the modules
+    // Not kAbsent, because the initialization will not change the list of modules.
+    current_state.store(State::kNotLooked);
     return;
   }
   found.version = parse_version(version_text());
@@ -338,17 +350,20 @@ void watch_collector() noexcept {
   if (state() == State::kOn && knows_collector() &&
       read_through_kernel(python.interpreters, interpreters)) {
     flag = &kPerhaps;
-    // `main` is null once the interpreter has ended. Before 3.11 its memory is freed then.
+    // `main` is null once the interpreter has ended. Before 3.11 the end frees the interpreter's
+    // memory, so its flag is not used.
     if (interpreters.main != nullptr && interpreters.main == interpreters.newest &&
         python.layout->minor >= kFirstWithStaticInterpreter) {
       flag = reinterpret_cast<const std::uint32_t*>(static_cast<const char*>(interpreters.main) +
                                                     python.collector.collecting);
     }
   }
-  // Relaxed: the memory behind the pointer was complete long before.
+  // Relaxed: the flag that the pointer leads to was initialized long before.
   some_thread_collects.store(flag, std::memory_order_relaxed);
 }
 
+// True if the calling thread's interpreter collects, and the calling thread is the one that does
+// so.
 bool collects_here() noexcept {
   const Interpreter& python = this_interpreter();
   const void* const thread_state = python.this_thread_state();
@@ -357,8 +372,8 @@ bool collects_here() noexcept {
   if (load<std::uint32_t>(interpreter, python.collector.collecting) == 0) [[likely]]
     return false;
   if (is_finalizing(python)) return false;
-  // Some thread collects: the thread that last had the lock, even while that thread frees memory
-  // without the lock.
+  // Some thread of this interpreter collects. It is the thread that last had the lock, even while
+  // it frees memory without the lock.
   const bool own_lock = python.layout->minor >= kFirstWithOwnLock;
   const void* const lock = own_lock
                                ? load<const void*>(interpreter, python.collector.lock)

@@ -20,8 +20,8 @@ namespace gpumemtrace::preload::python {
 
 struct Walk;  // python_walk.hpp
 
-inline constexpr unsigned kFirstWithOwnLock = 12;      // minor version with a GIL per interpreter
-inline constexpr std::size_t kInterpreterOffset = 16;  // bytes, in CPython's thread state
+inline constexpr unsigned kFirstWithOwnLock = 12;      // first 3.x with a GIL per interpreter
+inline constexpr std::size_t kInterpreterOffset = 16;  // in a thread state, bytes
 // Offset, in the GIL's structure, of the thread state that has the GIL, or had it last.
 inline constexpr std::size_t kLastHolderOffset = 8;
 
@@ -43,7 +43,8 @@ inline State state() noexcept { return current_state.load(std::memory_order_acqu
 std::string_view reason() noexcept;
 
 // True if the interpreter's memory is still there: an embedded interpreter can be unloaded after
-// its end. Callable while state() is kOn, on any thread.
+// its end. Callable while state() is kOn, on any thread. `seen_after_unloads` is unload_count() at
+// the time when the interpreter was last found.
 extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility("hidden")]];
 [[nodiscard]] bool look_whether_loaded() noexcept;
 [[nodiscard]] inline bool is_loaded() noexcept {
@@ -53,7 +54,7 @@ extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility
          look_whether_loaded();
 }
 
-// 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
+// The interpreter's version as PY_VERSION_HEX, 0x030c04f0 for 3.12.4; 0 = no interpreter.
 std::uint32_t version_hex() noexcept;
 
 // Searches the loaded libraries for an interpreter. For the background thread; cheap once an
@@ -75,7 +76,7 @@ struct Interpreter {
   Read read = nullptr;  // walks a thread's frames, compiled for this layout
   const void* code_type = nullptr;
   void* (*this_thread_state)() = nullptr;
-  const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
+  const void* const* finalizing = nullptr;  // word of the runtime, null until the interpreter ends
   const Layout* layout = nullptr;
   std::uint32_t version = 0;
   Read read_checked = nullptr;
@@ -100,14 +101,15 @@ inline const Interpreter& this_interpreter() noexcept { return known_interpreter
 
 namespace gpumemtrace::preload::python {
 
-// Knows whether Python's cycle collector runs on the calling thread: memory that it frees was
-// unreachable, and the program did not have to free it.
+// Tells whether Python's cycle collector runs on the calling thread: memory freed by it was held by
+// unreachable reference cycles only.
 
 // True if the collector of this process was found. Valid once state() is kOn.
 [[nodiscard]] bool knows_collector() noexcept;
 
 // Points to a word that is 0 while no thread collects: the flag of the only interpreter. If there
-// are more interpreters, the word is never 0. Read it only while is_loaded().
+// are several interpreters, before 3.11, and after the interpreter's end, the word is never 0. Read
+// it only while is_loaded().
 extern constinit std::atomic<const std::uint32_t*> some_thread_collects
     [[gnu::visibility("hidden")]];
 [[nodiscard]] bool collects_here() noexcept;
@@ -119,7 +121,7 @@ void watch_collector() noexcept;
 // True if a collection of cycles runs on the calling thread. Any thread, no lock, no call of
 // Python that could wait; false if it is not known, and while the interpreter ends.
 [[nodiscard]] inline bool in_garbage_collection() noexcept {
-  // Relaxed: the memory behind the pointer was complete long before.
+  // Relaxed: the flag that the pointer leads to was initialized long before.
   return is_loaded() && *some_thread_collects.load(std::memory_order_relaxed) != 0 &&
          collects_here();
 }

@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxFrames = 200;  // as many as fit into one recor
 struct Frame {
   const void* code;
   std::uint32_t instruction;  // byte offset of the instruction in the code
-  std::uint32_t version;      // the code object's; distinguishes objects that reuse an address
+  std::uint32_t version;      // the code object's version: another may reuse its address
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };
@@ -27,25 +27,26 @@ struct Frame {
 // The content of a frame, without its code object.
 struct RawFrame {
   const void* code;
-  std::uint64_t instruction;  // a pointer into the code, or an index
+  std::uint64_t instruction;  // address or index of the instruction in the code
 };
 
 // Offsets of the state of an interpreter's cycle collector, in bytes.
 struct Collector {
-  std::size_t collecting = 0;  // in the interpreter: an int; 0 = offset not known
-  // The lock of the interpreter: in the runtime, or, from 3.12 on, behind a pointer in the
-  // interpreter.
+  std::size_t collecting = 0;  // in the interpreter: the flag, an int; 0 = not known
+  // The lock of the interpreter (the GIL): offset in the runtime, or, from 3.12 on, offset in the
+  // interpreter of a pointer to it.
   std::size_t lock = 0;
 };
 
-// One step of the hash of a stack, which takes the outermost frame first.
+// Adds one frame to the hash of a stack. The outermost frame is added first.
 inline std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
   const std::uint64_t instruction = std::uint64_t{frame.version} << 32 | frame.instruction;
   return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), instruction);
 }
 
-// Tells code objects apart, also those that reuse each other's address. Address and version are
-// mixed one after the other: if they were joined first, pairs that differ alike would share a key.
+// A key that differs between code objects, also between those that reuse an address. Address and
+// version are mixed one after the other: combined into one word first, different pairs could give
+// the same key.
 inline std::uint64_t key_of_code(const Frame& frame) noexcept {
   return mix(mix(0, reinterpret_cast<std::uintptr_t>(frame.code)), frame.version);
 }
@@ -55,8 +56,8 @@ inline std::uint64_t key_of_code(const Frame& frame) noexcept {
 
 // Offsets in the structures of one minor version, in bytes, on 64-bit Linux. Measured by compiling
 // against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; those of 3.14 are from its own
-// table of offsets (_Py_DebugOffsets), which every interpreter has from 3.13 on and which is
-// compared with these offsets at start. Tried with 3.14.10.
+// table of offsets (_Py_DebugOffsets), which every interpreter has from 3.13 on. Tried with
+// 3.14.10.
 struct Layout {
   std::uint8_t minor;
   std::uint16_t first_frame;         // in the thread state: the frame, or what points to it
@@ -64,8 +65,8 @@ struct Layout {
   std::uint16_t previous;            // in the frame: pointer to the next outer frame
   std::uint16_t code;                // in the frame: reference to its code object
   std::uint16_t instruction;         // in the frame: its present instruction
-  std::int16_t owner;                // in the frame: a number for what made it; -1 = none
-  std::uint8_t first_foreign_owner;  // frames of this owner and above are the interpreter's own
+  std::int16_t owner;                // in the frame: number of the owner's kind; -1 = no such field
+  std::uint8_t first_foreign_owner;  // frames whose owner is >= this are the interpreter's own
   bool instruction_is_index;         // the instruction is an int, else a pointer into the code
   std::uint8_t index_scale;
   std::uint16_t first_line;  // in the code object: number of its first line
@@ -89,7 +90,7 @@ inline constexpr Layout kLayouts[] = {
     {14, 72, -1, 8, 0, 56, 74, 3, false, 1, 68, 112, 128, 136, 208, 92, 40, 56, 0, 160},
 };
 
-inline constexpr std::uint64_t kTagBits = 3;  // 3.14: low bits of a frame's code reference
+inline constexpr std::uint64_t kTagBits = 3;  // from 3.14 on, tags in a frame's code reference
 inline constexpr std::uint16_t kTypeOffset = 8;
 inline constexpr std::uint16_t kSizeOffset = 16;
 inline constexpr std::uint16_t kTextStateOffset = 32;
@@ -149,7 +150,7 @@ class Checked {
     return &block;
   }
 
-  Block blocks_[2];  // for a frame and its code object
+  Block blocks_[2];  // one for a frame, one for its code object
   std::size_t next_ = 0;
   ReadingLog* log_ = nullptr;
 };
@@ -205,7 +206,7 @@ template <class Reader>
   return true;
 }
 
-// `is_own`: the frame is the program's, not the interpreter's.
+// Reads whether a frame runs code of the program (`is_own`) or is the interpreter's own.
 template <class Reader>
 [[nodiscard, gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
                                                          const void* frame, bool& is_own) noexcept {

@@ -17,7 +17,7 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-constexpr std::size_t kMostThreads = 4096;  // the most that are read of one interpreter
+constexpr std::size_t kMostThreads = 4096;  // the most thread states read of one interpreter
 
 // A copy of a str or bytes object, with the characters or bytes that follow its header.
 class ObjectCopy {
@@ -52,6 +52,7 @@ class ObjectCopy {
 // Static, because it is too large for a stack; only the sampling thread uses it.
 constinit ObjectCopy object_copy = {};
 
+// Copies a str object of another thread as UTF-8; returns the number of bytes, 0 if it looks wrong.
 std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingLog* log) noexcept {
   const Layout& layout = *this_interpreter().layout;
   constexpr std::size_t kWidestCharacter = 4;
@@ -124,6 +125,8 @@ std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state,
   return count < 0 ? count : found;
 }
 
+// Reads a thread's frames if it waits for the engine. Reads them twice: false if they differ,
+// because the thread has gone on.
 bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t depth,
                   ReadingLog& log) noexcept {
   const Interpreter& python = this_interpreter();
@@ -152,6 +155,8 @@ std::span<const WaitingThread> WaitingLook::found() const noexcept {
   return {last_->found, last_->count};
 }
 
+// Uses an earlier outcome if its memory is unchanged. Otherwise samples again, and keeps the last
+// outcome that found a waiting thread.
 void WaitingLook::look(std::size_t depth) noexcept {
   last_ = nullptr;
   if (state() != State::kOn || depth == 0) return;

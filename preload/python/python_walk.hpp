@@ -2,10 +2,11 @@
 // A thread's walk over its Python frames, with the help of the thread's earlier walks.
 //
 // Between two events a program does other work, and the memory that a walk reads has left the
-// nearest caches. A frame names the next outer one, so a walk waits for each frame in turn. But
-// most frames are at the same addresses as at the last walk: those are read, all at once, and each
-// frame's own pointer shows afterwards whether the next frame is still there. The code reads no
-// frame that the pointers did not lead to; only the processor runs ahead of the comparisons.
+// nearest caches. Only a frame gives the address of the next outer one, so a simple walk waits for
+// each frame in turn. But most frames are at the same addresses as at the last walk. So this walk
+// reads those addresses, all at once, and each frame's own pointer shows afterwards whether the
+// next frame is still there. The code uses no frame that the pointers did not lead to; only the
+// processor reads ahead of the comparisons.
 #pragma once
 
 #include <cstddef>
@@ -48,15 +49,15 @@ struct Walk {
   std::uint64_t looked_at;  // ticks() when the oldest of the known links was read
   std::uint32_t count;
   std::uint32_t known;
-  std::uint32_t summed;  // number of links whose hash is up to date
-  bool is_cut;           // there are frames outside the outermost link: the links are no whole walk
-  std::uint16_t indexes[kIndexes];  // by a frame's address: its link's index; a hint
+  std::uint32_t summed;             // number of links whose hash is up to date
+  bool is_cut;                      // the stack has frames outside the outermost link
+  std::uint16_t indexes[kIndexes];  // hint: a link's index, by a hash of its frame's address
   Link links[kMaxLinks];
-  Note notes[kMaxLinks];   // not in Link, because most walks need only one Note
+  Note notes[kMaxLinks];   // separate from Link, because most walks need only one Note
   Fresh fresh[kMaxLinks];  // new frames of one walk, innermost first
 
-  // Makes the walk read all code objects again if the last time was long ago, or the clock went
-  // back.
+  // Makes the next walk read all code objects again if the oldest known link is too old, or the
+  // clock went back.
   void forget_what_is_old(std::uint64_t now) noexcept {
     constexpr std::uint64_t kMostUs = 10'000;
     if (now - looked_at < kMostUs * ticks_per_us) [[likely]]
@@ -66,14 +67,15 @@ struct Walk {
   }
 };
 
-// One walk, with a layout that the compiler knows. Between two events code leaves the processor's
-// caches, too: so the common path is short and in one piece, and rare cases are not inlined.
+// One walk over a thread's frames, with the layout as a compile-time constant. Between two events
+// code leaves the processor's caches, too: so the common path is short and in one piece, and rare
+// cases are not inlined.
 template <std::size_t kLayoutIndex, class Reader>
 class Walker {
  public:
   Walker(const void* code_type, Walk& walk) noexcept : code_type_(code_type), walk_(walk) {}
 
-  // False: memory did not look like frames and code objects.
+  // Walks the thread's frames. False if memory did not look like frames and code objects.
   [[gnu::always_inline]] bool run(const void* thread_state, std::size_t capacity) noexcept {
     const void* innermost = nullptr;
     if (!first_frame(reader_, kLayout, thread_state, innermost)) return false;
@@ -149,7 +151,7 @@ class Walker {
     std::uint32_t fresh = 0;
     if (!collect(innermost, capacity, kept, fresh)) return fail();
     if (kept + fresh > capacity && own_frames(kept, fresh) > capacity) {
-      walk_.is_cut = true;  // known links are not used: they reach farther out than wanted
+      walk_.is_cut = true;  // no known link is used: they lead to more than `capacity` frames
       if (!collect(innermost, capacity, kept, fresh)) return fail();
     }
     for (std::uint32_t i = fresh; i-- > 0;) {
@@ -192,7 +194,7 @@ class Walker {
     return true;
   }
 
-  // The number of these frames that are the program's own.
+  // The number of the program's own frames among the `kept` known and the `fresh` new ones.
   std::size_t own_frames(std::uint32_t kept, std::uint32_t fresh) const noexcept {
     std::size_t count = 0;
     for (std::uint32_t i = 0; i < kept; ++i) count += walk_.notes[i].is_own ? 1 : 0;
@@ -200,8 +202,8 @@ class Walker {
     return count;
   }
 
-  // Reads the frame's code object. The code also shows whether the frame is the program's: the
-  // interpreter's own frames have code of their own.
+  // Puts the frame's present content into the link at `index`. Its code object also shows whether
+  // the frame is the program's: the interpreter's own frames have code of their own.
   [[nodiscard]] bool put(std::uint32_t index, const void* frame, const RawFrame& raw) noexcept {
     Walk::Note& note = walk_.notes[index];
     if (walk_.summed > index) walk_.summed = index;

@@ -10,8 +10,8 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-// The most bytes between notes that share a range: one more range costs the kernel as much as
-// reading some cache lines in vain.
+// Notes that are at most this many bytes apart share a range: one more range costs the kernel as
+// much as reading some cache lines in vain.
 constexpr std::ptrdiff_t kMostBetween = 128;
 
 }  // namespace
@@ -30,8 +30,9 @@ void ReadingLog::note(const void* address, const void* content, std::size_t byte
   bytes_ += bytes;
 }
 
-// Merges equal notes: frames are read twice and compared once. Notes that stand close together
-// share one range; the bytes between them are read and not compared.
+// Chooses the ranges that one system call reads to compare all notes. Merges equal notes, because
+// frames are read twice. Notes that stand close together share one range; the bytes between them
+// are read and not compared.
 void ReadingLog::plan_reading() noexcept {
   std::sort(notes_, notes_ + count_,
             [](const Note& left, const Note& right) { return left.address < right.address; });
@@ -40,7 +41,7 @@ void ReadingLog::plan_reading() noexcept {
            memcmp(content_ + left.content, content_ + right.content, left.bytes) == 0;
   };
   count_ = static_cast<std::size_t>(std::unique(notes_, notes_ + count_, says_the_same) - notes_);
-  std::size_t place = 0;  // the last range's index in the bytes read to compare
+  std::size_t place = 0;  // begin of the last range in is_unchanged()'s buffer
   std::size_t size = 0;   // bytes of the last range
   for (std::size_t i = 0; i < count_; ++i) {
     Note& note = notes_[i];

@@ -28,15 +28,15 @@ class ReadingLog {
 
  private:
   static constexpr std::size_t kMaxNotes = 2048;
-  static constexpr std::size_t kMaxRanges = 1024;  // the most of one system call
+  static constexpr std::size_t kMaxRanges = 1024;  // the kernel's limit for one system call
   static constexpr std::size_t kMaxBytes = 32 << 10;
-  static constexpr std::size_t kMaxReadBytes = 128 << 10;  // with the bytes between notes
+  static constexpr std::size_t kMaxReadBytes = 128 << 10;  // noted bytes and those between them
 
   struct Note {
     const char* address;
     std::uint32_t bytes;
     std::uint32_t content;  // index of the noted bytes in `content_`
-    std::uint32_t place;    // index of the noted bytes in the bytes read to compare
+    std::uint32_t place;    // index of the noted bytes in is_unchanged()'s buffer
   };
 
   void plan_reading() noexcept;
@@ -46,7 +46,7 @@ class ReadingLog {
   std::size_t bytes_ = 0;  // used bytes of `content_`
   bool is_spoiled_ = false;
   iovec ranges_[kMaxRanges] = {};  // ranges that cover all notes
-  std::size_t range_count_ = 0;    // 0: no reading is planned yet
+  std::size_t range_count_ = 0;    // 0 until plan_reading() has run
   char content_[kMaxBytes] = {};
 };
 

@@ -26,8 +26,8 @@ constinit BackgroundWake background_wake;
 }
 bool attach_thread(bool may_start) noexcept { return installed_attach(may_start); }
 
-// In this order: if the store takes back the announcement of a later pause, the new count ends that
-// pause, too.
+// Takes back the announcement before it raises the count: if it takes back the announcement of a
+// later pause, the new count ends that pause, too.
 void BackgroundWake::wake() noexcept {
   const ErrnoKeeper errno_keeper;
   is_announced_.store(false);  // mutant: announcement_taken_back

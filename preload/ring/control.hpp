@@ -38,7 +38,8 @@ struct alignas(kControlBytes) Control {
 };
 extern constinit Control control [[gnu::visibility("hidden")]];
 
-// True from the session's start until the process ends or recording is disabled; also while paused.
+// True once the session has started, until the process ends or recording is disabled; also while
+// paused.
 [[nodiscard]] inline bool session_exists() noexcept {
   const std::uint32_t session = control.session.load();
   return session == kPaused || session >= kFirstSessionId;
@@ -47,7 +48,7 @@ extern constinit Control control [[gnu::visibility("hidden")]];
 // Makes the calling thread ready to record: starts the session if `may_start` and none was started,
 // gives the thread a writer. False: nothing is to be recorded. Slow path; keeps errno.
 //
-// A folder of a higher layer implements attach_thread(), and installs its function once, before any
+// preload/session/attach.cpp implements attach_thread(), and installs its function once, before any
 // thread records.
 using AttachThread = bool(bool may_start) noexcept;
 void install_attach_thread(AttachThread* attach) noexcept;
@@ -101,7 +102,7 @@ extern constinit BackgroundWake background_wake [[gnu::visibility("hidden")]];
 // The background thread's pause between its rounds.
 class RoundPause {
  public:
-  static constexpr std::uint64_t kLongestNs = 100'000'000;  // a `gpumemtrace ctl` waits up to this
+  static constexpr std::uint64_t kLongestNs = 100'000'000;  // `gpumemtrace ctl` may wait this long
 
   // Called before a round's work: a thread that asks for a round after this call ends the pause
   // that follows the round.

@@ -29,7 +29,8 @@ inline const std::byte* content_of(const trace::ChunkHeader& chunk) noexcept {
   return reinterpret_cast<const std::byte*>(&chunk + 1);
 }
 
-// Bytes at the start of [begin, end) of a chunk's content that hold only calls which returned.
+// Returns the end of the first part of [begin, end) of a chunk's content in which all calls have
+// returned.
 inline std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
                                      std::uint32_t end) noexcept {
   const std::byte* const content = content_of(chunk);
@@ -87,8 +88,8 @@ void pack_active(Ring& ring, Append&& append) noexcept {
   });
 }
 
-// The time of the oldest record that is committed and not yet packed, as the least time of the
-// chunks' first such records; `ticks` if no such record is older.
+// The least time among the first records of all chunks that are committed and not yet packed;
+// `ticks` if none is less.
 inline std::uint64_t first_unpacked_ticks(const Ring& ring, std::uint64_t ticks) noexcept {
   ring.for_each_chunk([&](const trace::ChunkHeader& chunk) noexcept {
     // Acquire: pairs with reserve_in_new_chunk().

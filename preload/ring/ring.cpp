@@ -33,9 +33,9 @@ constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
 // The number and length of a thread's waits while the ring does not grow, half a second together. A
 // busy machine may leave the file thread without a processor for tens of milliseconds, and a slow
-// disk takes as long. The first waits are short, because others give chunks back; the later ones
-// are long, because a thousand threads that look each millisecond take the file thread's processor.
-// Threads wait only once for a disk that stands still.
+// disk takes as long. The first waits are short, because other threads give chunks back; the later
+// ones are long, because a thousand threads that look each millisecond take the file thread's
+// processor. After such waits in vain, no thread waits until the ring grows again.
 constexpr int kGrowthTries = 35;
 constexpr long kFirstWaitNs = 1'000'000;
 constexpr long kLastWaitNs = 16'000'000;
@@ -97,6 +97,7 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
     growth_error_.store(error, std::memory_order_relaxed);  // a hint that orders no other data
     return false;
   }
+  // Touches the new pages here, so that traced threads need not wait for the kernel to map them.
   for (std::size_t page = 0; page < trace::kMaxChunkBytes; page += kPageBytes) {
     *reinterpret_cast<volatile std::byte*>(base_ + offset + page) = std::byte{0};
   }
@@ -124,8 +125,9 @@ void Ring::grow_as_wanted() noexcept {
   wake_all(growths_);
 }
 
-// The wait uses static memory only, which the file thread knows, and nothing on the stack: a signal
-// handler may jump out of this function.
+// Waits until a chunk of this size class is free; kNoIndex if the ring cannot grow or does not grow
+// in time. The wait uses static memory only, which the file thread knows, and nothing on the stack:
+// a signal handler may jump out of this function.
 std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
   std::uint32_t growths_seen = growths_.load();
   for (int tries = 0;; ++tries) {
@@ -162,6 +164,7 @@ bool Ring::is_short() const noexcept {
   return free_bytes < capacity_ / 8;
 }
 
+// Waits for the ring to grow before it takes a chunk of another size class.
 trace::ChunkHeader* Ring::take(std::uint32_t size_class, bool important) noexcept {
   const auto try_all = [&]() noexcept {
     std::uint32_t index = free_[size_class].pop(links_);

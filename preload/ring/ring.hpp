@@ -7,8 +7,8 @@
 // - take() and seal() are called by traced threads: one atomic exchange each, no lock, no system
 //   call while the ring has free chunks. A thread that finds none has the file thread grow the
 //   ring, up to the capacity; after that take() returns nullptr and the caller counts a drop.
-// - All other functions are for the background thread, or for the one thread that starts the
-//   recording.
+// - The other functions that change the ring are for the background thread, or for the one thread
+//   that starts the recording; grow_as_wanted() is for the file thread.
 // - The file grows by extents of kMaxChunkBytes, each cut into chunks of one size. An extent is
 //   allocated on disk and touched before a thread gets a chunk of it: a full disk is an error of
 //   grow(), never a SIGBUS in a traced thread.

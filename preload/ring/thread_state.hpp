@@ -44,7 +44,7 @@ struct alignas(64) ThreadState {
   std::byte* cursor = nullptr;  // the writer's cursor, while this thread has the writer
   std::byte* end = nullptr;
   trace::ChunkHeader* chunk = nullptr;
-  bool chunk_is_reserved = false;  // `chunk` is of the ring's reserve: copies must not fill it
+  bool chunk_is_reserved = false;  // `chunk` was taken while the ring was short: not for copies
   std::uint32_t writer_id = 0;     // the writer's id, while this thread has the writer
   // CUDA contexts that wrapped calls made current on this thread.
   trace::ContextId context = trace::ContextId::kNone;
@@ -70,10 +70,11 @@ inline void fetch_for_writing(std::uintptr_t address) noexcept {
 #endif
 }
 
-// The background thread has read the chunk's lines when it packed them, so they lie in another
-// core's cache, and each store would wait for its line. Asks for those lines that the record
-// kFetchAheadBytes further on will be the first to touch: asking twice for a line that is on its
-// way costs more than it gains. Never past `end`: the bytes after it are another thread's.
+// Prefetches the lines of the chunk that will be needed kFetchAheadBytes further on. The background
+// thread has read these lines when it packed the chunk, so they lie in another core's cache, and
+// each store would wait for its line. No line is asked for by two records: asking twice for a line
+// that is on its way costs more than it gains. Never goes past `end`: the bytes after it are
+// another thread's.
 inline void fetch_ahead(const std::byte* cursor, const std::byte* end,
                         std::size_t record_bytes) noexcept {
   if (static_cast<std::size_t>(end - cursor) < kFetchAheadBytes + record_bytes) return;
@@ -85,7 +86,7 @@ inline void fetch_ahead(const std::byte* cursor, const std::byte* end,
 // Makes `bytes` more of the chunk visible to readers of the file.
 inline void commit(std::size_t bytes) noexcept {
   ThreadState& state = thread_state;
-  // A signal handler may jump out of here: bytes behind the cursor must be filled in.
+  // A signal handler may jump out of here, so the record is stored before the cursor moves past it.
   std::atomic_signal_fence(std::memory_order_release);
   state.cursor += bytes;
   const auto* content = reinterpret_cast<const std::byte*>(state.chunk + 1);

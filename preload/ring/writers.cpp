@@ -81,7 +81,8 @@ void write_gap() noexcept {
   commit(sizeof record);
 }
 
-// `has_sealed`: the thread has just given the background thread a chunk.
+// Takes a chunk from the ring; with OnFull::kBlock, waits while the ring is full. `has_sealed`: the
+// calling thread has just sealed its last chunk, which the background thread can free.
 trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool important,
                                bool has_sealed) noexcept {
   trace::ChunkHeader* chunk = pool.ring.take(size_class, important);
@@ -98,15 +99,15 @@ trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool 
   return chunk;
 }
 
-// A chunk that was left before a record was committed in it uses up no sequence number: it is no
-// gap in the writer's stream.
+// The sequence number of the writer's next chunk. A chunk that was left before a record was
+// committed in it uses up no number, so it is no gap in the writer's stream.
 std::uint32_t sequence_after(const trace::ChunkHeader& chunk) noexcept {
   // Relaxed: `committed` was stored by this thread, or by a thread that has ended.
   return chunk.sequence + (chunk.committed.load(std::memory_order_relaxed) != 0 ? 1 : 0);
 }
 
-// Seals the thread's full chunk. A signal handler may jump out of here: a chunk that is forgotten
-// and not sealed stays active, and is packed as such.
+// Seals the thread's full chunk. A signal handler may jump out of here: a chunk that is then
+// forgotten without being sealed stays active, and pack_active() writes it to the file.
 void seal_chunk(WriterPool& pool, Writer& writer) noexcept {
   ThreadState& state = thread_state;
   trace::ChunkHeader* const chunk = state.chunk;
@@ -118,8 +119,8 @@ void seal_chunk(WriterPool& pool, Writer& writer) noexcept {
   pool.ring.seal(chunk);
 }
 
-// The cursor was in the thread-local state of a thread that is gone. So the writer goes on in a new
-// chunk, and its old chunk is sealed with the bytes that are committed.
+// Seals the chunk of a thread that is gone, with the bytes that are committed; the writer goes on
+// in a new chunk, because its cursor was lost with the thread's thread-local state.
 void abandon_chunk(WriterPool& pool, Writer& writer) noexcept {
   pool.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
     // The state is read first: the `writer` of a chunk that is not active may be changing.
@@ -205,7 +206,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   const bool has_sealed = state.chunk != nullptr;
   if (has_sealed) seal_chunk(pool, writer);
   const bool important = drop_class != trace::DropClass::kCopy;
-  // A chunk that was taken and not begun comes first: a signal handler may have jumped out of here.
+  // A chunk that was taken and not begun, because a signal handler jumped out of here, is used
+  // first.
   if (writer.taken == nullptr) {
     writer.taken = take_chunk(pool, writer.size_class, important, has_sealed);
   }
@@ -235,7 +237,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   std::atomic_signal_fence(std::memory_order_release);
   state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
   write_gap();
-  write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});  // this thread's store
+  // Relaxed: stored by this thread.
+  write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});
   return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
 }
 
@@ -252,6 +255,7 @@ bool write_bytes(const void* record, std::size_t bytes, const char* tail,
   memcpy(out, record, bytes);  // mutant: commit_before_write
   memset(out + bytes, 0, padded);
   if (tail_bytes > 0) memcpy(out + bytes, tail, tail_bytes);
+  // RecordHeader::words
   out[1] = static_cast<std::byte>(total / trace::kWordBytes);
   commit(total);
   return true;

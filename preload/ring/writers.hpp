@@ -63,11 +63,12 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
 // Slow path; keeps errno.
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
 
-// Called for a copy's record that would fill a chunk of the ring's reserve. True if the ring has
-// room again; else counts the record as dropped.
+// Called for a copy's record if the thread's chunk is reserved for other records. True if the ring
+// has room again; else counts the record as dropped.
 [[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
 
-// Writes a record with a tail for the calling thread, which must be attached; false if dropped.
+// Writes a record, with `tail` (usually a text) behind its fields, for the calling thread, which
+// must have a writer; false if dropped.
 [[nodiscard]] bool write_bytes(const void* record, std::size_t bytes, const char* tail,
                                std::size_t tail_bytes) noexcept;
 // write_bytes() for a typed record, whose kind and time are set here.

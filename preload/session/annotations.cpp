@@ -63,7 +63,8 @@ void annotate(const Annotation& given) noexcept {
 void annotate(const NamedStorage& given) noexcept {
   const CallGuard guard;
   if (!guard.outermost() || !recording(false)) return;
-  a_storage_was_named.store(true, std::memory_order_relaxed);  // orders no other data
+  // Relaxed: a flag that orders no other data.
+  a_storage_was_named.store(true, std::memory_order_relaxed);
   const std::uint32_t name = intern_name(given.name);
   const std::uint32_t state = intern_name(given.state);
   const std::uint32_t layer = intern_name(given.layer);
@@ -78,13 +79,14 @@ void annotate(const NamedStorage& given) noexcept {
 }
 
 bool storages_were_named() noexcept {
-  return a_storage_was_named.load(std::memory_order_relaxed);  // the writing threads are done
+  // Relaxed: a flag that orders no other data.
+  return a_storage_was_named.load(std::memory_order_relaxed);
 }
 
 // If there is no memory for the table of names, every name in the trace is unknown.
 void reset_names() noexcept {
   static_cast<void>(names.map(kNameSlots));
-  a_storage_was_named.store(false, std::memory_order_relaxed);  // before the session's first record
+  a_storage_was_named.store(false, std::memory_order_relaxed);  // relaxed: no thread records yet
 }
 
 namespace {
@@ -101,6 +103,7 @@ struct Suppression {
 
 constinit AppendOnce<Suppression, kMaxSuppressions> suppressions;
 
+// Keeps one line of suppressions, equal lines once; false if it is too long or there is no room.
 bool keep(std::string_view line) noexcept {
   if (line.size() > kMaxSuppressionBytes) return false;
   const auto is_it = [&](const Suppression& entry) { return entry.view() == line; };
@@ -139,8 +142,8 @@ std::string_view suppression_at(std::size_t index) noexcept {
 
 namespace {
 
-// Recorded instead of allocator options that are too many or too long to be kept. It is no text of
-// options, so that no replay can take it for one.
+// Recorded instead of allocator options that are too many or too long to be kept. It is not valid
+// as options, so that no replay can take it for them.
 constexpr std::string_view kNotKept = "(too long, or too many, to be recorded)";
 constexpr std::size_t kMaxTexts = 32;
 

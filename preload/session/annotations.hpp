@@ -13,10 +13,10 @@ namespace gpumemtrace::preload {
 
 // The communicator that an NVTX range of NCCL is about, as NCCL reports it.
 struct Communicator {
-  std::uint64_t hash = 0;         // the same on all ranks of the communicator; 0 = not told
-  std::uint32_t ranks = 0;        // 0 = not told
-  std::int32_t rank = -1;         // -1 = not told
-  std::int32_t cuda_device = -1;  // -1 = not told
+  std::uint64_t hash = 0;         // the same on all ranks of the communicator; 0 = not reported
+  std::uint32_t ranks = 0;        // 0 = not reported
+  std::int32_t rank = -1;         // -1 = not reported
+  std::int32_t cuda_device = -1;  // -1 = not reported
 };
 
 struct Annotation {

@@ -16,7 +16,7 @@ namespace gpumemtrace::preload {
 namespace {
 
 constinit bool control_survives_fork = false;
-// True once a session was started in this process, or before the fork in a process that forked it.
+// True once this process has started a session; forked children inherit the value.
 [[GPUMEMTRACE_START_DATA]] constinit bool has_started = false;
 constinit std::atomic<RequestedState> requested_state = RequestedState::kNone;
 
@@ -32,9 +32,9 @@ void start() noexcept {
   if (control_survives_fork || !start_session(wanted)) control.session.store(kOff);
 }
 
-// Starts the session on the first thread that comes; true for that thread. If that thread did not
-// finish start(), all others would wait: so no signal handler can jump out of start(), and the
-// thread is not cancelled. Slow work is the background thread's, and goes on without this thread.
+// Starts the session if no thread has done so; true on the thread that does. All other threads wait
+// for it: so no signal handler can jump out of start(), and the thread is not cancelled. Slow work
+// is the background thread's, and goes on without this thread.
 bool start_once() noexcept {
   const SignalsBlocked signals_blocked(~(kSignalsOfLibc | kSignalsOfFaults));
   const CancellationOff cancellation_off;
@@ -45,6 +45,8 @@ bool start_once() noexcept {
   return is_first;
 }
 
+// The function behind attach_thread(). Waits for a start of the session that is under way, unless
+// it is slow: then counts the call as missed.
 bool attach(bool may_start) noexcept {
   const ErrnoKeeper errno_keeper;
   bool is_first = false;

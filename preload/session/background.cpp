@@ -30,7 +30,7 @@ template <class Resumed>
 void handle_control_request(const CallGuard& guard, Session& session, Resumed&& resumed) noexcept {
   trace::ControlMailbox& mailbox = session.ring.header().mailbox;
   const std::uint32_t requested =
-      mailbox.requested.load(std::memory_order_acquire);  // pairs with ctl's release
+      mailbox.requested.load(std::memory_order_acquire);  // pairs with `gpumemtrace ctl`'s store
   if (requested == mailbox.answered.load()) return;
   switch (mailbox.command) {
     case trace::ControlCommand::kStart:
@@ -57,7 +57,7 @@ class BackgroundThread {
   explicit BackgroundThread(Session& session) noexcept : session_(session) {}
 
   void run() noexcept {
-    static_cast<void>(attach_background_thread());  // its own writer is always free
+    static_cast<void>(attach_background_thread());  // cannot fail: writer 0 is kept free
     begin_reading_cupti();
     while (control.session.load() != kOff) {
       const CallGuard guard;
@@ -105,6 +105,8 @@ class BackgroundThread {
     return session_.sample_wanted.load() || session_.driver_memory_changed.load();
   }
 
+  // Keeps the trace file within its size limit. While this takes long, the bound calls
+  // service_requests().
   void bound_trace(const CallGuard& guard) noexcept {
     guard_ = &guard;
     const auto service_requests = [](void* owner) noexcept {
@@ -113,7 +115,8 @@ class BackgroundThread {
     bound_.keep(guard, service_requests, this);
   }
 
-  // Called again and again while a checkpoint is made: goes on packing and answering flushes.
+  // Called again and again while a checkpoint shortens the trace file: goes on packing and
+  // answering flushes.
   bool service_requests() noexcept {
     const auto pack = [this]() noexcept {
       packer_.pack_sealed(*guard_);
@@ -122,6 +125,8 @@ class BackgroundThread {
     return preload::service_requests(session_, pack, [this]() noexcept { pack_all(*guard_); });
   }
 
+  // Observes once more and writes all of the ring to the file, for a flush. At the end of the
+  // process the driver may be shut down already, so only losses are observed.
   void pack_all(const CallGuard& guard) noexcept {
     const bool is_last = session_.ending.load();
     if (session_.is_recording() && is_last) observation_.observe_last(guard);
@@ -136,7 +141,7 @@ class BackgroundThread {
   }
 
   Session& session_;
-  const CallGuard* guard_ = nullptr;  // the guard of the round in which a checkpoint is made
+  const CallGuard* guard_ = nullptr;  // the present round's, for service_requests()
   TracePacker packer_{session_};
   TraceBound bound_{session_, packer_};
   ActivityReader activities_{session_, packer_};
@@ -145,8 +150,9 @@ class BackgroundThread {
 };
 
 // Makes this thread's first allocation, which takes locks that all threads of the process share,
-// while wait_for_background_thread() waits. The driver allocates when it is asked for its numbers:
-// if that were the first allocation, the program could make a child that inherits the locks taken.
+// while the program's thread waits in wait_for_background_thread(). The driver allocates when it is
+// asked for its numbers. If that were the thread's first allocation, the program could fork
+// meanwhile, and the child would inherit taken locks.
 void prepare_allocation() noexcept {
   void* volatile memory = malloc(1);
   free(memory);

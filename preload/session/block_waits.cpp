@@ -28,7 +28,7 @@ class EventTable {
     }
   }
   // Called for an event that other code created: the driver may have given it the handle of an
-  // event of the allocator that is gone.
+  // event that the allocator has destroyed.
   void remove(std::uint64_t event) noexcept {
     if (std::atomic<std::uint64_t>* const slot = find(event); slot != nullptr) slot->store(kGone);
   }
@@ -43,7 +43,8 @@ class EventTable {
  private:
   static constexpr std::size_t kSlots = 4096;
   static constexpr std::size_t kReach = 32;
-  static constexpr std::uint64_t kWaits = 1;  // a free bit: event handles are addresses
+  // A bit that is 0 in event handles: they are addresses.
+  static constexpr std::uint64_t kWaits = 1;
   static constexpr std::uint64_t kGone = 2;
 
   [[nodiscard]] std::atomic<std::uint64_t>& slot_of(std::uint64_t event, std::size_t i) noexcept {
@@ -64,6 +65,8 @@ class EventTable {
 
 constinit EventTable allocator_events;
 
+// Records that the block at `address` waits for the event, or, with address 0, that the event is
+// complete.
 void write_wait(std::uint64_t address, std::uint64_t event) noexcept {
   const CallGuard guard;
   if (!recording(false)) return;

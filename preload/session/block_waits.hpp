@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that PyTorch takes back while other streams may still use them (record_stream). PyTorch's
-// allocator records an event on each of these streams before it reports the block, and queries the
-// events at every later allocation until they are complete: only then the block is free.
+// allocator records an event on each of these streams before it reports that it has taken the block
+// back, and queries the events at every later allocation until they are complete: only then the
+// block is free.
 //
 // Any thread; no lock, no allocation.
 #pragma once
@@ -16,7 +17,7 @@ void event_created(std::uint64_t event) noexcept;
 void event_recorded(std::uint64_t event) noexcept;
 void event_was_over(std::uint64_t event) noexcept;
 
-// The events that the calling thread recorded since the last report of PyTorch's allocator.
+// The events that the calling thread recorded since PyTorch's allocator last reported a block.
 struct Recorded {
   static constexpr std::uint32_t kMost = 7;
   std::uint32_t count = 0;

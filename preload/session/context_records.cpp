@@ -10,7 +10,8 @@ void record_context(trace::ContextId id) noexcept {
   const tracking::ContextInfo info = tracking::context_info(id);
   if (info.handle == 0) return;
   const CallGuard guard;
-  // Waits if a session is being started: the start may not write the record of this context.
+  // recording() waits while a session is being started: the start may not write this context's
+  // record.
   if (!recording(false)) return;  // mutant: start_not_awaited_by_context
   (void)write_event<trace::Context>(guard, [&](trace::Context& record) {
     record.id = id;

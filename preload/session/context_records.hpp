@@ -7,8 +7,8 @@
 namespace gpumemtrace::preload {
 
 // Writes a record of the context if the calling thread records; else the session does so when it
-// starts or resumes. Does nothing for kNone, or if the thread that adds the context is about to
-// write the record. Any thread.
+// starts or resumes. Does nothing for kNone, or while another thread is still adding the context,
+// because that thread then writes the record. Any thread.
 void record_context(trace::ContextId id) noexcept;
 
 // The calling thread's current CUDA context; a record is written if the context is new. Asks the

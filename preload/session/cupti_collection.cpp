@@ -35,7 +35,7 @@ constexpr char kProton[] = "libproton.so";
 constexpr std::size_t kMaxPath = 512;
 
 struct Copy {
-  void* mark = nullptr;  // address of kMarkSymbol: a file loaded later in its place has another
+  void* mark = nullptr;  // address of kMarkSymbol in the loaded file, which identifies the file
   ElfLibrary symbols;
   char path[kMaxPath] = {};
   cupti::Library library;
@@ -129,6 +129,8 @@ cupti::Library* cupti_library_for(const void* caller) noexcept {
   return found == nullptr ? &all.entries[0]->library : &found->library;
 }
 
+// Chooses the first copy, or the one that the program has registered callbacks with. `other` is set
+// if the program may use yet another copy, which rules out a collection.
 LoadedCupti look_for_cupti() noexcept {
   const AllCopies all = find_cupti_copies();
   LoadedCupti loaded;
@@ -153,7 +155,7 @@ const char* path_of(const cupti::Library& library) noexcept { return copy_of(lib
 
 namespace {
 
-// Called in a forked child: the use of libcupti that the copies have noted is the parent's.
+// Forgets, in a forked child, the use of libcupti that the copies have noted: it is the parent's.
 void reset_cupti_libraries() noexcept {
   copies.lock.free_in_child();
   for (std::size_t i = 0; i < copies.count; ++i) copies.entries[i].library.reset();
@@ -165,13 +167,14 @@ using namespace cupti;
 
 constinit std::atomic<pid_t> owner_process = 0;
 
-// A late start of the collection: the process had no libcupti when it initialised CUDA, and may
-// load one later.
+// The state of a late start of the collection: the process had no libcupti when it initialised
+// CUDA, and may load one later.
 enum class LateStart { kNone, kMayCome, kGoesOn };
 constinit std::atomic<LateStart> late_start = LateStart::kNone;
 constinit std::atomic<pid_t> started_in = 0;
 
-// The user's request for CUPTI's records (GPUMEMTRACE_CUPTI); `why_off` is set if it is for none.
+// The user's request for CUPTI's records (GPUMEMTRACE_CUPTI); `why_off` is the reason if the user
+// requests none.
 struct Request {
   Plan plan;
   const char* why_off = nullptr;
@@ -211,7 +214,8 @@ void open_named_library() noexcept {
 
 std::uint64_t read_ticks() { return ticks(); }
 
-// Takes no chunk of the ring's reserve: if the ring is short, CUPTI's records are dropped first.
+// Writes one of CUPTI's records. Takes no chunk of the ring's reserve: if the ring is short,
+// CUPTI's records are dropped first.
 bool write_activity(const void* record, std::size_t bytes, const char* tail,
                     std::size_t tail_bytes) {
   const ThreadState& state = thread_state;
@@ -235,10 +239,10 @@ namespace {
 void start_through(Library& library, const Plan& plan) noexcept {
   // Keeps libcupti loaded: our thread calls it from now on, and the program may close it.
   if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
-    libc_dlerror();  // clears the error of our look-up
+    libc_dlerror();  // clears the error, for the program's dlerror()
   }
   static_cast<void>(
-      the_collection().start(library, plan, kCuptiRecorder));  // a failure's reason is in its state
+      the_collection().start(library, plan, kCuptiRecorder));  // the collection keeps the reason
 }
 
 void start_collection() noexcept {

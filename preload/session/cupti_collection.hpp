@@ -40,12 +40,12 @@ cupti::Library* cupti_library_around(const void* address) noexcept;
 cupti::Library* cupti_library_for(const void* caller) noexcept;
 
 struct LoadedCupti {
-  cupti::Library* library = nullptr;  // the first, or the one in use
+  cupti::Library* library = nullptr;  // the first copy, or the one that the program uses
   const char* other = nullptr;  // path of a second copy, or of Triton's profiler, which opens one
 };
 LoadedCupti look_for_cupti() noexcept;
 
-// Address of a function of that copy of libcupti; nullptr if the copy has none of that name.
+// Address of the function `name` in this copy of libcupti; nullptr if it has none of that name.
 void* symbol_of(const cupti::Library& library, const char* name) noexcept;
 // The path of the copy's file, as the loader names it.
 const char* path_of(const cupti::Library& library) noexcept;

@@ -17,13 +17,13 @@ class CallGuard;
 class LoaderList;
 struct Session;
 
-// The times of samples of the driver's numbers, besides the sample of each second: soon after a
-// call that makes the driver take memory by itself, and some times more, because the driver often
-// takes the memory later than in that call.
+// The times of extra samples of the driver's numbers, besides the sample of each second. They begin
+// soon after a call that makes the driver take memory by itself, and go on for a while, because the
+// driver often takes the memory later than in that call.
 //
 // Samples are kClosestNs apart at least, so there are at most twenty a second. After the last such
-// call the distance doubles; the follow-up ends when the distance reaches a second, because the
-// sample of each second is as near:
+// call the time between samples doubles. The extra samples end when it reaches a second, because
+// the sample of each second then comes as soon:
 //
 //   change     sample at once, then after 50, 100, 200, 400, 800 ms
 class SampleSchedule {
@@ -105,8 +105,8 @@ class Observation {
   Observation(Session& session, ActivityReader& activities) noexcept
       : session_(session), activities_(activities) {}
 
-  // The samples that are due: all of them once a second and on request, the driver's numbers alone
-  // if the driver may have taken memory by itself.
+  // The records that are due: all of them once a second and on request (kEverything), the driver's
+  // numbers alone if the driver may have taken memory by itself (kSamples).
   enum class Due : std::uint8_t { kNothing, kSamples, kEverything };
   [[nodiscard]] Due due() noexcept;
   void observe(const CallGuard& guard) noexcept;
@@ -128,7 +128,7 @@ class Observation {
   SampleSchedule schedule_;
   bool devices_written_ = false;
   ProcessFacts facts_;
-  // The last written values of counters of all threads together, and the time of that writing.
+  // The values of the counters of lost data that were written last, and the time of that writing.
   std::uint64_t stacks_written_ = 0;
   std::uint64_t parts_written_ = 0;
   std::uint64_t losses_since_ticks_ = ticks();

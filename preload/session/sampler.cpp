@@ -24,10 +24,10 @@
 namespace gpumemtrace::preload {
 namespace {
 
-// The relations of the processes that NVML lists to this process.
+// The relation to this process (the same, a descendant, another) of each process in NVML's list.
 
-// Background thread only. The relation of a process is read from /proc once and kept while the
-// process is in every round of samples: after a round without it, its id may be another process's.
+// Background thread only. A relation is read from /proc once and kept while the process is in every
+// round of samples: after a round without the process, its id may be another process's.
 class ProcessRelations {
  public:
   void round_begins() noexcept { ++round_; }
@@ -71,6 +71,8 @@ bool descends_from(std::uint32_t process_id, std::uint32_t ancestor) noexcept {
   return false;
 }
 
+// Finds the process among those of this and of the last round of samples; else reads /proc and
+// replaces the entry that was used longest ago.
 ProcessRelation ProcessRelations::relation_of(std::uint32_t process_id) noexcept {
   if (process_id == 0) return ProcessRelation::kOther;
   const auto own_id = static_cast<std::uint32_t>(getpid());
@@ -130,7 +132,7 @@ struct Limits {
   std::uint64_t heap_bytes = 0;
   friend bool operator==(const Limits&, const Limits&) = default;
 };
-// The limits of each context that were written last, indexed by the context's id, from 1.
+// The limits last written to the trace for each context, indexed by the context's id, from 1.
 constinit Limits known_limits[tracking::kMaxContexts + 1] = {};
 
 constinit ProcessRelations relations;
@@ -224,8 +226,8 @@ void record_limits(const CallGuard& guard, trace::ContextId id, int device) noex
   if (is_written) known = limits;
 }
 
-// Sums NVML's bytes of this process, and of all other processes of a device together; false if
-// NVML's list does not have both.
+// Adds up NVML's bytes of this process and, separately, those of all other processes of a device.
+// False if NVML's list lacks this process or the bytes of any process.
 bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noexcept {
   if (!answer.has_processes || answer.process_count == 0) return false;
   if (relations.relation_of(answer.processes[0].id) != trace::ProcessRelation::kThis) return false;
@@ -239,7 +241,7 @@ bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noex
 
 void record_processes(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
   if (!answer.has_processes) return;
-  // If this process is not in NVML's list, the process ids there are of another PID namespace.
+  // If NVML's list does not begin with this process, its ids are of another PID namespace.
   const bool are_ours =
       answer.process_count != 0 &&
       relations.relation_of(answer.processes[0].id) == trace::ProcessRelation::kThis;
@@ -256,8 +258,8 @@ void record_processes(const CallGuard& guard, const nvml::Answer& answer, int de
   }
 }
 
-// False if CUDA's device is a MIG instance: it is only a part of the device whose numbers NVML
-// gives for the bus id.
+// False if CUDA's device, of `total_bytes`, is a MIG instance: NVML's numbers for its bus id are
+// those of the whole device, of which the instance is a part.
 bool is_of_whole_device(const nvml::Answer& answer, std::uint64_t total_bytes) noexcept {
   return total_bytes == 0 || answer.total_bytes - answer.total_bytes / 4 <= total_bytes;
 }
@@ -306,7 +308,8 @@ void record_pool(const CallGuard& guard, std::uint64_t pool, int device) noexcep
   });
 }
 
-// Writes the default and current memory pool of each device, then all pools that the program named.
+// Writes the default and current memory pool of each device, then all pools that the program's
+// calls have used.
 void record_pools(const CallGuard& guard, const bool (&has_context)[kMaxDevices]) noexcept {
   std::uint64_t done[2 * kMaxDevices] = {};
   std::size_t done_count = 0;
@@ -357,6 +360,7 @@ void record_device(int device, const nvml::Link& link) noexcept {
   (void)write_record(record, {name, strnlen(name, sizeof name)});
 }
 
+// Keeps the device's size, and its bus id, by which NVML knows the device.
 void know_device(int device) noexcept {
   KnownDevice& known = known_devices[device];
   std::size_t total = 0;
@@ -388,8 +392,8 @@ UsedDevices used_devices() noexcept {
   return used;
 }
 
-// Asks the driver about each context. Called within the gate of tracking.hpp. The first context of
-// each device gives the device's free memory.
+// Asks the driver for the limits of each context and, in the first context of each device, for the
+// device's free memory. Called between begin_sample() and end_sample() of tracking.hpp.
 void ask_contexts(const CallGuard& guard) noexcept {
   bool is_told[kMaxDevices] = {};
   const std::uint32_t contexts = tracking::context_count();
@@ -408,6 +412,7 @@ void ask_contexts(const CallGuard& guard) noexcept {
   }
 }
 
+// The time of the monotonic clock, in nanoseconds, that comes in `ms` milliseconds.
 std::uint64_t in_ms(std::uint64_t ms) noexcept {
   return clock_ns(CLOCK_MONOTONIC) + ms * 1'000'000;
 }
@@ -468,8 +473,8 @@ void record_devices(const CallGuard&) noexcept {
     know_device(device);
     record_device(device, {});
   }
-  // Writes the devices again, with their PCIe links: NVML takes its time to tell the links, and the
-  // devices must be known at once.
+  // Writes the devices again, with their PCIe links: NVML may take long to give the links, but the
+  // devices must be in the trace at once.
   for (int device = 0; device < count; ++device) {
     const char* const bus_id = known_devices[device].bus_id;
     if (bus_id[0] == '\0') continue;
@@ -489,6 +494,7 @@ Sampled record_samples(const CallGuard& guard) noexcept {
   return Sampled::kDone;
 }
 
+// If NVML gave the memory of all devices in time, CUDA is asked for the memory pools alone.
 void record_last_samples(const CallGuard& guard) noexcept {
   const UsedDevices used = used_devices();
   if (!used.any || !prepare()) return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's own numbers: free memory of each device, the limits of contexts, the bytes of the
 // pools, and NVML's numbers of devices and their processes. Background thread only, but for
-// load_sampler(). Every call to CUDA is made through the gate of tracking.hpp, in relaxed capture
-// mode, so that it can neither meet a context that is being destroyed nor break a stream capture.
-// NVML is asked outside of the gate: it may take its time.
+// load_sampler(). Calls about contexts and pools are made between begin_sample() and end_sample()
+// of tracking.hpp, in relaxed capture mode, so that they neither meet a context that is being
+// destroyed nor break a stream capture. NVML, which may take long, is asked before or after.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class Sampled : std::uint8_t {
 [[nodiscard]] Sampled record_samples(const CallGuard& guard) noexcept;
 
 // Called when the process ends. If NVML gives the devices' numbers within 20 ms, CUDA is asked for
-// pools alone, because only CUDA has their highest marks. If not, CUDA is asked as in
+// pools alone, because only CUDA has their high-water marks. If not, CUDA is asked as in
 // record_samples().
 void record_last_samples(const CallGuard& guard) noexcept;
 

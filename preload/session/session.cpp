@@ -65,6 +65,7 @@ void count_unrecorded(std::uint32_t calls) noexcept {
   the_session().ring.header().dropped[index].fetch_add(calls, std::memory_order_relaxed);
 }
 
+// `control.missed` counts the calls that threads made without a record because the start was slow.
 void start_ends(bool has_session) noexcept {
   if (!has_session) return control.session.store(kOff);
   const Session& session = the_session();
@@ -81,6 +82,7 @@ bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
   return write_record(record, name);
 }
 
+// The mark of the pause is written first, so that it is in the trace before any record is left out.
 bool pause_recording(const CallGuard&) noexcept {
   if (!recording(/*may_start=*/false)) return false;
   (void)write_mark(trace::MarkKind::kStopped, {});  // mutant: paused_before_told
@@ -89,6 +91,7 @@ bool pause_recording(const CallGuard&) noexcept {
   return control.session.compare_exchange_strong(recording_id, kPaused);  // mutant: pause_overrules
 }
 
+// Writes all contexts again: the pause may have left out the records of new ones.
 bool resume_recording(const CallGuard&) noexcept {
   std::uint32_t paused = settled_session();  // mutant: resumed_too_early
   if (paused != kPaused) return false;
@@ -112,7 +115,8 @@ void disable(const CallGuard&, const char* reason) noexcept {
 
 namespace {
 
-// Asks the background thread to pack everything that is committed, and waits for it.
+// Asks the background thread to pack everything that is committed, and waits for it. Returns at
+// once if no background thread empties the ring.
 void flush_and_wait() noexcept {
   Session& session = the_session();
   if (!session.pool.is_emptied.load()) return;
@@ -162,6 +166,7 @@ void watch_exit() noexcept {
   if (!registered.exchange(true)) atexit([] { process_ends(trace::MarkKind::kExit); });
 }
 
+// `ending` is set before the flush is requested: the background thread then makes it the last one.
 void library_ends() noexcept {
   const ErrnoKeeper errno_keeper;
   const CallGuard guard;
@@ -193,6 +198,7 @@ bool make_thread_end_key() noexcept {
   return thread_end_key_made;
 }
 
+// A value of the key makes libc call thread_ends() when this thread ends.
 void return_writer_at_end() noexcept {
   libc_pthread_setspecific(thread_end_key, thread_state.writer);
 }

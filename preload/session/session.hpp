@@ -30,7 +30,7 @@ struct Session {
   Ring ring;
   WriterPool pool{ring};
   TraceWriter writer;
-  Line path;  // here because the stack of the starting thread may be small
+  Line path;  // not on the starting thread's stack, which may be small
   Line ring_path;
   LoaderList modules;  // used by the starting thread, then by the background thread
 
@@ -40,8 +40,9 @@ struct Session {
   std::atomic<std::uint32_t> flush_answered = 0;
   std::atomic<bool> sample_wanted = false;
   std::atomic<bool> driver_memory_changed = false;
-  std::atomic<bool> ending = false;               // the next flush is the last
-  std::atomic<bool> background_is_ready = false;  // the thread waits for no lock from now on
+  std::atomic<bool> ending = false;  // the next flush is the last
+  // True once the background thread waits for no lock that a thread of the program may hold.
+  std::atomic<bool> background_is_ready = false;
 
   // The value of control.session while this session records.
   std::uint32_t id() const noexcept { return pool.session_id; }
@@ -69,7 +70,7 @@ std::uint32_t settled_session() noexcept;
 // Ends the start of a session, which was made or could not be made: threads that wait for the start
 // go on. Called by the background thread.
 void start_ends(bool has_session) noexcept;
-// Counts calls that were not recorded as losses of class kOther: their own class is not known here.
+// Adds calls that have no record to the losses of class kOther: their own class is not known here.
 void count_unrecorded(std::uint32_t calls) noexcept;
 
 // Pauses or resumes the recording; false if that changes nothing.
@@ -95,7 +96,7 @@ void disable(const CallGuard& guard, const char* reason) noexcept;
 // Called when the process is about to end (kExit), or to become another program (kExec) unless that
 // fails: writes a mark, and has everything so far packed and sampled. Waits for the background
 // thread, at most a second. Is also called in signal handlers, and in children that share our
-// memory (vfork): there it does nothing, because the child's end is not this process's.
+// memory (vfork): in such a child it does nothing, because the child's end is not this process's.
 void process_ends(trace::MarkKind mark) noexcept;
 // Makes exit() call process_ends() from now on; registers the handler once in a process.
 void watch_exit() noexcept;
@@ -110,8 +111,8 @@ void library_ends() noexcept;
 // background thread and signal handlers must not call this: libc may allocate memory.
 void return_writer_at_end() noexcept;
 
-// Answers the first `requested` requests for a flush: packs all that was committed before, then
-// tells the threads that asked. Called by the background thread.
+// Answers the first `requested` requests for a flush: packs all records committed so far, then
+// tells the threads that wait for these flushes. Called by the background thread.
 template <class PackAll>
 void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all) noexcept {
   if (requested == session.flush_answered.load()) return;
@@ -125,7 +126,8 @@ void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all)
 template <class Pack, class PackAll>
 [[nodiscard]] bool service_requests(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
   const std::uint32_t requested = session.flush_requested.load();
-  // After that: the library's end sets it before it requests its flush.
+  // `ending` is read after the count of requests, because library_ends() sets it before it requests
+  // its flush.
   // mutant: end_answered_half_way, end_looked_at_first
   if (session.ending.load() || control.session.load() == kOff) return false;
   pack();

@@ -137,6 +137,7 @@ void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
   }
 }
 
+// Both clocks are read between two readings of the ticks, whose distance is the uncertainty.
 void add_clock(RecordBuffer& buffer) noexcept {
   trace::Clock clock;
   ask_realtime_error(clock);
@@ -147,6 +148,8 @@ void add_clock(RecordBuffer& buffer) noexcept {
   buffer.add(clock);
 }
 
+// The tail of a wrapped function's record has the driver's symbol, a zero byte and the name of the
+// CUDA runtime's function.
 void add_apis(RecordBuffer& buffer) noexcept {
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
@@ -167,7 +170,7 @@ void add_contexts(RecordBuffer& buffer) noexcept {
   for (std::uint32_t number = 1; number <= count; ++number) {
     const trace::ContextId id{number};
     const tracking::ContextInfo info = tracking::context_info(id);
-    if (info.handle == 0) continue;  // the thread that adds this context writes it
+    if (info.handle == 0) continue;  // incomplete: the thread that adds it writes it
     trace::Context record;
     record.id = id;
     record.handle = info.handle;
@@ -304,6 +307,7 @@ bool prepare_session(Session& session, RequestedState requested) noexcept {
   return true;
 }
 
+// Makes the session's files and empties its tables; false, and a message, if that fails.
 bool make_session(Session& session) noexcept {
   choose_clock();
   forget_modules();
@@ -320,7 +324,7 @@ bool make_session(Session& session) noexcept {
     return false;
   }
   session.pool.session_id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
-  session.pool.writers[0].next_sequence = 1;
+  session.pool.writers[0].next_sequence = 1;  // 0 is the metadata
   reset_stacks(session.config);
   set_content_hashing(session.config);
   return true;
@@ -345,6 +349,8 @@ bool finish_session() noexcept {
   message(Line() << "not recording: " << reason << ".");
 }
 
+// Does the calling thread's part, then starts the file thread and the background thread, which does
+// the rest.
 bool start_session(RequestedState requested) noexcept {
   auto* session = new (&the_session()) Session;
   file_thread::prepare();

@@ -54,6 +54,7 @@ void TracePacker::replenish_ring(const CallGuard& guard) noexcept {
   stop_for_file(guard, "the ring file cannot grow", session_.ring.growth_error());
 }
 
+// Appends the span unless the file has become too large or somebody else has changed it.
 TracePacker::Refusal TracePacker::append(const Span& span, int& error) noexcept {
   if (session_.writer.bytes() > most_bytes()) return Refusal::kTooLarge;
   const FileState state = session_.writer.state();
@@ -126,6 +127,7 @@ void ActivityReader::read_all(const CallGuard& guard) noexcept {
   end(guard);
 }
 
+// CUPTI's buffers that are completed from now on are free again at once; reads the ones before.
 void ActivityReader::end(const CallGuard& guard) noexcept {
   cupti::the_collection().set_reading(false);
   read(guard);

@@ -13,8 +13,8 @@ class CallGuard;
 struct Session;
 struct Span;
 
-// Packs the ring's chunks into the file and keeps free chunks ready. A file that cannot be written,
-// that others have removed or cut, or that grows far beyond its bound, ends the recording.
+// Packs the ring's chunks into the file and keeps free chunks ready. Ends the recording if the file
+// cannot be written, was removed or shortened by others, or grows far beyond its bound.
 class TracePacker {
  public:
   explicit TracePacker(Session& session) noexcept : session_(session) {}
@@ -71,8 +71,8 @@ class ActivityReader {
   // Called before a possible end of the process: reads all that CUPTI has, also for activities that
   // are not complete.
   void read_all(const CallGuard& guard) noexcept;
-  // Returns all filled buffers to CUPTI: CUPTI, and with it a profiler in the program, would lack
-  // them.
+  // Reads the filled buffers for the last time and lets later ones be free at once: CUPTI, and with
+  // it a profiler in the program, would lack buffers that stay filled.
   void end(const CallGuard& guard) noexcept;
 
  private:

@@ -29,7 +29,7 @@ struct KnownModule {
 struct ModuleTable {
   KnownModule modules[kMaxModules];
   std::size_t count = 0;
-  std::uint32_t changes = 0;  // changes() of the list that was written
+  std::uint32_t changes = 0;  // LoaderList::changes() at the last update
 };
 constinit ModuleTable table;
 constinit KeyTable serials;
@@ -67,6 +67,7 @@ const char* path_of(const char* name) noexcept {
   return name == nullptr || name[0] == '\0' ? executable_path().data() : name;
 }
 
+// Marks a file in the loader's list as still loaded; writes its Module record if it is new.
 void notice(const dl_phdr_info& info) noexcept {
   KnownModule module;
   module.base = info.dlpi_addr;
@@ -88,8 +89,8 @@ void notice(const dl_phdr_info& info) noexcept {
   write_module(module, path, find_build_id(info.dlpi_addr, info.dlpi_phdr, info.dlpi_phnum), false);
 }
 
-// A hash that identifies a file at its address. The begin of the unwind search table tells files of
-// one name apart that have no build-id.
+// A hash that identifies a file at its address. The first bytes of the unwind search table tell
+// files without a build-id apart if they have the same name.
 std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcept {
   std::uint64_t hash = hash_text(module.path);
   const auto add = [&](std::uint64_t value) noexcept { hash = (hash ^ value) * 0x100000001b3ull; };
@@ -143,7 +144,7 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
 void forget_modules() noexcept {
   table.count = 0;
   table.changes = 0;
-  static_cast<void>(serials.map(kSerialSlots));  // without this table no stack names a file
+  static_cast<void>(serials.map(kSerialSlots));  // if this fails, no stack names a file
 }
 
 }  // namespace gpumemtrace::preload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files mapped into the process, as records: addresses mean something only with them.
+// Module records: the files loaded into the process, to which the addresses in stacks belong.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ class LoaderList;
 // background thread.
 void record_modules(const CallGuard& guard, LoaderList& modules) noexcept;
 
-// The number of a file in stacks (native::SerialOf). Writes its Module record if this file was not
-// met at this address before, so that every file in a stack has a record, however shortly it is
-// loaded. Any thread that may record; the file is in use and stays loaded meanwhile.
+// The number that stands for a file in stacks (native::SerialOf). Writes the file's Module record
+// if the file was not met at this address before, so that every file in a stack has a record,
+// however shortly it is loaded. Any thread that may record; the file is in use and stays loaded
+// meanwhile.
 std::uint32_t module_serial(const LoadedModule& module) noexcept;
 
 // Forgets the written files: a new recording writes all again.

@@ -34,7 +34,7 @@ constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPartBytes = 1600;
 // The same frames with and without autograd are two stacks.
 constexpr std::uint64_t kAutogradSalt = 0x6772'6164;
-// A record's length in words has one byte.
+// A record stores its length in words in one byte.
 constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
 static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 
@@ -76,6 +76,8 @@ bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText
 // The thread that frames belong to, which decides how their code objects may be read.
 enum class Owner { kThisThread, kAnotherThread };
 
+// Writes name, file and line table of a code object that the calling thread runs. True also if the
+// object cannot be read, which is not tried again.
 bool write_own_code(std::uint32_t id, const void* object) noexcept {
   python::Code code;
   if (!python::read_code(object, code)) return true;
@@ -89,6 +91,7 @@ bool write_own_code(std::uint32_t id, const void* object) noexcept {
                          python::bytes_of(code.line_table));
 }
 
+// As write_own_code(), for a code object of another thread, which is copied before it is read.
 bool write_other_code(std::uint32_t id, const void* object) noexcept {
   static constinit python::CodeCopy code =
       {};  // too large for the stack; for the thread that samples waiting threads
@@ -127,6 +130,7 @@ std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
   return value < limit ? value : limit;
 }
 
+// Writes the code objects that are not in the trace yet, then the stack that names them.
 void write_stack(StackId id, const PythonFrames& python, const native::Walk& native) noexcept {
   // Python and native frames are shortened to what a record has room for.
   const bool fits = python.count + native.count <= kMaxFrames;
@@ -157,7 +161,7 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   if (written && has_room) stacks.mark_emitted(trace::number_of(id));
 }
 
-// The id of a stack, and whether it must be written; kNone: there is no room.
+// The id of the stack with this hash; kNone if the table is full. `is_new`: it must be written.
 [[gnu::always_inline]] inline StackId intern_stack(std::uint64_t hash, bool& is_new) noexcept {
   bool emitted = false;
   const std::uint32_t id = stacks.intern(hash, emitted);
@@ -187,8 +191,8 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   return id;
 }
 
-// The id of another thread's stack, whose code objects are copied through the kernel; kNone: there
-// is no room.
+// The id of another thread's stack, whose code objects are copied through the kernel; kNone if the
+// table is full.
 StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
   std::uint64_t hash = 0;
   for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
@@ -223,8 +227,9 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
   }
 }
 
-// The id of the stack if it has the native frames of an expected earlier walk. kNone: the frames
-// differ, or the stack was not written yet.
+// The id of the calling thread's stack if its native frames are those of the remembered walk that
+// is expected next. kNone if they differ, or if the stack was not written yet. `hash` is that of
+// the Python frames; without Python frames the walk's label keeps the stack's id.
 [[gnu::always_inline]] inline StackId expected_stack(const native::Caller& caller,
                                                      native::UnwindCache& memory,
                                                      std::uint64_t hash, bool has_python) noexcept {
@@ -271,6 +276,8 @@ bool wants_native(StackUse use, bool has_python) noexcept {
   return true;
 }
 
+// The reason why one kind of frames is off; empty if it is on. `unwanted` is the reason if the
+// settings switch it off.
 std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwanted) noexcept {
   if (!is_wanted) return unwanted;
   if (!has_room) return "there is no memory for call stacks";
@@ -290,6 +297,8 @@ bool map_walks() noexcept {
 
 }  // namespace
 
+// Reads the Python frames; a thread that has none samples the waiting threads if a sample is due.
+// Native frames are walked only if they differ from those of the expected earlier walk.
 [[gnu::hot]] StackId walk_current_stack(const CallGuard& guard, const native::Caller& caller,
                                         StackUse use) noexcept {
   const std::uint32_t writer = thread_state.writer_id;
@@ -309,7 +318,7 @@ bool map_walks() noexcept {
       }
     } else if (begin_waiting_look(now)) [[unlikely]] {
       look_who_waits(guard);
-      end_waiting_look(ticks());  // the time of the sample is no quiet time
+      end_waiting_look(ticks());  // a sample's duration is no quiet time
     }
   }
   if (wants_native(use, walk != nullptr)) {

@@ -32,7 +32,7 @@ enum class StackUse {
 // The calling thread's stack, from the hook's caller on.
 trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& caller,
                                   StackUse use) noexcept;
-// A call without a stack skips the walk: that is every second event.
+// A free, which is every second event, needs no stack and skips the walk.
 [[gnu::always_inline]] inline trace::StackId current_stack(const CallGuard& guard,
                                                            const native::Caller& caller,
                                                            StackUse use) noexcept {

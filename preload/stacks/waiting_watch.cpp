@@ -10,20 +10,21 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kQuietUs = 1000;
-constexpr std::uint64_t kShortestUs = 200;  // between two samples that a thread takes
+constexpr std::uint64_t kShortestUs = 200;  // least time between a thread's samples
 constexpr std::uint64_t kLongestUs = 10'000;
 
 // Hints, which order no other data. They are in a cache line of their own.
 struct alignas(64) Hints {
   std::atomic<bool> python_ran = false;      // since the last sample or recorded wait
-  std::atomic<bool> waits_recorded = false;  // all threads that wait now have recorded their wait
+  std::atomic<bool> waits_recorded = false;  // the wait that began last was recorded
 };
 constinit Hints hints;
 
-// The sampling thread: 1 + its writer's number; 0: none. A signal handler may have made a thread
-// leave its sample for good, so that thread may begin another one.
+// The sampling thread, as 1 + its writer's number; 0: none. The thread named here may begin another
+// sample, because a signal handler may have made it leave the last one for good.
 constinit std::atomic<std::uint32_t> looker = 0;
 
+// Makes the calling thread the sampling one; false if another thread is.
 bool take_turn() noexcept {
   const std::uint32_t own = 1 + thread_state.writer_id;
   std::uint32_t nobody = 0;
@@ -32,6 +33,7 @@ bool take_turn() noexcept {
 
 }  // namespace
 
+// A sample is due after a quiet time of this thread, after Python has run, or after a long time.
 [[gnu::hot]] bool begin_waiting_look(std::uint64_t now) noexcept {
   const bool python_ran = hints.python_ran.load(std::memory_order_relaxed);
   if (!python_ran && hints.waits_recorded.load(std::memory_order_relaxed)) [[likely]]
@@ -59,6 +61,7 @@ void end_waiting_look(std::uint64_t now) noexcept {
     hints.python_ran.store(true, std::memory_order_relaxed);
 }
 
+// A wait that is not recorded makes a sample due.
 void waiting_begins(bool is_recorded) noexcept {
   hints.waits_recorded.store(is_recorded, std::memory_order_relaxed);
   hints.python_ran.store(!is_recorded, std::memory_order_relaxed);

@@ -3,14 +3,14 @@
 // threads have no Python frames; they work for a thread that waits for them in Python.
 //
 // The waiting thread and its stack change only while the engine is without work, or after the
-// thread that waited has run Python again. So an engine's thread takes a sample if it had been
-// quiet for longer than between two operators of one pass, or if a thread ran Python since the last
-// sample; and now and then in between, because neither condition shows a thread that waits again at
-// once and records nothing before.
+// thread that waited has run Python again. So an engine's thread takes a sample if it was quiet
+// before for longer than between two operators of one pass, or if a thread ran Python since the
+// last sample. It also takes one now and then in between, because neither condition shows a thread
+// that waits again at once and records nothing before.
 //
-// With PyTorch 2 the waiting thread passes through a hook of ours before it waits, and records
-// itself. Then a sample is due only if a thread has run Python since: the analyzer takes an event
-// of the thread's own for the end of its wait.
+// With PyTorch 2 the waiting thread passes through a hook of ours before it waits, and records its
+// own stack. A sample is then due only if a thread has run Python since: the analyzer regards the
+// waiting thread's next event as the end of its wait.
 #pragma once
 
 #include <cstdint>

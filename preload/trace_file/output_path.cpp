@@ -46,7 +46,8 @@ class Expansion {
   }
 
  private:
-  // Skips the rest of ".r%r" or ".%r", whose dot `c` is, if the process has no rank.
+  // If `c` is the dot of ".r%r" or ".%r" and the process has no rank, skips the rest of that text
+  // and returns true.
   bool skip_unset_rank(char c) noexcept {
     if (c != '.' || !job_.rank.empty()) return false;
     for (const std::string_view part : {std::string_view("r%r"), std::string_view("%r")}) {
@@ -124,12 +125,13 @@ JobFacts read_job_facts() noexcept {
   facts.restart = environment("TORCHELASTIC_RESTART_COUNT");
   facts.array = environment("SLURM_ARRAY_JOB_ID");
   facts.task = environment("SLURM_ARRAY_TASK_ID");
+  // A rank counts only together with the number of ranks.
   if (facts.world_size.empty()) facts.rank = facts.local_rank = {};
   return facts;
 }
 
 std::string_view executable_path() noexcept {
-  // The path is first computed before the recorder's thread starts, which asks for it again.
+  // Needs no lock: the first call comes while the session starts, before other threads may call.
   static char path[4096];
   static ssize_t length = -1;
   if (length < 0) length = readlink("/proc/self/exe", path, sizeof path);

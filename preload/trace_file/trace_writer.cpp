@@ -79,6 +79,7 @@ int TraceWriter::append(std::uint32_t writer, std::uint32_t sequence, std::uint3
   return append_image(trace_, trace::BlockType::kRecords, writer, sequence, begin, image);
 }
 
+// Packs a piece of a chunk into columns and appends them. EILSEQ: `image` cannot be packed.
 int TraceWriter::append_image(PackedFile& file, trace::BlockType type, std::uint32_t writer,
                               std::uint32_t sequence, std::uint32_t begin,
                               std::span<const std::byte> image) noexcept {

@@ -25,7 +25,7 @@ struct PackedFile {
 // - All return 0 or an errno value; after a failure a file ends where it ended before.
 class TraceWriter {
  public:
-  // Makes `path` with header and schema, or no file.
+  // Makes the file `path` with header and schema; leaves no file behind if that fails.
   [[nodiscard]] int create(const char* path, const trace::TraceId& id) noexcept;
   // Removes the file that create() has made.
   void discard(const char* path) noexcept;
@@ -43,8 +43,8 @@ class TraceWriter {
   [[nodiscard]] int append_to_replacement(trace::BlockType type, std::uint32_t writer,
                                           std::uint32_t sequence, std::uint32_t begin,
                                           std::span<const std::byte> image) noexcept;
-  // Notes in the replacement that its checkpoint has the writer's records up to offset `end` of
-  // this chunk.
+  // Notes in the replacement that its checkpoint has the writer's records up to offset `end` of the
+  // chunk `sequence`.
   [[nodiscard]] int append_compacted(std::uint32_t writer, std::uint32_t sequence,
                                      std::uint32_t end) noexcept;
   // Copies bytes of the trace, in whole blocks.

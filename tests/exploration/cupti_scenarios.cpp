@@ -36,7 +36,7 @@ struct Played {
   std::function<void()> on_flush;
   std::set<std::uint8_t*> with_cupti;
   std::map<std::uint64_t, int> reads;  // times that each number was read
-  std::uint64_t dropped = 0;           // buffers that CUPTI did not get or that were the spare one
+  std::uint64_t dropped = 0;           // requests that got no buffer or the spare one
 };
 Played played;
 
@@ -51,7 +51,7 @@ std::uint64_t number_in(const std::uint8_t* buffer) {
 
 namespace gpumemtrace::cupti {
 
-// Stands for the program's part, which reads the buffer, too.
+// Reads the buffer in place of the program's part, which would read it, too.
 void Library::serve_program(std::uint8_t* buffer, std::size_t) noexcept {
   exploration::number_in(buffer);
 }
@@ -226,7 +226,7 @@ class Stage {
     };
     return scenario;
   }
-  // CUPTI can get every buffer that it does not have, and no more than these.
+  // Checks that CUPTI can get every buffer that it does not have, and no others.
   static void promise_all_come_back() {
     std::size_t count = played.with_cupti.size();
     while (get_buffer() != nullptr) ++count;

@@ -21,7 +21,7 @@ namespace gpumemtrace::exploration {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 << 10;
-constexpr std::size_t kMostSteps = 4000;  // in one execution; more is an endless loop
+constexpr std::size_t kMostSteps = 4000;  // in one execution; more mean an endless loop
 constexpr std::size_t kDeath = kMostThreads;
 
 // The code that runs, which decides how the explorer treats its accesses.
@@ -432,7 +432,7 @@ void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uin
   const Inside inside(*this);
   ++stores_;
   memory_.store(current_, place, old_value, new_value, order, modifies);
-  memory_.tick(current_);  // an acquiring load of this store does not see later steps
+  memory_.tick(current_);  // later steps do not happen before an acquiring load
 }
 
 void Exploration::file_changes() {

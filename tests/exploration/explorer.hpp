@@ -72,7 +72,7 @@ class Unseen {
   int mode_;
 };
 // The calling thread waits until another thread has stored something and all others have ended or
-// wait, too. If none has stored, the promise is broken that no thread waits for ever. An order in
+// wait, too. If none has stored, the thread would wait for ever, which is a violation. An order in
 // which the thread continues earlier or later is another order, so nothing is left out.
 void wait_for_others();
 // Runs `work`, which the thread may leave before any of its accesses to memory, except those to its

@@ -19,8 +19,8 @@ namespace gpumemtrace::exploration {
 // Result of every call that a scenario completes.
 inline constexpr int kCallResult = 7;
 
-// Each record has a number: a Text in its part, a call in its caller. The numbers of one thread
-// rise. The explorer sees no access of these functions.
+// Each record has a number: a Text in its field `part`, a call in its field `caller`. The numbers
+// of one thread rise. The explorer sees no access of these functions.
 class Ledger {
  public:
   std::string ring_path() const { return trace_path() + ".ring"; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the explorer with small programs whose outcomes are known, and with the reduction of orders
-// against all orders. A tool that finds no fault proves something only if it finds known faults.
+// Tests the explorer with small programs whose outcomes are known, and compares the outcomes of the
+// reduced set of orders with those of all orders. A tool that finds no fault proves something only
+// if it finds known faults.
 #include <atomic>
 #include <cstdio>
 #include <random>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the recorder's protocols in every order of their steps.
-//   ring_exploration                   all scenarios; 0 if every promise holds
-//   ring_exploration --mutant NAME     the code is made wrong: 0 if a scenario says so
+//   ring_exploration                   all scenarios; exit code 0 if every promise holds
+//   ring_exploration --mutant NAME     the code is made wrong: exit code 0 if a scenario says so
 //   ring_exploration --litmus          the explorer's own test
 //   ring_exploration SCENARIO...       these scenarios
 #include <chrono>

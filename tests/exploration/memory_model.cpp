@@ -98,7 +98,7 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
       return "a store over what another thread may still read";
     }
     (writes ? byte.plain_writes : byte.plain_reads)[thread] = clocks_[thread][thread];
-    // After a plain store the byte belongs to another object, or to the same one constructed again.
+    // In a byte of an atomic place, a plain store begins another object or the same one again.
     if (writes) byte.has_place = false;
   }
   return {};

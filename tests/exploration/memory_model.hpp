@@ -47,7 +47,7 @@ class MemoryModel {
   // The number of stores that a load may return, the newest included; at least one. `value` is what
   // the place holds.
   std::size_t loadable(std::size_t thread, std::uintptr_t place, std::uint64_t value, Order order);
-  // Returns one of these stores by its age; 0 is the newest.
+  // Loads the store of that age among the loadable() ones (0 is the newest); returns its value.
   std::uint64_t load(std::size_t thread, std::uintptr_t place, std::size_t age, Order order);
   // `modifies`: the store is part of a read-modify-write and continues the release sequence it
   // read.

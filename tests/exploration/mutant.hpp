@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which mistake of mutants.txt the explored code makes; none unless the program was told.
+// The mistake of mutants.txt that the explored code makes; none unless --mutant names one.
 #pragma once
 
 #include <cstdint>

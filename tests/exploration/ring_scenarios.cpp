@@ -18,7 +18,8 @@ namespace {
 Outcome index_stack() {
   static IndexStack stack;
   static std::atomic<std::uint32_t> links[3];
-  std::array<bool, 3> is_held = {};  // accesses not explored: the state counts, not who knows it
+  // Accesses are not explored: this is the true state, not what a thread sees of it.
+  std::array<bool, 3> is_held = {};
   const auto take = [&] {
     const std::uint32_t index = stack.pop(links);
     if (index == kNoIndex) return index;
@@ -340,7 +341,7 @@ Outcome death_in_reuse() {
 
 const std::vector<Proof>& proofs() {
   static const std::vector<Proof> all = {
-      // The quick ones first: a mutant ends with the first that notices it.
+      // Quick scenarios come first: a run with a mutant ends at the first one that notices it.
       {"index_stack", index_stack},
       {"change_of_hands", change_of_hands},
       {"abandoned_writer", abandoned_writer},

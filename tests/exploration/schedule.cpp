@@ -65,7 +65,7 @@ std::size_t Schedule::next_thread(ThreadSet enabled,
     if (next[lowest(left)].meets(next[thread])) sleeping_ &= ~bit(lowest(left));
   }
   std::vector<std::size_t> races;
-  const bool is_new = position_ + 1 == path_.size();  // else chosen in an earlier execution
+  const bool is_new = position_ + 1 == path_.size();  // else an earlier execution chose it
   if (is_new) find_races(thread, next[thread], races);
   record_step(thread, next[thread], position_);
   for (const std::size_t race : races) reverse(race);
@@ -125,7 +125,8 @@ void Schedule::reverse(std::size_t race) {
     first_moved[event.thread] = event.number;
   }
   Decision& decision = path_[first.decision];
-  // A thread that waited at that decision could only have checked its condition again in vain.
+  // Threads that waited at the decision are left out: they could only have checked their conditions
+  // again in vain.
   begins &= decision.enabled;
   if (begins != 0 && (decision.wanted & begins) == 0) decision.wanted |= bit(lowest(begins));
 }

@@ -32,7 +32,7 @@ Beginning beginning;
 }  // namespace
 }  // namespace gpumemtrace::exploration
 
-// Replaces the rest of the recorder.
+// Replacements for the recorder's functions whose files are not in these programs.
 namespace gpumemtrace::preload {
 
 bool start_session(RequestedState requested) noexcept {

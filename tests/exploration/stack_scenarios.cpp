@@ -120,7 +120,7 @@ class Written {
     }
   }
 
-  // Promises that the trace has all stacks and code objects that calls and stacks name.
+  // Checks that the trace has all stacks and code objects that calls and stacks name.
   void promise_all() const {
     for (const trace::StackId stack : named_) {
       promise(stacks_.count(stack) != 0, "a call names a stack that no record tells");
@@ -173,8 +173,8 @@ class StackWorld : public World {
     call(number, stack);
     promise_is_told(stack);
   }
-  // The calling thread has no Python frames and records the stack of one that waits in code object
-  // 0.
+  // The calling thread has no Python frames and records the stack of a thread that waits in code
+  // object 0.
   void look_at_waiting() {
     const CallGuard guard;
     current_stack(guard, {}, StackUse::kCall);

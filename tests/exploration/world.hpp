@@ -114,7 +114,7 @@ void for_each_record_in_ring(Work&& work) {
 class World {
  public:
   explicit World(RingSize size, bool has_begun = true) : size_(size) {
-    constexpr std::uint32_t kExtentsOfReserve = 13;  // for all sizes that replenish() wants
+    constexpr std::uint32_t kExtentsOfReserve = 13;  // room for all chunks that replenish() makes
     const std::uint32_t extents = size.can_grow ? kExtentsOfReserve + 1 : 1;
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
                                            extents * trace::kMaxChunkBytes);
@@ -158,7 +158,7 @@ class World {
       attached_[i] = std::exchange(thread_state, ThreadState{});
     }
   }
-  // Makes the calling thread the one of those threads that has its number.
+  // Gives the calling thread the state of the attached thread that has its number.
   void be_attached() { thread_state = attached_[current_thread()]; }
   void attach_with_large_chunks() {
     const std::uint32_t index = take_writer(session_.pool);

@@ -6,7 +6,7 @@
 //
 // The upper bit of a column's kind says that it is of the form kSame.
 //
-// A length byte a column keeps the other columns where they are when one grows or shrinks.
+// Each column has a length byte, so that the other columns stay the same when one grows or shrinks.
 #pragma once
 
 #include <cstddef>

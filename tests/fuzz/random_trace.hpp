@@ -22,7 +22,7 @@ using WordsByWriter = std::map<std::uint32_t, std::vector<std::uint64_t>>;
 // All records of the trace's file and ring that can be read. Throws trace::TraceError.
 WordsByWriter records_of(const std::filesystem::path& trace);
 
-// - The same seed makes the same trace of the same records to begin with, on every machine.
+// - The same seed and the same known records make the same trace on every machine.
 // - Each trace is about a few kinds of records, and the next trace about others. Every kind and
 //   field of the schema takes part.
 // - Values are small, were seen before in a field of the same meaning, or are extreme: near the

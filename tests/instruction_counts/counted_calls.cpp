@@ -59,7 +59,7 @@ void make_calls(const Calls& calls, const char* kind, std::uint32_t count) {
   } else {
     call_below(levels - 1, calls, kind, count, make);
   }
-  __asm__ volatile("" : : : "memory");  // a frame stays a frame
+  __asm__ volatile("" : : : "memory");  // prevents a tail call, which would drop the frame
 }
 
 }  // namespace

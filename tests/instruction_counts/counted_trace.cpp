@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// counted_trace FILE EVENTS: a trace of the length, always the same.
+// counted_trace FILE EVENTS: writes a trace of so many events, the same one in every run.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

@@ -23,8 +23,8 @@ struct Type {
 struct Key {
   std::string name;
   Type type;
-  bool is_required = true;        // else missing in older reports of this version
-  bool is_always_written = true;  // false: left out without a value
+  bool is_required = true;        // false: older reports of this version lack the key
+  bool is_always_written = true;  // false: the key is left out if it has no value
 };
 
 // A row, or a closed set of words.

@@ -17,7 +17,7 @@ CUresult move_bytes(std::byte* destination, const std::byte* source, std::size_t
   return CUDA_SUCCESS;
 }
 
-// The sides of a copy that must be addresses which a device can use.
+// The sides of a copy that must be addresses of memory that a device can use.
 enum class DeviceSide { kNone, kSource, kDestination, kBoth };
 
 CUresult copy_now(std::uint64_t destination, std::uint64_t source, std::size_t bytes,

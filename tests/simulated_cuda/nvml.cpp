@@ -48,8 +48,8 @@ const Settings& settings() {
   return *only;
 }
 
-// Taken from the simulated driver if that is in this process: without a file only the driver knows
-// what its process holds.
+// The card of the simulated driver if the driver is loaded in this process: without a file that
+// holds the card, only the driver knows how much its process uses.
 const Card& card() {
   static const Card* const only = [] {
     using Find = const Card*();
@@ -133,7 +133,7 @@ GPUMEMTRACE_NVML nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned 
     const Card::Use& use = process.devices[ordinal];
     if (id != 0 && use.contexts.load() != 0 && is_alive(id)) add(info_of(id, use.bytes.load()));
   }
-  constexpr int kFirstProcess = 1;  // no process of the tests
+  constexpr int kFirstProcess = 1;  // an id that no process of the tests has
   if (settings().other_bytes != 0) add(info_of(kFirstProcess, settings().other_bytes));
   return *count > room ? kInsufficientSize : kSuccess;
 }

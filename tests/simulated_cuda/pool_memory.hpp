@@ -7,7 +7,7 @@
 
 // The memory of stream-ordered pools: segments of 32 MiB taken from the device, cut into pieces.
 // A freed piece stays in the pool; whole free segments go back to the device when the pool is
-// trimmed, or at a synchronisation where the pool holds more than its release threshold.
+// trimmed, or at a synchronisation if the pool holds more than its release threshold.
 
 namespace gpumemtrace::cuda_abi::simulated {
 

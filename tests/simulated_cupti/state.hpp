@@ -27,7 +27,7 @@ struct Settings {
   std::uint32_t version = 130001;
   bool held = false;             // another tool is the subscriber
   std::uint64_t late_ns = 0;     // copies and sets run this long after their calls
-  std::size_t most_records = 0;  // a buffer is full with this many; 0 = by its bytes
+  std::size_t most_records = 0;  // in one buffer; 0 = as many as its bytes hold
   bool calls_last = false;       // API records come after those of the calls' work
 };
 

@@ -41,7 +41,7 @@ class ActivityBuilder {
  public:
   static constexpr std::uint32_t kWriter = 90;  // the thread of CUPTI itself
 
-  // CUPTI's clock shows `at_tick_0` when the ticks are 0 and runs `units_per_tick` as fast.
+  // CUPTI's clock shows `at_tick_0` at tick 0 and advances by `units_per_tick` with each tick.
   explicit ActivityBuilder(TraceBuilder& trace,
                            std::uint64_t at_tick_0 = TraceBuilder::kStartRealtimeNs,
                            std::uint64_t units_per_tick = 1)

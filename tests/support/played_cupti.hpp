@@ -158,7 +158,7 @@ inline std::atomic<std::size_t> program_buffer_bytes{4096};
 inline std::atomic<int> program_buffers_out{0};
 inline std::atomic<std::size_t> program_most_records{0};
 inline std::mutex program_mutex;
-inline std::set<std::uint8_t*> program_buffers;  // those that CUPTI holds
+inline std::set<std::uint8_t*> program_buffers;  // the profiler's buffers that CUPTI holds
 
 inline void program_request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *bytes = program_buffer_bytes;
@@ -195,7 +195,7 @@ inline Library& fresh_library() {
   static Library library;
   the_collection().reset();
   library.reset();
-  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // left by the test before
+  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // left by the previous test
   program_buffers.clear();
   library.found(functions(), 0, the_collection());
   played.register_result = kSuccess;

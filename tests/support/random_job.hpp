@@ -31,7 +31,7 @@ class RandomJob {
  public:
   static constexpr std::uint32_t kThreads = 4;
   static constexpr std::uint32_t kPrimaryContexts = 2;
-  // Longer than the time for which the analysis waits for a late free.
+  // The longest pause between two calls: longer than the analysis waits for a late free.
   static constexpr std::uint64_t kPauseTicks = 100'000;
 
   explicit RandomJob(std::uint64_t seed) : random_(seed) { begin(); }
@@ -39,7 +39,7 @@ class RandomJob {
   void run(std::size_t events) {
     for (std::size_t i = 0; i < events; ++i) step();
   }
-  // Ends the process by its exit handlers.
+  // Records that the process ended normally.
   void finish() {
     trace::Mark mark;
     mark.mark = trace::MarkKind::kExit;
@@ -65,7 +65,7 @@ class RandomJob {
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
   std::uint32_t thread() { return static_cast<std::uint32_t>(1 + below(kThreads)); }
-  // The first tick from `wanted` on that no other record has.
+  // Returns the first free tick from `wanted` on and reserves it for a record.
   std::uint64_t tick(std::uint64_t wanted) {
     while (!used_.insert(wanted).second) ++wanted;
     return wanted;
@@ -285,7 +285,7 @@ class RandomJob {
     live.is_segment = true;
     add_block(chosen->first);
   }
-  // Another thread already has the address again when the free is recorded.
+  // Frees an address late: another thread got it again before the free is recorded.
   void free_late(trace::Free record, Live& live) {
     const std::uint32_t writer = thread();
     const std::uint32_t other = writer % kThreads + 1;

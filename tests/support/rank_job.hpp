@@ -28,12 +28,12 @@ struct RankJob {
   std::uint64_t ranks = 16;
   std::uint64_t tensor = 2;
   std::uint64_t pipeline = 4;
-  std::uint64_t experts = 1;  // neighbours of a data group that share the experts
+  std::uint64_t experts = 1;  // neighbouring ranks of a data group that share the experts
   std::uint64_t blocks = 2;   // transformer blocks in each stage
   std::uint64_t steps = 8;
   std::uint64_t seed = 1;
   std::uint64_t card_bytes = std::uint64_t{80} << 30;
-  bool says_sizes = false;  // the command line has the sizes of groups
+  bool says_sizes = false;  // the command line gives the sizes of the parallel groups
   bool names_layers = false;
   RankFault fault = RankFault::kNone;
   std::uint64_t faulty_rank = 0;
@@ -142,7 +142,8 @@ class RankTrace {
     for (const Kept& one : list) trace_.give_back(one.address, one.bytes, 0, writer);
   }
 
-  // Experts get tokens unevenly, and the same expert gets as many in all replicas.
+  // The MiB of tokens that the rank's expert gets: experts get different numbers of tokens, but the
+  // replicas of an expert get equal ones.
   std::uint64_t expert_mebibytes() {
     constexpr std::uint64_t kLoads[] = {96, 240, 160, 480};
     if (has(RankFault::kExperts)) return 1400;
@@ -166,7 +167,8 @@ class RankTrace {
     return activations;
   }
 
-  // A stage holds the activations of as many microbatches as there are stages from it on.
+  // Runs one step. A stage holds the activations of one microbatch for itself and for each later
+  // stage.
   void train(std::uint64_t step) {
     TraceBuilder& builder = trace_.builder();
     builder.wait_until(TraceBuilder::kFirstTick + (step + 1) * kStepNs + random(1'000'000));

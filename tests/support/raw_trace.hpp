@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace file and its ring put together block by block, for tests of the reader: they may hold
-// what a recorder writes, and what none ever would. TraceBuilder is for tests of what a trace
-// means.
+// Builds a trace file and its ring block by block, for tests of the reader; they may also hold what
+// no recorder would write. TraceBuilder is for tests of what a trace means.
 #pragma once
 
 #include <zstd.h>
@@ -45,7 +44,7 @@ class RecordImage {
 
 // The columns of packed records; empty if the packer refuses the records.
 inline std::vector<std::byte> pack_image(std::span<const std::byte> image) {
-  // These buffers are large and the same for every call.
+  // Kept from call to call, because these buffers are large.
   thread_local trace::PackScratch scratch;
   thread_local std::vector<std::byte> room(trace::kMaxColumnBytes);
   const std::size_t bytes = trace::pack(image, room, scratch).column_bytes;
@@ -66,7 +65,7 @@ void append_object(std::vector<std::byte>& out, const Object& object) {
 }
 
 // - `file` and `ring` may be changed at will before write(); an empty ring is not written.
-// - Checksums are those of the bytes when they were added.
+// - A checksum is that of the bytes at the time when they were added.
 class RawTrace {
  public:
   static constexpr trace::TraceId kId = {0x1234, 0x5678};
@@ -95,7 +94,7 @@ class RawTrace {
     add_block(header, payload);
   }
 
-  // Adds packed records that stood at `begin_offset` of a writer's chunk.
+  // Adds a block of packed records, which began at `begin_offset` of a chunk of the writer.
   void add_records(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin_offset,
                    std::span<const std::byte> image, trace::Codec codec = trace::Codec::kNone) {
     std::vector<std::byte> payload = pack_image(image);

@@ -14,8 +14,8 @@ namespace gpumemtrace::tests {
 
 inline constexpr std::uint32_t kPython312 = 0x030c03f0;
 
-// Adds a code object. Without `line` it has no line table, so that all instructions lie on no known
-// line; else its line table says that the first instructions lie on `line`.
+// Adds a code object. With `line`, its line table puts the first instructions on `line`; without,
+// it has no line table, so that no instruction has a known line.
 inline void add_code(TraceBuilder& trace, std::uint32_t id, std::string_view function,
                      std::string_view file, std::uint32_t line = 0) {
   const auto add_text = [&](trace::CodeText which, std::string_view text) {
@@ -28,7 +28,8 @@ inline void add_code(TraceBuilder& trace, std::uint32_t id, std::string_view fun
   };
   add_text(trace::CodeText::kName, function);
   add_text(trace::CodeText::kFile, file);
-  // One entry of the location table (3.11 on): no columns, eight code units, line + 0.
+  // One entry of the location table of CPython 3.11 and later: no columns, eight code units, the
+  // line unchanged.
   if (line != 0) add_text(trace::CodeText::kLineTable, std::string_view("\xef\x00", 2));
 }
 

@@ -46,7 +46,8 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes a file of that name with this content only, and makes the folders of the name.
+  // Writes a file with this content, in place of an older one, to the path `name` in the folder,
+  // and makes the folders of that path.
   std::filesystem::path write(const std::filesystem::path& name, std::string_view content) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -215,11 +215,12 @@ class TraceBuilder {
     add(record);
   }
 
-  // The time of the next record without a time of its own, and how to move it.
+  // now() is the time of the next record that has no time of its own; wait_until() changes it.
   std::uint64_t now() const { return now_; }
   void wait_until(std::uint64_t ticks) { now_ = ticks; }
 
-  // Takes the records of each writer since the last time, for a trace that is written otherwise.
+  // Takes the records that each writer added since the last call, for a test that writes the trace
+  // itself.
   std::map<std::uint32_t, std::vector<std::uint64_t>> take_words() {
     return std::exchange(writers_, {});
   }

@@ -165,7 +165,7 @@ class TrainingTrace {
     }
     return found->second;
   }
-  // The number of a text, which the trace gets if it is new; 0 for an empty one.
+  // Returns the id of a text, which is added to the trace if it is new; 0 for an empty text.
   std::uint32_t text(std::string_view name, std::uint32_t writer = kMain) {
     const auto [known, is_new] = names_.try_emplace(std::string(name), names_.size() + 1);
     if (name.empty()) return 0;

@@ -121,7 +121,7 @@ TEST_CASE("limits are held against the level and the device that they name", "[u
 }
 
 TEST_CASE("the peak of the job holds, fails or is not certain", "[unit]") {
-  rows::Report report = example_report();  // bounds of its peak: 73,641,492,480 to 73,643,589,632
+  rows::Report report = example_report();  // the job's peak: 73,641,492,480 to 73,643,589,632 bytes
   const auto check_of = [&](std::string_view policy) { return judge(report, policy).checks.at(0); };
   const PolicyCheck holds = check_of("max-peak = 73643589632");
   CHECK(holds.holds);
@@ -174,7 +174,7 @@ TEST_CASE("a line holds no more of a peak than its part of it", "[unit]") {
   rows::Report report = example_report();
   rows::CardPart& blocks = report.card_peaks.at(1).parts.at(0);
   REQUIRE(blocks.what == rows::CardPartKind::kFrameworkAllocated);
-  blocks.bytes = 1000;  // at the card's peak, which came before PyTorch's
+  blocks.bytes = 1000;  // the blocks' bytes at the card's peak, before PyTorch's own peak
   const Verdict verdict = judge(report, "max-peak = 1");
   for (const HeldBytes& holder : verdict.checks.at(0).holders) {
     INFO(holder.name);
@@ -219,8 +219,8 @@ TEST_CASE("a peak that grew names the lines that grew, and the limit", "[unit]")
   report.devices.at(0).physical_peak->bytes /= 2;
   report.card_peaks.at(1).high_bytes += 10'000'000'000;
 
-  // A baseline of an older version has another peak: that peak is compared, and the verdict says
-  // so.
+  // A baseline of an older version has the physical peak instead of the job's: that peak is
+  // compared, and the verdict says so.
   BaselineEntry entry = baseline_of(report);
   entry.peak_bytes.erase("job");
   entry.peak_bytes["physical"] = 1;
@@ -304,7 +304,7 @@ TEST_CASE("a baseline of another driver compares all but what the driver takes",
 
   report.peak[2].bytes *= 2;  // the peak of PyTorch
   CHECK(verdict_of().outcome == Outcome::kViolated);
-  // The baseline's entry for the present driver is preferred, once there is one.
+  // An entry for the present driver is preferred to one for another driver.
   baseline.put(baseline_of(report));
   CHECK(verdict_of().outcome == Outcome::kPassed);
   CHECK(verdict_of().base_peak_bytes == report.card_peaks.at(1).high_bytes);

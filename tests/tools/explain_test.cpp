@@ -51,8 +51,8 @@ std::string new_text(const std::string& requested, const std::string& free,
          "documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html)\n";
 }
 
-// An error text and its expected verdict. `mib`: the MiB that are missing, or those left of a
-// fragmented request.
+// An error text and its expected verdict. `mib`: the missing MiB; for a fragmented request the MiB
+// that would have been left.
 struct Wording {
   const char* source;
   const char* text;
@@ -184,7 +184,8 @@ TEST_CASE("a message that is wrapped anywhere says the same", "[unit]") {
 }
 
 TEST_CASE("a difference below the rounding of the text is none", "[unit]") {
-  // As the text is rounded, 40.00 GiB may be 39.996, and the free bytes with the cache 40.004.
+  // The text is rounded: a request of 40.00 GiB may be 39.996 GiB, and 40.00 GiB of free bytes and
+  // cache 40.004 GiB.
   CHECK(
       only_failure(new_text("40.00 GiB", "39.00 GiB", "", "39.00 GiB", "1.00 GiB")).cause.verdict ==
       kTooClose);
@@ -194,7 +195,8 @@ TEST_CASE("a difference below the rounding of the text is none", "[unit]") {
   CHECK(
       only_failure(new_text("40.00 GiB", "38.95 GiB", "", "39.00 GiB", "1.00 GiB")).cause.verdict ==
       kExhausted);
-  // PyTorch asks the driver for 20 MiB even for a tensor of 2 MiB: 12 MiB may have been enough.
+  // PyTorch asks the driver for 20 MiB even if a tensor needs 2 MiB, so 12 MiB may have been
+  // enough.
   CHECK(
       only_failure(new_text("20.00 MiB", "2.00 MiB", "", "78.00 GiB", "10.00 MiB")).cause.verdict ==
       kTooClose);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// follow_replay FOLDER LOOKS: follows a saved job as if it were running, and compares each look
-// with a reading of the whole job up to the same time. Prints what differs. Exits with 0 if no look
-// differs and the job was read from its begin only once.
+// follow_replay FOLDER LOOKS: reads a saved job LOOKS times as if it were running, and compares
+// each result with that of reading the whole job up to the same time. Prints what differs. Exits
+// with 0 if nothing differs and the job was read from its begin only once.
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace gpumemtrace;
 
-// The times of the job's first and last record, by the machine's clock.
+// Returns the times of the job's first and last record, by the machine's monotonic clock.
 std::pair<std::int64_t, std::int64_t> times_of(const std::filesystem::path& folder) {
   analyzer::FollowedJob job({folder});
   std::pair<std::int64_t, std::int64_t> times{0, 0};
@@ -65,7 +65,7 @@ int compare(const std::filesystem::path& folder, std::int64_t looks) {
   analyzer::Follower followed({folder}, {symbols, {}, false});
   bool all_equal = true;
   for (std::int64_t look = 1; look <= looks; ++look) {
-    // The last look comes after the last record.
+    // The last time is one nanosecond after the last record.
     const auto time =
         static_cast<std::uint64_t>(first + (last - first) * look / looks + look / looks);
     analyzer::Follower at_once({folder}, {symbols, {}, false});

@@ -38,7 +38,7 @@ std::string hostile(const char* name) { return name + kHostile; }
 std::filesystem::path write_trace(const tests::TemporaryFolder& folder) {
   TraceBuilder trace;
   for (std::uint32_t key = 1; key <= 40; ++key) {
-    if (key == 5 || key == 6 || key == 7) continue;  // keys of numbers, which have no text
+    if (key == 5 || key == 6 || key == 7) continue;  // keys whose values are numbers
     // Key 22 is the program's suppressions; text that is no suppression is refused.
     trace.text(static_cast<trace::TextKey>(key), hostile(key == 22 ? "leak:text" : "text"));
   }
@@ -108,7 +108,7 @@ TEST_CASE("no name of a trace or a report steers what shows it", "[unit]") {
     check_text(verdict_sarif(verdict, "/src"), "SARIF");
     CHECK(verdict_text(verdict, {trace}).letters().find("\\x1b[2J") !=
           std::string::npos);  // the text shows it as an escape
-    // The only commands in the text are the tool's own, which all have a title.
+    // The only workflow commands in the text are those of the tool itself, which all have a title.
     for (const std::string& line : split(verdict_github(verdict, "/src"), "\n")) {
       const bool is_command = line.starts_with("::");
       if (is_command) CHECK(line.find("title=") != std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes memory that a damaged or hostile trace claims beyond the last address in the format of
-// PyTorch's memory page.
+// Writes what a damaged or hostile trace claims, such as memory beyond the last address, in the
+// format of PyTorch's memory page.
 #include <string>
 
 #include "tests/catch.hpp"

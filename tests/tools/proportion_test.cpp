@@ -74,8 +74,8 @@ bool are_proportional(const Taken& once, const Taken& twice) {
   return twice.seconds <= kMost * once.seconds && twice.kilobytes <= kMost * once.kilobytes + 1024;
 }
 
-// Makes inputs of no, `units` and twice `units` parts, and has `read` read them. Time and memory
-// are the least of several runs, because only other processes make them larger.
+// Makes inputs of no, `units` and twice `units` parts, and has `read` read each of them several
+// times. The least time and memory count, because other processes can only make them larger.
 void check_proportion(std::uint64_t units,
                       const std::function<fs::path(const fs::path&, std::uint64_t)>& make,
                       const std::function<void(const fs::path&)>& read) {
@@ -152,7 +152,7 @@ TEST_CASE("what a report takes is proportional to its keys", "[unit]") {
         try {
           (void)load_report({report}, {});
         } catch (const Failure&) {
-          return;  // refused: it has no section of a report
+          return;  // refused: the file has no section of a report
         }
       });
 }

@@ -29,7 +29,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The word that the text of a record has for a value of a field, if all other fields are zero.
+// Returns the word for `value` in the text of a record whose other fields are zero.
 std::string word_of(trace::RecordKind kind, std::string_view field, std::uint64_t value) {
   const trace::KindInfo& info = *trace::find_kind(kind);
   std::vector<std::uint64_t> words(info.bytes / trace::kWordBytes);

@@ -42,7 +42,7 @@ class Folder {
     return *this;
   }
 
-  // One letter for each trace: r if a later run replaced it, j if it is judged.
+  // One letter for each trace: r if a later run replaced it, j if `check` judges it.
   [[nodiscard]] std::string replaced() const {
     std::string text;
     for (const bool is_replaced : replaced_traces(report_)) text += is_replaced ? 'r' : 'j';

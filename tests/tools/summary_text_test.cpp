@@ -236,7 +236,7 @@ TEST_CASE("the largest is chosen over everything in the peak", "[unit]") {
   CHECK(has(summary_text(report, 200), "CUDA contexts, code, 100 % of the peak; largest line "));
   set_part("allocated", "cublas", 70ull << 30);
   CHECK(has(summary_text(report, 120), "cublas, 100 % of the peak"));
-  // The largest line is named if it is known, with no more bytes than it held.
+  // The line that held most of the peak's largest part is named, with no more bytes than it held.
   set_part("allocated", "python_extension", 40u << 20);
   CHECK(has(summary_text(report, 120), "fastops.py:12 (fused_step), 91 % of the peak"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random threads, calls, streams and deliveries of CUPTI: every record must join the call that the
-// test made it for.
+// Random calls on random threads and streams, whose CUPTI records are delivered at random times:
+// every record must join the call that the test made it for.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -116,8 +116,8 @@ class RandomTrace {
     }
   }
 
-  // CUPTI's record of a runtime call encloses the traced call, that of a driver call lies in it;
-  // both are off by up to 80 ns.
+  // CUPTI's record of a runtime call encloses the traced call, and that of a driver call lies
+  // within it; the record's times are shifted by up to 80 ns.
   void add_api_record(std::uint32_t thread, std::uint32_t correlation, const Call& call) {
     const bool is_runtime = between(0, 1) == 0;
     Interval time{call.start + between(20, 200), call.end - between(20, 200)};

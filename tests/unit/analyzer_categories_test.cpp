@@ -168,7 +168,8 @@ TEST_CASE("what stays from pass to pass is not temporary", "[unit]") {
     }
     for (const std::uint64_t block : kept) trace.give_back(block, 8 * kMiB, 0);
     const Json categories = framework_peak(report_of(trace.builder())).at("categories");
-    // The last two kept blocks were freed before two further passes had begun.
+    // Without autograd, a block is temporary if it is freed before two further passes have begun,
+    // as the last two kept blocks are.
     CHECK(categories.at(has_autograd ? "activation" : "unknown") ==
           (has_autograd ? 3 : 2) * 8 * kMiB);
     CHECK(categories.at("temporary") == 2 * kMiB + (has_autograd ? 1 : 2) * 8 * kMiB);
@@ -337,7 +338,7 @@ TEST_CASE("what PyTorch takes for a new handle of cuBLAS is a workspace", "[unit
   train_once(trace, loop);
   trace.make_handle(0, TrainingTrace::kEngine);
   trace.take(kWeights, 0, TrainingTrace::kEngine);  // as large as a gradient
-  trace.take(8 * kMiB, trace.forward);              // for another stream, with the existing handle
+  trace.take(8 * kMiB, trace.forward);              // same handle, workspace of another stream
   for (int i = 0; i < 2; ++i) train_once(trace, loop);
   const Json peak = framework_peak(report_of(trace.builder()));
   CHECK(peak.at("categories").at("workspace") == 17 * kMiB + kWeights);
@@ -358,7 +359,7 @@ TEST_CASE("what follows the new handle elsewhere is no workspace", "[unit]") {
   CHECK(framework_peak(report_of(trace.builder())).at("categories").at("workspace") == 0);
 }
 
-// The holder of `bytes` that `stack` allocated before the first step, at the peak of a training.
+// Trains a model after `stack` allocated `bytes`. Returns the holder of these bytes at the peak.
 Json holder_of(TrainingTrace& trace, std::uint32_t stack, std::uint64_t bytes) {
   Loop loop;
   set_up(trace);
@@ -438,7 +439,8 @@ TEST_CASE("a copy of a module has its parameters and its buffers", "[unit]") {
   const Json peak = framework_peak(report_of(trace.builder()));
   const Json& holders = peak.at("holders");
   CHECK(row_where(holders, {{"bytes", 3 * kMiB}}).at("category") == "parameter");
-  // The buffers are the copied one and the one that is moved to the device.
+  // The buffers are the copied tensor that is no parameter, and the one that set_up() moves to the
+  // device.
   CHECK(peak.at("categories").at("buffer") == 5 * kMiB + 512);
   CHECK(row_where(holders, {{"bytes", 7 * kMiB}}).at("category").is_null());
 }

@@ -21,7 +21,7 @@ constexpr std::uint32_t kGroupEnd = 7;
 constexpr std::uint32_t kMain = 1;
 constexpr std::uint32_t kSecond = 2;  // another thread that calls NCCL
 
-// Facts about a communicator that NCCL tells with an NVTX range or its end.
+// Facts about a communicator that NCCL attaches to the begin or the end of an NVTX range.
 struct Told {
   std::uint64_t hash = 0;
   std::uint32_t ranks = 0;
@@ -125,7 +125,7 @@ TEST_CASE("a communicator has what its making and its thread allocated", "[unit]
   ranks.make(21);
   ranks.take(64 * kMiB, 22, kMain, kProgram + 0x20);  // the program's own memory
   ranks.connect(57);
-  ranks.connect(52, 100 * kMiB);  // thread of the first communicator, used last
+  ranks.connect(52, 100 * kMiB);  // the first communicator's thread, used last
   const Json rows = ranks.rows();
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].at("id") == "p1:nccl1");
@@ -181,12 +181,12 @@ TEST_CASE("a thread's memory is for the communicator that a call uses meanwhile"
   ranks.make(22, {.hash = 9, .ranks = 2, .rank = 0, .device = 0});  // never connected to its peers
   ranks.begin(kReduce, {.hash = 8});
   ranks.serve(52, 30 * kMiB);
-  ranks.take(kMiB, 23, kMain);  // by NCCL on the thread that called it
+  ranks.take(kMiB, 23, kMain);  // NCCL allocates on the thread of its caller
   ranks.end();
   ranks.call(kGroupStart);
   ranks.call(kReduce, {.hash = 7});
   ranks.call(kReduce, {.hash = 7});
-  ranks.begin(kGroupEnd);  // carries out the group's calls
+  ranks.begin(kGroupEnd);  // ncclGroupEnd carries out the group's calls
   ranks.serve(57, 40 * kMiB);
   ranks.end();
   const Json rows = ranks.rows();

@@ -96,7 +96,7 @@ TEST_CASE("fragmentation is measured at the peak, at its worst and at the end", 
   trace.block(0x300000000, signed_mib(2), 16 * kMiB);  // the peak: blocks take 12 of 16 MiB
   trace.block(0x200000000, -signed_mib(4), 16 * kMiB);
   trace.block(0x200500000, -signed_mib(5), 16 * kMiB);  // the worst: 9 + 4 MiB are free
-  trace.block(0x300000000, -signed_mib(2), 16 * kMiB);  // now the second segment could go back
+  trace.block(0x300000000, -signed_mib(2), 16 * kMiB);  // now the second segment can be released
   const Json report = report_of(trace);
 
   const Json peak = fragmentation_at(report, "peak");
@@ -130,7 +130,7 @@ TEST_CASE("segments are told at the worst moment, with what pins their free memo
   trace.block(0x300000000, signed_mib(6), 16 * kMiB);  // the peak: no byte is free
   SECTION("where it is another than the peak") {
     trace.block(0x200000000, -signed_mib(6), 16 * kMiB);  // the worst: 6 MiB are free beside 4 MiB
-    trace.block(0x300000000, -signed_mib(6), 16 * kMiB);  // the segment could go back to the driver
+    trace.block(0x300000000, -signed_mib(6), 16 * kMiB);  // the second segment can be released
     const Json report = report_of(trace);
     CHECK(sum_of(segments_at(report, "peak"), "stranded_bytes") == 0);
     const Json worst = segments_at(report, "worst");

@@ -123,8 +123,8 @@ void add_random(TraceBuilder& trace, RandomRecords& random) {
   }
 }
 
-// Checks that a level's holders sum to its peak and a timeline's parts to its maxima, and that no
-// level ends above its peak.
+// Checks that the holders of each memory level sum to its peak, that the parts of each timeline
+// bucket sum to its maximum, and that no usage is above its peak at the end.
 void check_consistency(const Json& report) {
   for (const Json& peak : report.at("peak")) {
     std::uint64_t sum = 0;

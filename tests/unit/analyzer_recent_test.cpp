@@ -40,10 +40,10 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   CHECK(calls.find(kLibrary + 5).first == 50);
   CHECK(calls.find(kLibrary + 6).reason == Unjoined::kUnknownThread);
   CHECK(calls.find(2 * kLibrary + 5).first == 70);
-  // A second entry for a known call is refused.
+  // add() refuses a second entry for a known call.
   CHECK_FALSE(calls.add(kLibrary + 5, 51, Unjoined::kNoCall));
   CHECK(calls.find(kLibrary + 5).first == 50);
-  // Call 4 stays unknown although call 5 of the same page is known.
+  // The call before stays unknown although it is on the same page as a known call.
   CHECK_FALSE(calls.find(kLibrary + 4).is_known());
   const auto add_page = [&](std::uint64_t page) {
     (void)calls.add(3 * kLibrary + page * ApiCalls::kPageCalls, page + 1, Unjoined::kNoCall);
@@ -53,7 +53,7 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   add_page(ApiCalls::kMaxPages);
   CHECK_FALSE(calls.find(kLibrary + 5).is_known());
   CHECK(calls.find(2 * kLibrary + 5).is_known());
-  // The dropped page can be added again, without the calls that were on it.
+  // The page that was dropped can be added again; the calls that were on it stay unknown.
   (void)calls.add(kLibrary + 4, 40, Unjoined::kNoCall);
   CHECK(calls.find(kLibrary + 4).first == 40);
   CHECK_FALSE(calls.find(kLibrary + 5).is_known());

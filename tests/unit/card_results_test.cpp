@@ -18,7 +18,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kTotal = 80'000 * kMiB;
 constexpr std::size_t kFewChanges = 64;
 
-// The rows of a card's log whose ticks are nanoseconds.
+// The log as report rows, for a process whose ticks are nanoseconds.
 rows::CardHistory history_of(const CardLog& log, const char* process) {
   rows::CardHistory history;
   history.process = process;
@@ -51,8 +51,8 @@ void sample(CardLog& log, std::uint64_t now, std::uint64_t in_use) {
   log.sample(now, sample);
 }
 
-// A process that allocates and frees at random and sometimes samples the memory in use: its own
-// bytes, 50 MiB more, and those of another process. All logs get the same events.
+// A process that allocates and frees at random, and writes the same events to all logs. The tests
+// add samples of the memory in use: `held_bytes`, 50 MiB more, and the bytes of another process.
 struct RandomProcess {
   std::mt19937 random;
   std::vector<CardLog*> logs;

@@ -54,12 +54,13 @@ Json comparable(Json report) {
       }
     }
   }
-  // A checkpoint does not keep the bytes of each pool at a peak before the cut.
+  // A checkpoint does not keep the bytes that each pool had at a peak which the checkpoint
+  // replaced.
   for (Json& pool : report["pools"]) {
     pool.erase("reserved_bytes_at_peak");
     pool.erase("allocated_bytes_at_peak");
   }
-  report.erase("timeline");  // compare_timelines() checks timelines
+  report.erase("timeline");  // compare_timelines() compares them instead
   for (const char* const key : {"segments", "sizes", "lifetimes", "temporary", "largest_blocks"}) {
     report.erase(key);
   }
@@ -82,8 +83,9 @@ std::uint64_t number(const Json& object, const char* key) {
   return object.at(key).get<std::uint64_t>();
 }
 
-// A compacted timeline has one bucket up to the cut, with its highest point, and then a part of a
-// bucket.
+// A compacted timeline begins with one bucket up to the time of its checkpoint (the cut), which has
+// the highest point of that time. The next bucket begins at the cut, and the later ones are those
+// of the whole trace.
 void compare_timeline(const Json& whole, const Json& compacted) {
   const Json& buckets = compacted.at("buckets");
   if (!buckets[0].at("min_bytes").is_null()) {  // nothing was live before the cut
@@ -386,7 +388,7 @@ TEST_CASE("what was freed before is known although a checkpoint replaced its all
   CHECK(expected[0].at("count") == 2);
   CHECK(expected[0].at("allocated_at").is_object());
   CHECK(expected[0].at("freed_before_at").is_object());
-  // The first cut falls between the two invalid frees.
+  // The first checkpoint replaces the first of the two invalid frees, but not the second.
   for (const std::uint64_t keep_bytes : {2000, 500, 0}) {
     REQUIRE(compacted.compact(keep_bytes, end + 1) == preload::CheckpointResult::kDone);
     CHECK(invalid_frees() == expected);
@@ -470,7 +472,8 @@ TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is
   const Json join = cupti.at("join");
   const std::uint64_t joined = join.at("joined_exact").get<std::uint64_t>();
   CHECK(joined > 0);
-  // CUPTI has two records for each copy; a few copies were compacted without theirs.
+  // CUPTI has two records for each copy. The checkpoints replaced a few copies, but not the CUPTI
+  // records of these copies.
   const std::uint64_t unjoined = join.at("unjoined").get<std::uint64_t>();
   CHECK(joined + unjoined + gone / 2 == kCopies);
   CHECK(unjoined <= 2);
@@ -487,7 +490,8 @@ TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is
 
 namespace {
 
-// One allocation, the mark from which leaks count, rounds of work, and one allocation more.
+// One allocation, the mark from which leaks count, many allocations that are freed at once, and one
+// allocation more.
 std::vector<JobRecord> kept_before_and_after_the_mark() {
   std::vector<JobRecord> records = RandomJob(2).records();
   std::uint64_t at = records.back().end + 1'000'000;
@@ -617,7 +621,7 @@ TEST_CASE("what lives at a checkpoint's cut keeps the names of its tensors", "[u
   REQUIRE(expected.size() == 2);
   CHECK(row_where(expected, {{"role", "parameter"}}).at("names") == 2);
   CHECK(row_where(expected, {{"role", nullptr}}).at("bytes") == 1024 + (1 << 20));
-  // No cut takes the last record, which makes the peak.
+  // No checkpoint replaces the last record, which makes the peak.
   for (const std::uint64_t kept_bytes : {3000u, 1500u, 800u}) {
     REQUIRE(compacted.compact(kept_bytes, records.back().end + 1) ==
             preload::CheckpointResult::kDone);
@@ -761,7 +765,7 @@ TEST_CASE("how many graphs there were and are alive is known behind a cut", "[un
   CHECK(before.at("live_peak") == 4);
   for (int time = 0; time < 2; ++time) {
     REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
-    trace.allocate(0x10000000, kMiB);  // a change after the cut
+    trace.allocate(0x10000000, kMiB);  // a change after the checkpoint
     trace.free(0x10000000);
     CHECK(graphs() == before);
   }

@@ -79,7 +79,7 @@ TEST_CASE("of a domain's kind and a function of it, the last switch decides", "[
   CHECK_FALSE(owns_call(client, 550, 31));
 }
 
-// Switches have no times until we share the library with the program.
+// Switches have the time 0 until the recorder shares the CUPTI library with the program.
 TEST_CASE("a kind overrides the functions that were switched before it, without times, too",
           "[unit]") {
   static Client client;

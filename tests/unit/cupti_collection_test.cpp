@@ -139,7 +139,8 @@ TEST_CASE("CUPTI is flushed before its clock is exchanged, where we collect", "[
 }
 
 // Several threads complete buffers while the program's profiler comes and goes and a reader runs:
-// no record of ours is lost, no buffer of the program's stays out. ThreadSanitizer watches.
+// the recorder loses no record, and CUPTI keeps no buffer of the program. A build with
+// ThreadSanitizer also finds data races here.
 TEST_CASE("everything may happen at the same time", "[unit]") {
   constexpr int kThreads = 3;
   constexpr std::uint32_t kBuffers = 300;

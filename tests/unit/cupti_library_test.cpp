@@ -76,7 +76,7 @@ TEST_CASE("a copy whose call never comes is decided by when it ran", "[unit]") {
   CHECK(records_got == 0);
   library.flush_all(0);
   CHECK(records_got == 1);
-  // The program also gets its records when the collection has flushed and the next buffer comes.
+  // After a flush by the recorder's collection, the program gets its records with the next buffer.
   complete_buffer({copy_record(2, now(), 1)});
   the_collection().flush(false, kRecorder);
   library.set_flush_period(10);
@@ -136,7 +136,8 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   CHECK(program_buffers_out == 0);
 }
 
-// PyTorch's profiler does not flush, and shows nothing, while CUPTI holds none of its buffers.
+// PyTorch's profiler does not flush, and shows nothing, while CUPTI holds none of the profiler's
+// buffers.
 TEST_CASE("while the program collects, a buffer of its own is out", "[unit]") {
   Library& library = fresh_library();
   start(library);
@@ -156,7 +157,7 @@ TEST_CASE("while the program collects, a buffer of its own is out", "[unit]") {
   library.flush_all(0);
   CHECK(records_got == 1);
   CHECK(program_buffers_out == 0);
-  // After a flush amid its collection the program is asked for another buffer.
+  // A program that flushes while it collects is asked for another buffer.
   library.enable(Kind::kMemcpy);
   complete_buffer({call_record(Kind::kRuntime, 3, now(), 31), copy_record(3, now(), 1)});
   library.flush_all(0);

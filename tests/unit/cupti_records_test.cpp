@@ -96,9 +96,9 @@ TEST_CASE("a copy's record is read alike in every version's length", "[unit]") {
   }
 }
 
-// The form of a record kind in one version of CUPTI, from its headers and documentation: the first
-// version (cuptiGetVersion), the size, and the offsets of the start and of the correlation (0: it
-// has none).
+// The layout that a record kind has from one version of CUPTI on, from CUPTI's headers and
+// documentation: that version (cuptiGetVersion), the size, and the offsets of the start time and of
+// the correlation id (0 = the record has none).
 struct Generation {
   const char* name;
   Kind kind;

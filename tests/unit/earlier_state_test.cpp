@@ -43,7 +43,7 @@ class Run {
     trace_.allocate(address, bytes);
     reserved_ += bytes;
   }
-  // The block may be larger than the requested bytes.
+  // Hands out a block of `bytes` for a request of `requested_bytes`; 0 = for one of the same size.
   void hand_out(std::uint64_t address, std::uint64_t bytes, std::uint64_t requested_bytes = 0) {
     report(address, static_cast<std::int64_t>(bytes), 0, requested_bytes);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The published example report holds the findings that the rules make of its other sections. With
-// GPUMEMTRACE_UPDATE_DOCUMENTS=1 this test writes them again.
+// GPUMEMTRACE_UPDATE_DOCUMENTS=1 this test writes these findings into the example.
 #include <cstdlib>
 #include <fstream>
 
@@ -16,7 +16,7 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   std::ifstream file(path);
   Json example = Json::parse(file);
   rows::Report report = tests::report_of_json(example);
-  const rows::Observations nothing;  // the example lacks what rules observe beside a report
+  const rows::Observations nothing;  // the example has no observations
   report.findings = find_all({report, nothing, Thresholds()});
   const Json findings = tests::to_json(report).at("findings");
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {

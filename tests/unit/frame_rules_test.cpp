@@ -162,8 +162,8 @@ TEST_CASE("damaged unwind tables end a look-up and never crash it", "[unit]") {
   const Library library = open_library("libm.so.6", "sin");
   const UnwindTables& sound = library.module.unwind;
   REQUIRE(sound.header != nullptr);
-  // Each copy has exactly the size of the segment, so that sanitizers see a read past its end.
-  // Distances within the segment stay what they are.
+  // Each damaged copy has exactly the size of the segment, so that sanitizers see a read past its
+  // end. Offsets from one place of the segment to another stay valid in the copy.
   const std::vector<std::uint8_t> original(sound.begin, sound.end);
   std::mt19937_64 random(1);
   std::size_t found = 0;

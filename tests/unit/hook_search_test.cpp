@@ -36,7 +36,7 @@ void leave_a_hook() {
   if (setjmp(before_hook) == 0) hook(leave);
 }
 
-// Asks whether the hook is on the stack, from deeper in the stack than any hook above.
+// Calls ask() from deeper in the stack than the frame that any call of hook() had.
 [[gnu::noinline]] int ask_deeper(int levels) {
   volatile int room[64];
   room[levels % 64] = levels;

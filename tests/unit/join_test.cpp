@@ -150,7 +150,8 @@ std::string damaged(tests::Json json, std::mt19937_64& random) {
 TEST_CASE("partial reports make the report of the whole job, in any parts and order", "[unit]") {
   const tests::TemporaryFolder folder;
   std::mt19937_64 random(20261128);
-  // 1 process is no job of several; a job of more than 16 has shorter timelines.
+  // With 1 process there are no rows that compare processes; with more than 16, timelines are
+  // shorter.
   const std::uint64_t ranks = GENERATE(1u, 5u, 18u);
   const std::size_t parts = std::min<std::size_t>(ranks, 4);
   const Paths traces = write_ranks(folder.path(), ranks);

@@ -42,7 +42,8 @@ TEST_CASE("a report that was written is read and written as it was", "[unit]") {
   std::ifstream file(tests::source_file("docs/report.example.json"));
   std::ostringstream text;
   text << file.rdbuf();
-  // The report that is written also has the keys that are newer than the example.
+  // The first text already differs from the example, because it also has keys that the example
+  // lacks.
   const std::string written = to_text(report_of_text(text.str()));
   CHECK(to_text(report_of_text(written)) == written);
 }

@@ -162,7 +162,7 @@ TEST_CASE("the records of any number of writers come in the order in which they 
           "[unit]") {
   std::uint64_t seed = 0;
   for (const std::uint32_t writers : {1u, 2u, 3u, 64u, 150u}) {
-    // The steps lead from nearly all times equal to hardly any.
+    // With these steps, from nearly all to hardly any records have equal times.
     for (const std::uint64_t step : {1u, 2u, 50u, 40'000u}) {
       ManyWriters trace;
       add_at_random(trace, ++seed, writers, step);
@@ -266,8 +266,8 @@ std::vector<Passed> ask_at(std::uint64_t address, ProcessMerge& merge, Question&
 TEST_CASE("a free that another writer recorded a little later is found and comes only once",
           "[unit]") {
   constexpr std::uint64_t kTime = 1'000'000;
-  // With so many records between, the free is among those at hand, behind them, or in another
-  // piece.
+  // With these numbers of records before it, the free is among the records that the merge looks at
+  // first, behind these, or in another piece.
   for (const std::size_t between : {0u, 1u, 20u, 62u}) {
     for (const bool in_other_piece : {false, true}) {
       ManyWriters trace;
@@ -297,7 +297,7 @@ TEST_CASE("a free that another writer recorded a little later is found and comes
 }
 
 TEST_CASE("of two frees of an address the one of the first writer is taken", "[unit]") {
-  // The frees are among the records at hand, or in pieces that are still to be read.
+  // The frees are in pieces that the merge has in memory, or in pieces that it has yet to read.
   for (const bool is_at_hand : {true, false}) {
     ManyWriters trace;
     const std::uint64_t asked_at = trace.allocate(1000);
@@ -315,7 +315,7 @@ TEST_CASE("of two frees of an address the one of the first writer is taken", "[u
         ask_at(asked_at, merge, [&] { (void)merge.take_free(asked_at); });
     std::vector<Passed> expected = trace.in_order();
     std::erase(expected, Passed{1020, 2, asked_at});
-    // The question is asked at each record of the address; the second time it finds no other free.
+    // take_free() is called at each record of the address; the second time it finds no other free.
     CHECK(passed == expected);
   }
 }

@@ -35,7 +35,7 @@ std::string place_of(const Json& row) {
   return row.at("process").dump() + row.at("device").dump() + row.at("level").dump();
 }
 
-// Sums of the blocks' bytes for each process, device and level.
+// Sums of the blocks' bytes for each process, device and memory level.
 Sums bytes_by_place(const Json& blocks) {
   Sums sums;
   for (const Json& row : blocks) sums[place_of(row)] += number(row, "bytes");
@@ -65,7 +65,7 @@ struct Extremes {
   std::uint64_t min_bytes = ~std::uint64_t{0};
   std::uint64_t max_bytes = 0;
   std::uint64_t last_bytes = 0;
-  Sums parts;  // the parts at the first maximum
+  Sums parts;  // the parts of the first bucket with max_bytes
 
   void add(const Json& bucket) {
     min_bytes = std::min(min_bytes, number(bucket, "min_bytes"));
@@ -97,7 +97,7 @@ TEST_CASE("the blocks of a moment sum to what the timeline has there", "[unit]")
   write_job(1, path);
   const Json whole = analyze_json({path});
   CHECK_FALSE(whole.contains("blocks"));
-  // Kept by moment: the buckets of many rows end at the same moments.
+  // Reports are kept by moment, because the buckets of many rows end at the same moments.
   std::map<std::uint64_t, Json> blocks_at;
   const auto blocks_of = [&](std::uint64_t moment_ns) -> const Json& {
     Json& blocks = blocks_at[moment_ns];

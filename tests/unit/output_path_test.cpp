@@ -101,7 +101,7 @@ TEST_CASE("without a name there is one by program, host, rank and process", "[un
   CHECK(expand("", job) == here("gpumemtrace-77/" + begin + ".r3" + end));
   CHECK(expand("", rank_of("3", "4")) == here("gpumemtrace-job/" + begin + ".r3" + end));
   CHECK(expand("", rank_of("0", "1", "77")) == here(begin + ".r0" + end));
-  // A user who names a folder has chosen the place.
+  // If the user names a folder, the path has no folder of the job.
   CHECK(expand("/t/", job) == "/t/" + begin + ".r3" + end);
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("the place in a job is what its launcher says", "[unit]") {
                   {"SLURM_PROCID", "0"},
                   {"SLURM_NTASKS", "1"},
                   {"SLURM_JOB_ID", "123"}}) == "5||8|123|");
-  // A rank without the size of its job is none.
+  // A rank is ignored if the number of ranks is not known.
   CHECK(facts_of({{"RANK", "5"}, {"LOCAL_RANK", "1"}, {"LSB_JOBID", "3"}}) == "|||3|");
 }
 

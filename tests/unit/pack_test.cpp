@@ -101,8 +101,8 @@ TEST_CASE("what many records have in common is packed once", "[unit]") {
     }
     return pack_columns(image.bytes()).size();
   };
-  // Each record adds two bytes: its kind, and its time difference, since only the first difference
-  // is another and the column is not constant.
+  // Each record takes two bytes more: one for its kind, and one for its time difference. That
+  // column is not constant, because the first difference is not like the others.
   CHECK(columns_of(1000) - columns_of(500) == 2 * 500);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the reserved bytes that no block asked for at the peak, and the owners of the blocks
-// there.
+// The parts of the reserved bytes that no block asked for at the peak, and the stacks that these
+// parts are due to.
 #include "analyzer/replay/peak_memory.hpp"
 
 #include <cstdint>
@@ -116,7 +116,7 @@ TEST_CASE("all blocks of a segment keep what is free in it, by what they hold", 
   CHECK(pieces[kFirst].bytes + pieces[kSecond].bytes == 14 * kMib);
   CHECK(pieces[kSecond].bytes / kUnitBytes == 14 * kMib * 2 / 3 / kUnitBytes + 1);
   CHECK(pieces[kFirst].releasable == 0);
-  // With max_split_size_mb, free pieces of that size are kept for requests of that size.
+  // With max_split_size_mb=8, a free piece of 8 MiB counts as kept for large requests.
   unusable = calls.unusable(8 * kMib);
   CHECK(sum_of(unusable[Cause::kPieces]) == 6 * kMib);
   CHECK(sum_of(unusable[Cause::kOversize]) == 8 * kMib);
@@ -166,7 +166,7 @@ TEST_CASE("of expandable segments each page is one for itself", "[unit]") {
   Unusable unusable = calls.unusable();
   UnusableByStack& pieces = unusable[Cause::kPieces];
   CHECK(pieces[kFirst].bytes == 8 * kMib);    // free memory beside the first block
-  CHECK(pieces[kSecond].bytes == 20 * kMib);  // the second page, in which no other block lay
+  CHECK(pieces[kSecond].bytes == 20 * kMib);  // the second page, in which only this block lay
   CHECK(pieces[kSecond].releasable == 20 * kMib);
   CHECK(pieces[kThird].bytes == 2 * kMib);
   UnusableByStack& rest = unusable[Cause::kRestOfSegment];

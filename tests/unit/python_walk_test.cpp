@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kCodes = 12;
 constexpr std::size_t kDeepest = 90;
 
-// A thread of an interpreter. Each depth has two places for frames, of different kinds, so that a
-// frame comes to where another one was, as on the interpreter's stack.
+// A simulated thread of an interpreter. Each depth has two places for frames, so that a frame may
+// come to where another one was, as on the interpreter's stack.
 template <std::size_t kLayoutIndex>
 class Thread {
  public:
@@ -104,8 +104,8 @@ class Thread {
   int code_type_ = 0;
 };
 
-// The recorded frames of a stack, innermost first. The interpreter's own frames are no part of it,
-// whether or not a walk went on to those outside the last one that was wanted.
+// The recorded Python frames of a stack, innermost first. Frames of the interpreter itself are left
+// out, because walks differ in how many of them they read after the last Python frame.
 std::vector<std::array<std::uint64_t, 3>> stack_of(const Walk& walk) {
   std::vector<std::array<std::uint64_t, 3>> stack;
   for (std::size_t i = walk.count; i-- > 0;) {

@@ -170,7 +170,7 @@ TEST_CASE("Megatron-LM's and torchtitan's options give the sizes of groups", "[u
   CHECK(sizes_of({"--expert-model-parallel-size", "8", "--expert-tensor-parallel-size", "1"}) ==
         "tp=1,dp,pp=1");
   CHECK(sizes_of({"--tensor-model-parallel-size", "2", "--use-tp-pp-dp-mapping"}).empty());
-  // A configuration file may set the other sizes.
+  // A configuration file may set the other sizes, so one size alone gives no groups.
   CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2"}).empty());
   CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2",
                   "--parallelism.pipeline_parallel_degree", "2"}) == "tp=2,dp,pp=2");
@@ -204,7 +204,8 @@ TEST_CASE("communicators are joined by NCCL's hash, or if they have all ranks", 
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
     add_communicator(report, rank, rank, 4, {});  // the communicator of all ranks
     add_communicator(report, rank, rank % 2, 2, std::to_string(rank / 2));
-    add_communicator(report, rank, rank / 2, 2, {});  // can be joined in two ways
+    // without a hash, there are two ways to join these
+    add_communicator(report, rank, rank / 2, 2, {});
     add_communicator(report, rank, 0, 3, "the same rank of it, four times");
   }
   compare(report);
@@ -238,7 +239,8 @@ TEST_CASE("replicas are a data group unless they also communicate with others", 
 }
 
 TEST_CASE("a rank is compared with those that have its part of the model", "[unit]") {
-  // Two pipeline stages of four ranks; the first one is heavy. Later rank 5 keeps features.
+  // Two pipeline stages of four ranks; the first stage has more activations. Later rank 5 keeps
+  // features.
   std::vector<RankRows> ranks(8, {.layers = {"blocks.1"}});
   for (std::size_t i = 0; i < 4; ++i) ranks[i] = {.activations = 5 * kGiB, .layers = {"blocks.0"}};
   rows::Report clean = report_of(ranks);

@@ -52,7 +52,7 @@ RawTrace described_trace() {
 }
 
 struct Reading {
-  std::vector<std::uint64_t> times;  // of all records, one writer after the other
+  std::vector<std::uint64_t> times;  // times of all records, one writer after the other
   ReadLosses losses;
   bool has_ring = false;
 };
@@ -171,7 +171,8 @@ struct SmallTrace {
   }
 };
 
-// The next position: each seventh byte of the schema, which is long, and all bytes behind it.
+// Returns the next position to test: every seventh byte of the schema, which is long, and every
+// byte behind the schema.
 std::size_t next_byte(std::size_t position, std::size_t schema_end) {
   constexpr std::size_t kStep = 7;
   return position + kStep < schema_end ? position + kStep : position + 1;
@@ -359,8 +360,8 @@ TEST_CASE("chunks behind an extent that was never finished are found", "[unit]")
 }
 
 TEST_CASE("what moves from the ring to the file while they are read is given once", "[unit]") {
-  // Many short runs, because each block makes a reading longer and only a reading beside the
-  // recorder counts.
+  // Many short runs: each block makes a reading longer, and a reading is a test only while the
+  // recorder writes.
   for (int run = 0; run < 100; ++run) {
     const TemporaryFolder folder;
     RawTrace trace = described_trace();

@@ -23,10 +23,11 @@ void read(ReadingLog& log, const Value& value) {
 }
 
 TEST_CASE("a log notices each change of what was read, and no other one", "[unit]") {
-  const std::size_t step = GENERATE(7, 40);  // words between reads: one piece, or a piece each
+  // words from read to read: the log compares all reads as one range, or each as its own
+  const std::size_t step = GENERATE(7, 40);
   const auto log = std::make_unique<ReadingLog>();
   CHECK_FALSE(log->is_unchanged());        // nothing was read yet
-  std::vector<std::uint64_t> words(4000);  // these lie on several pages
+  std::vector<std::uint64_t> words(4000);  // enough for several pages
   for (std::size_t i = 0; i < words.size(); i += step) read(*log, words[words.size() - 1 - i]);
   CHECK(log->is_unchanged());
   for (std::size_t i = 0; i < words.size(); ++i) {

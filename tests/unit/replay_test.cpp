@@ -154,7 +154,7 @@ TEST_CASE("requests are rounded to 512 bytes or to parts of a power of two", "[u
   CHECK(list.round_request(300 * kMib) == 300 * kMib);
   CHECK(list.round_request(600 * kMib) == 768 * kMib);
   CHECK(list.round_request(1100 * kMib) == 1152 * kMib);
-  // Until PyTorch 2.9, the rest (">") began with the last interval that was named.
+  // Until PyTorch 2.9, the value of ">" also replaced that of the last named interval.
   CHECK(settings_of("roundup_power2_divisions:[256:1,512:2,>:8]", {4}).divisions[9] == 8);
 }
 
@@ -279,8 +279,8 @@ TEST_CASE("of a refused request the largest one is measured that would have been
     CHECK_FALSE(replay.ended());
     REQUIRE(replay.refused_before().size() == 2);
     CHECK_FALSE(replay.refused_before()[0].is_met);
-    // The largest request is met by pages of 20 MiB behind the second block, or by a segment beside
-    // it.
+    // The largest request that could have been met takes pages of 20 MiB behind the second block,
+    // or a segment beside it.
     CHECK(replay.refused_before()[0].largest_met_bytes == 80 * kMib);
     CHECK(replay.refused_before()[1].is_met);
   }
@@ -344,7 +344,8 @@ TEST_CASE("where the driver can have placed segments makes a range", "[unit]") {
     CHECK(replays.low_peak() == 60 * kMib);
     CHECK(replays.high_peak() == 80 * kMib);
   }
-  // Expandable segments of a pool are one range of addresses, so that places do not matter.
+  // Expandable segments of a pool are one range of addresses, so the driver chooses no places for
+  // them.
   SettingReplays one(settings_of("expandable_segments:True"), {}, {}, {0, 16});
   one.apply(tied_requests(1));
   CHECK_FALSE(one.samples_places());

@@ -20,7 +20,7 @@ constexpr auto kBlock = static_cast<std::int64_t>(kMiB);
 
 std::uint64_t address_of(std::uint64_t number) { return kAddress + number * 64 * kMiB; }
 
-// Three allocations of one line: the one of number `lost` is not freed; the others are, at `lines`.
+// Three allocations at one line: number `lost` is never freed; the two others are freed at `lines`.
 Json leak_of(std::uint64_t lost, std::initializer_list<std::uint64_t> lines) {
   TraceBuilder trace = program_trace();
   for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -58,8 +58,8 @@ Json round_trips(std::uint64_t device_address, Between&& between) {
   return finding_of(trace, "ping_pong");
 }
 
-// A loop that keeps a block of 16 KiB in each round and frees its block of 1 MiB, except in every
-// `kept_round`th round; 0 = it always frees that block.
+// A loop that keeps a block of 16 KiB in each round, and frees a block of 1 MiB in each round but
+// every `kept_round`th; 0 = in each round.
 Json growth_of_tensors(std::uint64_t kept_round) {
   TraceBuilder trace = program_trace();
   add_code(trace, 1, "loss_of", "/job/train.py", 10);
@@ -320,7 +320,8 @@ TEST_CASE("what the end of a context took was not freed later", "[unit]") {
 TEST_CASE("tensors that grow alone are told apart from a graph that stays", "[unit]") {
   const Json alone = growth_of_tensors(0);
   CHECK(alone.at("evidence").at("other_places") == 1);
-  // The 400 rounds have no steps, so the finding cannot tell one block a step.
+  // The 400 rounds are not marked as steps, so the finding does not know that one block stays per
+  // step.
   CHECK(has(alone,
             "No graph of autograd is kept (unless this line runs the whole model): 1 other place "
             "allocated meanwhile and did not grow."));

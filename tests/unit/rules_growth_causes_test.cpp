@@ -18,8 +18,8 @@ constexpr std::int64_t kSmall = 16 * 1024;
 constexpr std::uint32_t kInput = 1;
 constexpr std::uint32_t kCell = 2;
 constexpr std::uint32_t kHead = 3;
-// Stacks inside the call of line 8: of the layers that allocate, and of a hook of the program's
-// own.
+// Stacks inside the module that line 8 calls: those of two layers, and that of the program's own
+// hook.
 constexpr std::uint32_t kLinear = 4;
 constexpr std::uint32_t kActivation = 5;
 constexpr std::uint32_t kHook = 6;
@@ -62,8 +62,9 @@ class Loop {
   std::uint64_t next_ = kAddress;
 };
 
-// A training that never detaches its hidden state (`has_graph`), or a validation that keeps outputs
-// and targets without a graph. In the last `tail` steps only the head is called.
+// Findings of a training that never detaches its hidden state (`has_graph`), or of a validation
+// that keeps outputs and targets, which have no graph. In the last `tail` steps only the head is
+// called.
 Json growth_of(bool has_graph, int tail) {
   Loop loop;
   for (int step = 0; step < 400; ++step) {
@@ -122,7 +123,7 @@ TEST_CASE("of what a call keeps its last block alone is a result", "[unit]") {
   };
   CHECK(has(grow(true, true), "A graph of autograd from train.py:"));
   CHECK_FALSE(has(grow(true, false), "graph"));
-  // A line that grows alone may also be that of a hook that keeps what it saw.
+  // If one line alone grows, the cause may also be a hook that keeps what it saw.
   CHECK(has(grow(false, true), "as when a graph of autograd is kept"));
   CHECK(has(grow(false, false), "No graph of autograd is kept"));
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kGib = 1 << 30;
 
-// A process with 2 GiB in blocks of 4 GiB reserved, at its worst moment.
+// A process that reserved 4 GiB for blocks of 2 GiB when its fragmentation was worst.
 rows::Report fragmented_report() {
   rows::Report report;
   rows::Fragmentation& row = report.fragmentation.emplace_back();
@@ -81,7 +81,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A run that was refused 1 GiB, as was its replay.
+// A run that was refused 1 GiB; a replay of its recorded settings was refused it, too.
 rows::ReplayedAllocator refused_with(std::vector<rows::ReplayedSetting> others) {
   rows::ReplayedAllocator row = allocator_with(std::move(others));
   row.refused.push_back({5'000'100, kGib, true, 300 * kMib});
@@ -183,8 +183,8 @@ TEST_CASE("out of memory: what the replays do not agree on is left to arithmetic
       {meeting(setting("expandable_segments:True", 3 * kGib, 3 * kGib), std::nullopt)});
   CHECK(contains(fix_of_failure(unknown), "(arithmetic)"));
   CHECK_FALSE(contains(fix_of_failure(unknown), "(replayed)"));
-  // Neither a replay that refused another request proves the answer, nor one whose recorded
-  // settings meet the request.
+  // The answer is not proven if the refused request is another one, or if a replay of the recorded
+  // settings meets the request.
   unknown.others[0].meets = {true};
   unknown.refused[0].bytes = 2 * kGib;
   CHECK_FALSE(contains(fix_of_failure(unknown), "(replayed)"));

@@ -365,7 +365,7 @@ TEST_CASE("a pool is opaque where its library keeps what it takes, and only for 
 
 TEST_CASE("what is copied once from pageable memory, as a model that is loaded, is no fault",
           "[unit]") {
-  // A hundred copies, one after the other, to this number of places.
+  // A hundred copies, one after the other, to `places` different addresses of the device.
   const auto copies_to = [](std::uint64_t places) {
     TraceBuilder trace = program_trace();
     trace.allocate(0x900000000, 400 * kMiB);

@@ -213,8 +213,8 @@ TEST_CASE("a block that is gone ends where the next request came to lie", "[unit
 TEST_CASE("the size of a block that is gone has a bound if nothing shows it", "[unit]") {
   SmallSnapshot file;
   file.segment(kSegment, kSegmentBytes, {});
-  // Behind the first block lie 3 MiB, of which up to 1 may be its own; behind the second block lie
-  // 512 KiB, which are its own.
+  // 3 MiB lie between the first request and the second block, and up to 1 MiB of them may belong to
+  // the first block. The 512 KiB behind the second request belong to its block.
   const std::uint64_t second = kSegment + 7 * kMib;
   file.free(kSegment, 4 * kMib);
   file.free(second, 12 * kMib + 512 * 1024);
@@ -320,7 +320,7 @@ TEST_CASE("pages of an expandable segment come and go", "[unit]") {
   file.free(kSegment + 4 * kMib, kMib);
   const Records records(file.snapshot());
   CHECK(records.misfit.empty());
-  CHECK(records.allocations.size() == 3);  // one for each page
+  CHECK(records.allocations.size() == 3);  // one allocation for each page
   CHECK(records.frees.size() == 2);
   REQUIRE(records.blocks.size() == 3);
   CHECK(records.blocks[1].reserved_bytes == kSegmentBytes);
@@ -335,7 +335,7 @@ TEST_CASE("pages of small blocks that go at once belong to no space of large one
   REQUIRE(records.reservations.size() == 2);
   CHECK(records.reservations[0].address == kSegment);
   CHECK(records.reservations[1].address == large);
-  CHECK(records.allocations.size() == 2 + 3);  // one for each page
+  CHECK(records.allocations.size() == 2 + 3);  // one allocation for each page
 }
 
 TEST_CASE("a request that failed is told with what PyTorch held", "[unit]") {

@@ -138,7 +138,7 @@ TEST_CASE("a snapshot has every key, whoever wrote it", "[unit]") {
 }
 
 TEST_CASE("what an older PyTorch did not write is unknown", "[unit]") {
-  // The snapshots lack what the pull request of this number added; see make_snapshots.py.
+  // Each file lacks what the pull request with its number added to PyTorch; see make_snapshots.py.
   const int pull_request = GENERATE(130964, 152707, 165490, 177717, 179276, 182407);
   const Snapshot snapshot =
       read_snapshot(kFolder + "before_" + std::to_string(pull_request) + ".pickle");

@@ -242,7 +242,7 @@ TEST_CASE("a backward block carries its node and the line that waits for it", "[
   add_training_stacks(trace);
   block_at(trace, 0x10000000, 100 * kSigned, 1);
   block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before the thread was seen waiting
-  add_waiting(trace, kPythonThread, 0);            // an earlier wait is over
+  add_waiting(trace, kPythonThread, 0);            // no stack: an earlier wait is over
   add_waiting(trace, kPythonThread, 2);
   block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after it was seen
   const Json report = report_of(trace);
@@ -469,8 +469,8 @@ std::string layers_of_block(std::initializer_list<std::uint32_t> codes) {
 
 TEST_CASE("a holder is told by the layers of the model that it runs in", "[unit]") {
   CHECK(layers_of_block({13, 10, 11, 10, 20}) == "GPT > Mlp");
-  // A decorator's frames between the call of a module and its forward are no layers, nor are
-  // functions that are no modules.
+  // Neither a decorator's frame between the call of a module and its forward() is a layer, nor the
+  // forward() of a class that is no module (Scale).
   CHECK(layers_of_block({14, 13, 10, 12, 11, 12, 10, 20}) == "GPT > Mlp");
   CHECK(layers_of_block({14, 20}) == "none");
   CHECK(layers_of_block({20}) == "none");

@@ -89,7 +89,7 @@ TEST_CASE("inlined functions, files and lines are those that addr2line prints", 
         const auto& frames = symbolizer.frames_at(library.identity(), at);
         REQUIRE_FALSE(frames.empty());
         deepest = std::max(deepest, frames.size());
-        // addr2line prints the name that debug information gives a local function, without its
+        // For a local function, addr2line prints the name in the debug information, which lacks the
         // namespaces.
         if (frames.back().function.find("hidden") != std::string::npos) continue;
         INFO(name << " at " << at);
@@ -205,7 +205,7 @@ TEST_CASE("a side-car says elsewhere what was known here", "[unit]") {
   Symbolizer here({});
   const std::string expected =
       as_addr2line(here.frames_at(library.identity(), library.begin_of(kAdd) + 2));
-  (void)here.frames_at(library.identity(), 8);  // no name is there, so none is written
+  (void)here.frames_at(library.identity(), 8);  // no function lies there, so no name is written
   const fs::path file = library.folder.path() / "symbols.json";
   std::ofstream(file) << here.answers().text();
   CHECK(here.answers().named_offset_count() == 1);

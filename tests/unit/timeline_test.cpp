@@ -71,7 +71,7 @@ namespace {
 using analyzer::Accounts;
 using analyzer::LiveAllocation;
 
-// The size of a block decides its use.
+// The use of a block is its size modulo 5.
 class UsesBySize final : public analyzer::BlockUses {
  public:
   [[nodiscard]] analyzer::BlockUse use_of(const LiveAllocation& block,
@@ -80,7 +80,8 @@ class UsesBySize final : public analyzer::BlockUses {
   }
 };
 
-// The accounts of one kind of memory, and all events of that memory, to count it independently.
+// Feeds the memory of one kind to Accounts, and keeps all of its events to count the memory
+// independently.
 class Replay {
  public:
   Replay(analyzer::Kind kind, std::size_t buckets)
@@ -262,7 +263,7 @@ TEST_CASE("a random training's timeline has at its highest the categories of the
       if (live.empty() || random() % 100 < (i < 400 ? 58 : 35)) {
         const std::uint64_t bytes = kMiB << random() % 4;
         live.push_back({trace.take(bytes, stack, writer), bytes});
-        // An upload may come late: the site's first blocks may be gone by then.
+        // The first copy to a site's blocks may come after the site's first blocks were freed.
         if (random() % 6 == 0) trace.upload(live.back().address, bytes, stack);
       } else {
         std::swap(live[random() % live.size()], live.back());
@@ -279,7 +280,7 @@ TEST_CASE("a random training's timeline has at its highest the categories of the
       }
     }
   }
-  // No rule makes a workspace of these blocks, and none is gathered or loaded.
+  // These stacks make no block a workspace, gathered or loaded, so three categories are missing.
   CHECK(seen.size() == analyzer::kCategories - 3);
 }
 

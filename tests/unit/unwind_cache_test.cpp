@@ -19,7 +19,7 @@ namespace {
 
 std::uint32_t one_serial(const LoadedModule&) noexcept { return 1; }
 
-// A way down the stack: which function calls which. The innermost function walks the stack.
+// A chain of calls (a way down the stack); the innermost function walks the stack.
 struct Descent {
   std::vector<std::uint8_t> functions;
   std::size_t depth = 0;
@@ -84,7 +84,8 @@ std::vector<std::uint8_t> random_way(std::mt19937& random, std::size_t most) {
   return way;
 }
 
-// Goes down the way and walks the stack there. Returns 1 if the cache expected the walk, else 0.
+// Makes the way's calls, the last of which walks the stack. Returns 1 if the cache expected the
+// walk, else 0.
 int walk_down(Descent& descent, const std::vector<std::uint8_t>& way) {
   descent.functions = way;
   descent.depth = 0;
@@ -103,7 +104,8 @@ TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
   Descent descent;
   descent.memory = memory.get();
   for (int i = 0; i < 20'000; ++i) {
-    // Mostly the ways come in one order, as a program's steps; at times another way or capacity.
+    // Most ways come in a fixed order, as a program's steps; one in eight is out of order or new,
+    // and some walks have a smaller capacity.
     const bool is_odd_one = random() % 8 == 0;
     const auto way = is_odd_one && random() % 2 == 0 ? random_way(random, 60)
                      : is_odd_one                    ? ways[random() % ways.size()]
@@ -114,7 +116,8 @@ TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
   }
 }
 
-// The number of 4,000 walks that the cache expects, after as many walks down the same twenty ways.
+// Counts how many of 4,000 walks the cache expects, after 4,000 earlier walks down the same twenty
+// ways.
 constexpr int kWalks = 4000;
 template <class NextWay>
 int count_expected(unsigned seed, std::size_t capacity, NextWay&& next_way) {
@@ -144,8 +147,8 @@ TEST_CASE("walks that come again are expected", "[unit]") {
     CHECK(count_expected(11, kRecordersDefault, in_order) > kWalks * 9 / 10);
   }
   SECTION("in any order") {
-    // Some ways are as deep as others and may come after the same way. The number of walks that
-    // this affects depends on where code and stack lie, so the test takes the median of several
+    // Some ways are equally deep and may follow the same way, so the cache may expect the wrong
+    // one. How often depends on where code and stack lie, so the test takes the median of several
     // counts.
     std::array<int, 9> counts{};
     for (unsigned i = 0; i < counts.size(); ++i) {

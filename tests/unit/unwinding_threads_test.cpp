@@ -28,7 +28,7 @@ constexpr int kRounds = 2000;
 KeyTable serials;
 KeyTable stacks;
 
-// A number for each file at each place, as the recorder tells modules apart.
+// Numbers modules by file and address range, as the recorder does.
 std::uint32_t serial_of(const LoadedModule& module) noexcept {
   std::uint64_t hash = mix(module.base, module.end);
   for (const char* letter = module.path; *letter != '\0'; ++letter) {

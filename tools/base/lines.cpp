@@ -26,6 +26,8 @@ struct Frame {
 
 std::size_t size_without_end(std::string_view text) { return text.find_last_not_of(' ') + 1; }
 
+// Adds a line. If the frame allows it, a line that is too long is broken into several, which begin
+// with `indent` spaces from the second on.
 void add_line(Lines& lines, std::string line, std::size_t indent, const Frame& frame) {
   line.erase(size_without_end(line));
   while (frame.splits_words && line.size() > frame.width) {
@@ -70,8 +72,8 @@ std::pair<Lines, std::size_t> fill_lines(const Frame& frame, const std::vector<s
   return {std::move(lines), count};
 }
 
-// The indent of the lines below `head`. If it fills most of the width, its own size leaves no room
-// for text: then a small indent.
+// Returns the indent of the lines below `head`: the size of `head`, or less if `head` takes more
+// than two thirds of the width.
 std::size_t indent_below(const StyledText& head, std::size_t width) {
   const std::size_t size = head.letters().size();
   return size > width * 2 / 3 ? std::min(kNarrowIndent, width / 3) : size;
@@ -144,6 +146,7 @@ Lines wrapped_parts(const StyledText& head, const std::vector<std::string>& part
   }
   const Frame frame{head, std::move(indent), width};
   auto [lines, count] = fill_lines(frame, parts, separator, most_lines);
+  // Leaves out more parts at the end until the number of those left out has room, too.
   while (count < parts.size() && count > 1) {
     std::vector<std::string> shown(parts.begin(),
                                    parts.begin() + static_cast<std::ptrdiff_t>(count));

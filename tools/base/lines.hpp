@@ -26,7 +26,7 @@ class StyledText {
 
   StyledText& operator+=(const StyledText& more);
   friend StyledText operator+(StyledText text, const StyledText& more) { return text += more; }
-  // Takes the styles of `begin`, with which this text must begin.
+  // Takes over the styles of `begin`, whose letters this text begins with.
   void take_styles(const StyledText& begin) { spans_ = begin.spans_; }
   void cut(std::size_t width);
 
@@ -74,7 +74,7 @@ inline constexpr std::size_t kAllLines = SIZE_MAX;
 // Wraps words into lines of at most `width`. The first line begins with `head`; the others are
 // indented by its size, or by a few spaces if that leaves no room.
 [[nodiscard]] Lines wrapped(const StyledText& head, std::string_view text, std::size_t width);
-// As above, with a given indent.
+// Wraps words; `indent` is that of the lines after the first.
 [[nodiscard]] Lines wrapped(const StyledText& head, std::string_view text, std::size_t width,
                             std::size_t indent);
 // Wraps parts, with `separator` between them; a part is not broken if it fits into a line. If not

@@ -69,6 +69,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   const auto unit = std::ranges::find(kSizeUnits, unit_name, &SizeUnit::name);
   if (number.empty() || unit == kSizeUnits.end()) return std::nullopt;
 
+  // A double would round whole numbers above 2^53.
   if (const auto whole = parse_number(number); whole && unit->bytes == 1.0) return whole;
 
   const char* const end = number.data() + number.size();

@@ -35,6 +35,7 @@ std::size_t columns_of(std::FILE* stream) {
   return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+// True for lines with a command or a suppression, which users copy as a whole.
 bool is_pasted(const std::string& line) {
   return line.find("gpumemtrace ") != std::string::npos ||
          line.find("Suppress: ") != std::string::npos;

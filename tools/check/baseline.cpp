@@ -158,6 +158,8 @@ const BaselineEntry* Baseline::find(const rows::Report& report) const {
   Environment environment = environment_of(report);
   const auto same = std::ranges::find(entries_, environment, &BaselineEntry::environment);
   if (same != entries_.end()) return &*same;
+  // No entry has the environment: take one that differs only in the driver, the newest if several
+  // do.
   const BaselineEntry* newest = nullptr;
   for (const BaselineEntry& entry : entries_) {
     environment.driver_version = entry.environment.driver_version;
@@ -178,6 +180,7 @@ void Baseline::put(BaselineEntry entry) {
   }
 }
 
+// The entries are sorted by environment, so that the same entries always give the same text.
 std::string Baseline::text() const {
   std::map<std::string, EntryOfFile> sorted;
   for (const BaselineEntry& entry : entries_) {

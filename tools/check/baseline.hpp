@@ -48,13 +48,13 @@ struct Environment {
   }
 };
 
-// The numbers measured in one environment. If only the driver differs, sizes that the program and
-// PyTorch asked for can be compared; if anything else differs, nothing can.
+// The numbers measured in one environment. A report that differs from it only in the driver is
+// compared in the sizes that the program and PyTorch asked for, any other report not at all.
 struct BaselineEntry {
   Environment environment;
   std::map<std::string, KnownFinding> findings;
-  // Peaks by level. "physical": the sum that the processes asked for; "job": all their memory in
-  // use.
+  // Peaks by level, and two more: "physical", the sum that the processes asked for, and "job", all
+  // memory that they had in use.
   std::map<std::string, std::uint64_t> peak_bytes;
   // The largest holders, by level, and the lines that copied most.
   std::map<std::string, std::vector<HeldBytes>> holders;
@@ -64,14 +64,14 @@ struct BaselineEntry {
 // The allocations or handles that a leak is about.
 [[nodiscard]] std::optional<std::uint64_t> leak_count_of(const analyzer::rows::Finding& finding);
 
-// The baseline entry for a report. Findings about what the trace could not see are left out.
+// The baseline entry for a report. Findings of severity info are left out.
 [[nodiscard]] BaselineEntry baseline_of(const analyzer::rows::Report& report);
 
 // True if the entry was made with the driver that the report has.
 [[nodiscard]] bool is_of_same_driver(const analyzer::rows::Report& report,
                                      const BaselineEntry& entry);
 
-// Highest peak of each level, and the highest physical one of a device under "physical".
+// The highest peak of each level; the key "physical" has the highest physical peak of a device.
 [[nodiscard]] std::map<std::string, std::uint64_t> peaks_of(const analyzer::rows::Report& report);
 // Bytes copied between host and devices.
 [[nodiscard]] std::uint64_t transfer_bytes_of(const analyzer::rows::Report& report);

@@ -80,8 +80,9 @@ void require_complete(const analyzer::rows::Report& report) {
   }
 }
 
-// Throws Failure if the traces miss events or hold none, unless the policy allows that: nobody
-// shall accept a baseline of memory use that was not recorded.
+// Throws Failure if the traces miss events or hold none, or if a process did not end by exit,
+// unless the policy allows that: nobody shall accept a baseline of memory use that was not
+// recorded.
 void require_whole(const analyzer::rows::Report& report, const Policy& policy) {
   if (!policy.allow_incomplete) require_complete(report);
   std::uint64_t events = 0;

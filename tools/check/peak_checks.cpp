@@ -33,8 +33,8 @@ std::string range_text(const rows::CardPeak& row) {
 }
 
 // Judges a peak that is a range, because the driver's use is known only from samples. The check
-// holds if the upper bound is allowed, and fails if the lower bound is not; between them it is
-// uncertain. `allowed` says in words what is allowed.
+// holds if the upper bound is within the limit. If only the lower bound is, the check does not
+// hold, but its message says that this is not certain. `allowed` is the limit in words.
 PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
                         const std::string& allowed) {
   PolicyCheck check;
@@ -76,6 +76,8 @@ PolicyCheck check_card_peak(const rows::Report& report, const rows::CardPeak& ro
   return check;
 }
 
+// Judges the sum that the processes asked for on a device: for a limit on "physical", and for a
+// limit on the job if an older report has no peak of the job.
 PolicyCheck check_asked_for(const rows::Report& report, const rows::Device& device,
                             const PeakLimit& limit) {
   const std::uint64_t bytes = device.physical_peak ? device.physical_peak->bytes : 0;
@@ -108,6 +110,8 @@ bool has_peak_of_job(const rows::Report& report) {
   return highest_card_peak(report, PeakOf::kJob) != nullptr;
 }
 
+// Names the holders that grew since the baseline; if it has no holders for the level, the largest
+// ones.
 void name_grown(PolicyCheck& check, const rows::Report& report, const std::string& level,
                 const BaselineEntry& known) {
   const auto lines = known.holders.find(level);

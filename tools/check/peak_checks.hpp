@@ -28,13 +28,13 @@ struct PolicyCheck {
   std::string subject;  // the device, the level or the rule; may be empty
   std::string message;
   bool holds = true;
-  bool baseline_can_accept = false;          // if the check fails: a baseline would accept it
+  bool baseline_can_accept = false;          // true: a baseline would accept a failure
   std::string holders_title = {};            // if the check fails: title of `holders`
   std::vector<HeldBytes> holders = {};       // if the check fails: who held a peak, copied or grew
   std::optional<LimitedBytes> limited = {};  // empty if the check is not about bytes
 };
 
-// A check for every peak that the limit is on; empty if the job has no such peak.
+// One check for each peak that the limit applies to; empty if the job has no such peak.
 [[nodiscard]] std::vector<PolicyCheck> checks_of_limit(const analyzer::rows::Report& report,
                                                        const PeakLimit& limit);
 

@@ -62,8 +62,8 @@ bool is_of(const rows::Peak& row, const PeakOfJob& peak) {
 
 constexpr std::uint64_t kAllBytes = ~std::uint64_t{0};
 
-// Adds the holders of a level in one process on one device: all, or those of one owner, each with
-// at most `most_bytes`. Returns false if the report has none.
+// Adds what each holder had at the level's peak in the process and on the device of `peak`, at most
+// `most_bytes` each; with `owner`, only that owner's holders. Returns false if none was added.
 bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
                const std::optional<rows::OptionalText>& owner, Holders& holders,
                std::uint64_t most_bytes = kAllBytes) {
@@ -97,8 +97,8 @@ std::optional<Level> level_of(CardPartKind what) {
   }
 }
 
-// Adds the holders of one part of a card's peak. The peak of the part's level can be at another
-// time, when a line held more than the whole part: then the part's bytes are the limit.
+// Adds the holders of one part of a card's peak. Their bytes are those at the peak of the part's
+// level, which can be at another time, so each counts at most the part's bytes.
 void add_part(const rows::Report& report, const rows::CardPeak& row, const rows::CardPart& part,
               Holders& holders) {
   const std::optional<Level> level = level_of(part.what);

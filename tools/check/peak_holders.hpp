@@ -45,13 +45,13 @@ inline constexpr const char* kPeakOfJob = "job";
 // The key of the bytes copied between host and devices, in maps whose other keys are levels.
 inline constexpr const char* kTransfers = "transfers";
 
-// The holders at the highest peak of a level by its name, or of "physical" or "job"; for
-// "transfers" the lines that copied.
+// The holders at the highest peak of `level`, which is the name of a level, "physical" or "job";
+// for "transfers" the lines that copied.
 [[nodiscard]] std::vector<HeldBytes> holders_of_level(const analyzer::rows::Report& report,
                                                       const std::string& level);
 
-// The holders that have more bytes than in `known`, the largest growth first. `known` has only the
-// largest holders: a holder that it lacks may have had as much as the smallest of them.
+// The holders that have more bytes than in `known`, the largest growth first. `known` lacks small
+// holders: one that it lacks may have had as much as the smallest in it.
 [[nodiscard]] std::vector<HeldBytes> grown(std::vector<HeldBytes> holders,
                                            const std::vector<HeldBytes>& known);
 

@@ -16,7 +16,8 @@ namespace gpumemtrace::tools {
 
 struct PeakLimit {
   std::uint64_t bytes = 0;
-  // The peak that is limited if no level is named: of the job's memory, or of all on the device.
+  // The peak that is limited if `level` is empty: of the job's memory, or of all memory in use on
+  // the device.
   analyzer::rows::PeakOf of = analyzer::rows::PeakOf::kJob;
   // A level, or "physical": the sum that the job's processes asked for on a device.
   std::string level;

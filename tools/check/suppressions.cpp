@@ -66,6 +66,7 @@ std::string end_of(const std::string& path) {
 
 }  // namespace
 
+// Finds the parts between the stars in the text, each behind the part before.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
   const bool from_begin = !pattern.empty() && pattern.front() == '^';
   if (from_begin) pattern.remove_prefix(1);
@@ -132,6 +133,7 @@ void Suppressions::add_embedded(const rows::Report& report) {
   std::set<std::string> known;
   for (const rows::Process& process : report.processes) {
     std::string text;
+    // A line that is known already becomes an empty one, so that the later ones keep their numbers.
     for (const std::string& line : process.suppressions) {
       const bool is_new = known.insert(line).second;
       text += (is_new ? line : std::string()) + "\n";

@@ -54,6 +54,7 @@ bool is_about_driver(Rule rule) {
   return rule == Rule::kIdleContexts || rule == Rule::kGraphsPileUp || rule == Rule::kWrongDevice;
 }
 
+// True if the policy judges leaks: then a run whose leaks could not be checked is incomplete.
 bool asks_for_leaks(const Policy& policy) {
   return policy.is_default() || policy.max_leak_bytes ||
          std::ranges::any_of(policy.fail_on, [](const FailOn& row) {
@@ -88,6 +89,8 @@ class JobJudge {
     return std::move(verdict_);
   }
 
+  // Adds how far the baseline can be compared with the report, from the devices, driver, framework
+  // and world size of both.
   void check_comparable() {
     std::string message;
     if (known_ == nullptr) {
@@ -124,6 +127,8 @@ class JobJudge {
     verdict_.checks.push_back(std::move(check));
   }
 
+  // Marks each finding as suppressed, as accepted by the baseline, or as open. Findings with one
+  // fingerprint are compared as a sum, as the baseline has them.
   void sort_findings(Suppressions& suppressions) {
     std::map<std::string, Sum> sums;
     for (const rows::Finding& row : report_.findings) {
@@ -285,8 +290,8 @@ class JobJudge {
     add(check_of_copies(report_, *policy_.max_transfer_bytes));
   }
 
-  // The first device on which memory was taken and whose allocations were not replayed; empty:
-  // there is none.
+  // The first device whose memory was used and whose allocations were not replayed; empty if there
+  // is none.
   [[nodiscard]] std::string device_without_replay() const {
     for (const rows::Device& device : report_.devices) {
       if (!device.physical_peak || device.physical_peak->bytes == 0) continue;
@@ -315,6 +320,7 @@ class JobJudge {
     }
   }
 
+  // Checks that the allocations of a process on a device fit a card of `capacity` bytes.
   void check_fit(const rows::WhatIf& row, std::uint64_t capacity) {
     std::string subject = row.device.value_or("");
     if (report_.processes.size() > 1) subject += " in " + process_name(report_, row.process);
@@ -338,8 +344,9 @@ class JobJudge {
                               reserved, size_text(capacity)),
                   false});
     }
-    // The recorded run fits, or a replay with less memory does. A replay is not certain if it told
-    // streams apart by the place of allocations only: the real streams may differ.
+    // The fit is certain if the recorded run fits as it was (margin_bytes is not negative). If it
+    // fits only because its cache is flushed, the fit is certain for one stream only: several
+    // streams may have been told apart by addresses alone.
     const bool is_replayed = recorded.basis == rows::WhatIfBasis::kReplayed &&
                              (fit->margin_bytes.value_or(-1) >= 0 || row.recorded.classes <= 1);
     const bool is_known = fit->fits && is_replayed;
@@ -441,6 +448,8 @@ namespace {
 
 using analyzer::rows::Finding;
 
+// True if `finding` names `cause` as the finding that shares its cause, in the same process; if it
+// has a site, also at the same device, level and site.
 bool points_to(const Finding& finding, const Finding& cause) {
   if (finding.same_cause != cause.fingerprint || finding.process != cause.process) return false;
   return !finding.origin.site || (finding.device == cause.device && finding.level == cause.level &&

@@ -78,10 +78,9 @@ struct Verdict {
 // The verdict on a job that left no trace.
 [[nodiscard]] Verdict judge_nothing(const Policy& policy);
 
-// Several findings can have one cause, such as a leak and its growth. Each is judged by itself, so
-// that a limit on growth also holds if the leak is suppressed; users see only one.
-//
-// These are the other findings with the same cause that no baseline and no suppression hides.
+// Returns the other findings with the same cause that no baseline and no suppression hides. Several
+// findings can have one cause, such as a leak and its growth. Each is judged by itself, so that a
+// limit on growth also holds if the leak is suppressed; users see only one.
 [[nodiscard]] std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
                                                                 const JudgedFinding& finding);
 

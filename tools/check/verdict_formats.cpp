@@ -120,6 +120,7 @@ std::string xml(const std::string& text) {
                   {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\n', "&#10;"}});
 }
 
+// The findings that fail the check, with fixes and stacks, and the holders that it names.
 std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
   std::string text;
   for (const JudgedFinding& finding : verdict.findings) {
@@ -137,8 +138,8 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
   return text;
 }
 
-// The duration of the recorded job in seconds, from the first start of a process to the last end.
-// JUnit wants a time, but evaluating a limit takes none.
+// Returns the seconds from the first start of a process to the last end. JUnit has a field for a
+// time, and evaluating a limit takes none.
 double recorded_seconds(const Verdict& verdict) {
   if (verdict.report == nullptr) return 0;
   std::uint64_t first_ns = ~std::uint64_t{0};
@@ -323,7 +324,8 @@ std::vector<SarifRule> sarif_rules() {
   return rules;
 }
 
-// Escapes spaces and other letters that a URI may not hold, by number.
+// Returns the path as a URI, in which spaces and other letters that a URI may not hold are
+// percent-encoded.
 std::string uri_of(const std::string& path) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string uri = path.starts_with("/") ? "file://" : "";

@@ -11,7 +11,7 @@
 
 namespace gpumemtrace::tools {
 
-// The most frames of its stack that are shown with a finding.
+// The most frames of a finding's stack that are shown.
 inline constexpr std::size_t kMaxFramesOfFinding = 4;
 
 // The verdict for a terminal: first the result, then the reason, then how to accept or suppress it.
@@ -32,8 +32,8 @@ inline constexpr std::size_t kMaxFramesOfFinding = 4;
 [[nodiscard]] std::string path_below(const std::string& path, const std::filesystem::path& root);
 // The check's name for people: "max-peak (driver on d0)".
 [[nodiscard]] std::string title_of(const PolicyCheck& check);
-// The holders of a peak that fails, a line each, below a title: "  1.0 GiB  pytorch at train.py:3".
-// Empty if the check names none.
+// If the check fails, the call sites that held, copied or grew: a title, then a line for each one,
+// such as "  1.0 GiB  pytorch at train.py:3". Empty if the check names none.
 [[nodiscard]] std::vector<std::string> holder_lines(const PolicyCheck& check);
 
 }  // namespace gpumemtrace::tools

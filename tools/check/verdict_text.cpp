@@ -45,10 +45,12 @@ struct SameFault {
   std::vector<std::string> processes;  // names of processes, each one once
 };
 
+// Joins the findings that have this status into faults. In a job of several processes, findings
+// with the same fingerprint are one fault. Of findings with one cause, one stands for all.
 std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
   std::vector<SameFault> faults;
   std::map<std::string, std::size_t> index;
-  if (verdict.findings.empty()) return faults;  // without findings there may be no report
+  if (verdict.findings.empty()) return faults;  // the report may be nullptr then
   const bool many = verdict.report->processes.size() > 1;
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != status || !stands_for_cause(verdict, finding)) continue;

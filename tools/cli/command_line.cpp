@@ -52,6 +52,7 @@ constexpr std::size_t kTerminalColumns = 80;
 // CLI11 begins descriptions in this column.
 constexpr std::size_t kDescriptionBegin = 30;
 
+// Breaks the line between words; a word that is longer than `most_columns` stays whole.
 std::string wrap_line(const std::string& line, std::size_t most_columns) {
   std::istringstream words(line);
   std::string wrapped;

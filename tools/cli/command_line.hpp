@@ -17,8 +17,8 @@
 
 namespace gpumemtrace::tools {
 
-// The known name that is nearest to `written`; empty if none differs by at most two letters, or a
-// third of the word.
+// The known name that is nearest to `written`; empty if all names differ by more than two letters,
+// or more than a third of `written` if that is larger.
 [[nodiscard]] std::string nearest_name(std::string_view written,
                                        const std::vector<std::string>& known);
 
@@ -56,8 +56,8 @@ class Option {
   CLI::Option* option_ = nullptr;
 };
 
-// The options of one command, owned by its Program. Parsing writes into the variables passed here,
-// which must not move until then.
+// The options of one command, owned by its Program. Program::parse() writes into the variables that
+// are passed to option() and flag(), so they must not move before it returns.
 class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(app) {}

@@ -45,8 +45,8 @@ struct AnalyzeOptions {
   ReplayOptions replay;
 };
 
-// Throws Failure for options that a partial report cannot have: they concern a whole job, and are
-// to be given when its report is merged.
+// Throws Failure for options that a partial report cannot follow, because they concern the report
+// of the whole job.
 void refuse_options_of_whole_job(const AnalyzeOptions& options, const LoadOptions& load) {
   const NamingOptions& naming = options.input.naming;
   const bool has_times = naming.from_ns || naming.to_ns || naming.at_ns || naming.blocks_at_peak;

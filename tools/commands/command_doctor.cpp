@@ -34,8 +34,8 @@ namespace {
 
 enum class CheckState {
   kOk,
-  kNote,  // something works less well, or not at all, and recording does not need it
-  kBad    // programs cannot be recorded here
+  kNote,  // recording works, but something that it can do without is missing or slower
+  kBad    // programs cannot be recorded on this machine, or in this folder
 };
 
 constexpr std::string_view name_of(CheckState state) {
@@ -153,7 +153,8 @@ std::string probe_driver() {
                      count == 1 ? "" : "s", name.empty() ? "" : ", the first is ", name);
 }
 
-// The first CUDA device as "ok NAME", or "" if the driver does not work.
+// The first CUDA device as "ok NAME", with an empty NAME if there is no device; "" if the driver
+// does not work.
 std::string probe_first_device() {
   const Driver driver = open_driver();
   return driver.trouble.empty() ? "ok " + first_device(driver) : "";
@@ -268,7 +269,8 @@ CheckResult check_clock() {
 #endif
 }
 
-// The ring is a shared mapping of a file beside the trace; some network file systems refuse it.
+// Maps a new file of this folder shared, as a recording maps its ring (a file beside the trace);
+// some network file systems refuse that. Returns the error; "" if the mapping works.
 std::string try_shared_mapping() {
   std::string path = "gpumemtrace-doctor-XXXXXX";
   const int descriptor = mkstemp(path.data());
@@ -316,7 +318,7 @@ CheckResult check_folder() {
   return check;
 }
 
-// Variables by which other tools enter CUDA programs.
+// Reports environment variables by which other tools may be loaded into the recorded program.
 CheckResult check_other_tools() {
   constexpr auto kVariables = std::to_array<const char*>(
       {"LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"});

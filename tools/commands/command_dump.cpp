@@ -32,7 +32,8 @@ struct DumpOptions {
   std::vector<std::string> kinds;  // kinds of records to print; empty: all
 };
 
-// Names and clock records may lie in another thread's stream than the records that need them.
+// Reads the function names and clock records of all threads before any record is printed, because a
+// record may need one that lies in another thread's stream.
 RecordDictionary read_dictionary(const trace::TraceFile& file) {
   RecordDictionary dictionary;
   std::vector<analyzer::ClockPoint> calibrations;

@@ -39,8 +39,8 @@ std::string assignment(const EnvironmentVariable& variable) {
   return format_text("{}={}", variable.name, shell_word(variable.value));
 }
 
-// Sets LD_PRELOAD in a shell, in front of the value that may exist there, and the library as NVTX's
-// injection library, which then loads the one that was set before.
+// Shell assignments that put the library in front of LD_PRELOAD's value and make it NVTX's
+// injection library. An injection library that was set before is passed on, for ours to load.
 std::string shell_preload(const LaunchSettings& settings) {
   const std::string library = shell_word(settings.library.string());
   return format_text("LD_PRELOAD={0}${{LD_PRELOAD:+:$LD_PRELOAD}} {1}=\"${{{2}:-}}\" {2}={0}",
@@ -76,8 +76,8 @@ void add_output(std::vector<EnvironmentVariable>& variables, std::string_view fo
   variables.push_back({std::string(kOutputVariable), format_text("{}/%e.%h.%p.gmt", folder)});
 }
 
-// The variables inside a container, where paths are those of the mounted folders: it sees no other
-// folders of this machine.
+// The variables inside a container. Paths are those of the mounted folders, because the container
+// sees no others of this machine. PYTHONPATH keeps only its first folder, which is the library's.
 std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
   std::vector<EnvironmentVariable> variables =
       new_variables(settings, library_in_container(settings));

@@ -94,9 +94,9 @@ constexpr std::array kFrameKinds = {
 // Options that a format's writer needs in addition to the report.
 struct ExportRequest {
   StackExport stacks;
-  std::uint64_t job_start_unix_ns = 0;      // time 0 of the report; 0: not known
-  std::string selection;                    // the options that select the part
-  std::uint64_t end_ns = TimeSpan().to_ns;  // end of the selected part
+  std::uint64_t job_start_unix_ns = 0;      // Unix time of the report's time 0; 0: unknown
+  std::string selection;                    // the user's options that select a part of the job
+  std::uint64_t end_ns = TimeSpan().to_ns;  // end of the selected time
 };
 
 std::optional<Level> level_named(std::string_view name) {
@@ -106,7 +106,7 @@ std::optional<Level> level_named(std::string_view name) {
   return std::nullopt;
 }
 
-// The level that the user named; else the framework's if it has blocks, or else the driver's.
+// The allocator layer that --level names; else the framework if it has blocks, or else the driver.
 Level level_of_allocations(const Report& report, const StackExport& what) {
   if (const std::optional<Level> named = level_named(what.level)) return *named;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
@@ -149,7 +149,8 @@ std::string of_stacks(const Report& report, const ExportRequest& what) {
   return kWrite(report, what.stacks);
 }
 
-// For each time option, why a format cannot follow it; nullptr if it can.
+// Reasons why a format cannot follow --at (moment), --from, --until and --step (part), and --last;
+// nullptr for an option that it can follow.
 struct Selectable {
   const char* why_no_moment;
   const char* why_no_part;
@@ -223,6 +224,8 @@ void warn_left_out(const Report& report) {
 
 bool lists_allocations(const Format& format) { return format.selectable.why_no_last == nullptr; }
 
+// Throws Failure for an option that the format cannot follow, and for options that exclude each
+// other.
 void require_meaning(const ExportOptions& options, const Format& format) {
   const auto require = [&](bool is_given, const char* option, const char* why_not) {
     if (!is_given || why_not == nullptr) return;
@@ -273,6 +276,8 @@ std::string text_of_selection(const ExportOptions& options) {
   return text;
 }
 
+// With --at, formats of sums ask for the blocks that are live at that moment (at_ns). All other
+// formats take `span` as a part of the run, which --at makes a single moment.
 LoadOptions load_options(const ExportOptions& options, const Format& format,
                          const std::optional<TimeSpan>& span) {
   LoadOptions load = options.input.load_options();
@@ -289,7 +294,8 @@ LoadOptions load_options(const ExportOptions& options, const Format& format,
   return load;
 }
 
-// Removes from the report everything that the user did not select.
+// Removes levels and times that the user did not select. With --at for sums, the blocks that were
+// live then (report.blocks) replace the costs of the run.
 void select(Report& report, const ExportOptions& options, const Format& format,
             const std::optional<TimeSpan>& span) {
   if (report.blocks) take_costs_of_moment(report);
@@ -320,7 +326,8 @@ int export_job(ExportOptions& options) {
   const auto* const measure = std::ranges::find(kCostMeasures, options.cost, &CostMeasure::name);
   const std::optional<TimeSpan> span = span_of(options);
   LoadOptions load = load_options(options, *format, span);
-  // Narrowed later: times count from the start of the whole job.
+  // --rank and --device are applied after loading, because times count from the start of the whole
+  // job.
   const ReportScope scope = std::exchange(load.scope, {});
   Report report = load_printable_report(options.input.inputs, load);
   const auto* const by = std::ranges::find(kFrameKinds, options.by, &NamedFrames::name);

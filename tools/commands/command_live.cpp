@@ -67,10 +67,10 @@ Examples:
 Exit codes: 0 the recording ended or the user left, 1 nothing is recorded there
 or it cannot be read, 2 usage.)TEXT";
 
-// During the pause between two looks, how often to check whether the recording has ended.
+// In the pause between two reads of the state, the end of the recording is checked for this often.
 constexpr milliseconds kEndCheckInterval{200};
 
-// The first bytes of files that --openmetrics writes, by which they may be replaced.
+// The first bytes of files that --openmetrics wrote: a file with them is replaced without --force.
 constexpr std::string_view kMetricsMark = "# HELP gpumemtrace_";
 
 struct LiveOptions {
@@ -107,6 +107,7 @@ bool is_recorded(const std::filesystem::path& trace) {
   return ring.is_open() && trace::has_recorder(ring);
 }
 
+// Reads the state of a recording again and again, with pauses that depend on the time of a read.
 class Looks {
  public:
   explicit Looks(const LiveOptions& options)
@@ -119,8 +120,8 @@ class Looks {
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
     LiveState state = live_state_of(look_now(), {parse_number(options_.rank), options_.device});
-    // The first look reads everything that was recorded before; only later looks show a look's
-    // cost.
+    // The first call reads all earlier records, so only later calls tell how long the next one
+    // will take.
     took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
     is_first_ = false;
     return state;
@@ -134,7 +135,7 @@ class Looks {
     const std::chrono::nanoseconds interval(parse_time(options_.interval).value_or(0));
     return std::chrono::duration_cast<milliseconds>(pause_after_look(took_, interval));
   }
-  // Waits until the next look is due or the recording has ended. wait(time) waits for at most
+  // Waits until the next look() is due or the recording has ended. wait(time) waits for at most
   // `time` and returns true if the user wants to leave; then this function returns true, too.
   template <class Wait>
   [[nodiscard]] bool wait_for_next(const Wait& wait) const {
@@ -153,7 +154,7 @@ class Looks {
       const std::vector<std::filesystem::path> traces = trace::find_traces(traces_);
       return std::ranges::any_of(traces, is_recorded);
     } catch (const trace::TraceError&) {
-      return false;  // the next look reports the error
+      return false;  // the next look() reports the error
     }
   }
 
@@ -231,8 +232,8 @@ class HeldSignals {
   sigset_t signals_ = {};
 };
 
-// The file of --openmetrics. A collector would read a stale file for ever, so that the destructor
-// removes it, also one that an earlier, killed `live` left.
+// The file of --openmetrics. The destructor removes it, because a collector would read the old
+// numbers for ever, and also removes a file that an earlier, killed `live` left.
 class MetricsFile {
  public:
   explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
@@ -253,6 +254,8 @@ class MetricsFile {
   std::filesystem::path path_;
 };
 
+// Carries out --openmetrics: writes the file after each read of the state, until the recording ends
+// or a signal comes.
 int keep_metrics(const LiveOptions& options) {
   if (options.json) {
     throw Failure("--json and --openmetrics exclude each other", ExitCode::kUsage);

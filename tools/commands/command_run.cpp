@@ -44,7 +44,7 @@ Exit codes: those of the command (128 + signal where a signal ended it); where t
 returned 0, with --check those of `gpumemtrace check`;
 1 the command could not be started, 2 usage.)TEXT";
 
-// The purpose of the simulated driver.
+// Programs that the simulated driver can run, and those that it cannot, as words of a sentence.
 constexpr const char* kSimulated =
     "runs programs of CUDA's driver API, not those of the CUDA runtime (PyTorch, CuPy, programs "
     "made by nvcc)";
@@ -228,8 +228,8 @@ void keep_own_output_from_ending_us() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-// True if the trace is of the run. False if it cannot be read, as then its process may still write
-// it.
+// True if the trace has the run's id `run`. False if it cannot be read, as then its process may
+// still write it.
 bool is_of_run(const std::filesystem::path& trace, const std::string& run) {
   try {
     return recorded_text(trace, trace::TextKey::kRun) == run;
@@ -292,7 +292,7 @@ int report_run(const RunOptions& options, const CheckRequest& request,
 int run(const RunOptions& options, const std::vector<std::string>& command) {
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
-  // Before the run, so that a bad option fails at once and not hours later.
+  // Options are checked before the run, so that a bad one fails at once and not hours later.
   if (options.checks()) require_sense(request);
   warn_of_network(environment);
   const std::uint64_t started_ns = realtime_ns();

@@ -37,6 +37,8 @@ struct SummaryOptions {
   std::string color = "auto";
 };
 
+// The text of --step: the memory at the step's peak in the process that had the highest one, beside
+// the step before in the same process.
 std::string text_of_step(const SummaryOptions& options, const analyzer::rows::Report& report,
                          std::uint64_t index) {
   const std::vector<analyzer::rows::Step> found = find_step(report, index);

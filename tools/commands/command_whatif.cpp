@@ -87,7 +87,8 @@ void require_fit_usage(const WhatIfOptions& options) {
   }
 }
 
-// Throws Failure if the runs differ in program or machine: then nothing follows for the batch size.
+// Throws Failure if the runs differ in program or machine, because the batch size is then not the
+// only reason for different memory.
 void require_same_environment(const analyzer::rows::Report& first,
                               const analyzer::rows::Report& other, const BatchInput& first_input,
                               const BatchInput& input) {

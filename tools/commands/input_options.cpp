@@ -157,7 +157,7 @@ void ReplayOptions::add_optional(CommandLine& line) {
 }
 
 std::optional<analyzer::replay::Question> ReplayOptions::question_if_asked() const {
-  // Naming a setting or a capacity asks for a replay as well as --what-if does.
+  // --setting and --capacity imply --what-if.
   const bool asks = what_if || !settings.empty() || !capacities.empty();
   return asks ? std::optional(question()) : std::nullopt;
 }

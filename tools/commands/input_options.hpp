@@ -18,7 +18,8 @@
 
 namespace gpumemtrace::tools {
 
-// Sources of names that the traces do not hold.
+// add_symbol_options() adds --symbols and --debuginfod, sources of function names that the traces
+// do not hold. add_naming_options() adds these and --owners.
 void add_symbol_options(CommandLine& line, NamingOptions& naming);
 void add_naming_options(CommandLine& line, NamingOptions& naming);
 
@@ -32,7 +33,7 @@ struct AnalysisOptions {
   NamingOptions naming;
   ThresholdOptions thresholds;
 
-  // Adds the options, except --threshold, which commands that show no findings lack. The parser
+  // Adds the options except --threshold, which only commands that show findings have. The parser
   // writes into this object, which must not move until the command line is parsed.
   void add_options(CommandLine& line);
 
@@ -73,9 +74,9 @@ struct ReplayOptions {
   void add_options(CommandLine& line);
   // Adds the options for a command that replays only if asked to, with --what-if.
   void add_optional(CommandLine& line);
-  // The question with the usual sizes of cards and those that the user named.
+  // The settings and card sizes to replay: those that the user named, and the usual card sizes.
   [[nodiscard]] analyzer::replay::Question question() const;
-  // The question; nullopt if the user gave none of the options of add_optional().
+  // question(); nullopt if the user gave none of the options of add_optional().
   [[nodiscard]] std::optional<analyzer::replay::Question> question_if_asked() const;
 };
 
@@ -95,8 +96,8 @@ struct OutputOptions {
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };
 
-// Help texts of --from, --until, --step and --at: what the command shows of the part and of the
-// moment. `until` has the names of the option for the part's end.
+// Parts of the help of time options: `part` says what the command shows with --from, --until and
+// --step, `moment` with --at. `until` is the option for the end of the part, with its aliases.
 struct TimeHelp {
   std::string part;
   std::string until;

@@ -60,7 +60,7 @@ void* run_call(void* argument) {
 // small, `work` and the threads that it starts get larger stacks: libdw alone needs 150 KiB to read
 // the line table of a file.
 //
-// Then `work` runs on a new thread, which receives all signals.
+// With a small limit, `work` runs on a new thread, which receives all signals.
 int with_enough_stack(const std::function<int()>& work) {
   Call call{work};
   pthread_t thread = {};

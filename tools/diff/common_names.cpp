@@ -29,14 +29,14 @@ KeyById keys_of(const rows::Report& report) {
   return keys;
 }
 
-// The amount of detail in an origin: without a line or a file it has less.
+// A score that is higher the more an origin names: owner, call site, function, file and line.
 int rank_of(const rows::Origin& origin) {
   if (!origin.site) return origin.owner ? 1 : 0;
   return 2 + (origin.site->function ? 1 : 0) + (origin.site->file ? 2 : 0) +
          (origin.site->line ? 1 : 0);
 }
 
-// Calls see(origin) for every row that has the origin of memory.
+// Calls see(origin) for the origin of every holder of a peak, leak at exit and cost of the report.
 template <class Report, class See>
 void for_each_origin(Report& report, const See& see) {
   for (auto& peak : report.peak) {

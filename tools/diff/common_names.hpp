@@ -21,7 +21,7 @@ class CommonNames {
   [[nodiscard]] analyzer::rows::Report apply_to(const analyzer::rows::Report& report) const;
 
  private:
-  // The most detailed origin by the key of its stack, which is the same in both reports.
+  // The most detailed origin of each stack; the key has the stack's frames without their names.
   std::map<std::string, analyzer::rows::Origin> origins_;
 };
 

@@ -23,9 +23,9 @@ namespace rows = analyzer::rows;
 // A number of a job that can be compared with that of another job.
 struct Number {
   std::uint64_t bytes = 0;
-  std::string title{};           // for people; empty: the name is shown
-  std::string group{};           // the listing within its section
-  std::uint64_t most_bytes = 0;  // the most bytes of one line, which gives the title
+  std::string title{};           // for people; empty: the name (the key in Numbers) is shown
+  std::string group{};           // heading of the listing that has the number; may be empty
+  std::uint64_t most_bytes = 0;  // the most bytes of one call site, whose line is in `title`
 };
 using Numbers = std::map<std::string, Number>;  // numbers by name
 using Collect = Numbers (*)(const rows::Report& report);
@@ -69,8 +69,8 @@ std::string title_of_level(const std::string& level) {
   return level;
 }
 
-// Adds the bytes of a call site. Only the title has the line number, because lines move when code
-// above them changes.
+// Adds the bytes of a call site to the number of its function and file. Only the title has a line,
+// that of the largest site, because lines move when code above them changes.
 void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Origin& origin,
                    std::uint64_t bytes, const std::string& group = {}) {
   rows::Origin without_line = origin;
@@ -83,8 +83,8 @@ void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Orig
   number.title = analyzer::name_holder(origin);
 }
 
-// Calls add(numbers, level, holder) for each holder of each peak. Each level is counted for itself:
-// framework memory lies inside the driver's.
+// Calls add(numbers, level, holder) for each holder (memory of one origin) of each peak. Levels
+// must not be summed, because framework memory lies inside the driver's.
 template <class Add>
 Numbers sum_over_holders(const rows::Report& report, Add&& add) {
   Numbers numbers;
@@ -228,7 +228,7 @@ std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows
   const bool is_of_many = base.processes.size() > 1 || next.processes.size() > 1;
   const bool has_card_peaks = !base.card_peaks.empty() && !next.card_peaks.empty();
   for (const SectionInfo& info : kSections) {
-    if (info.collect == in_use && !has_card_peaks) continue;  // an older report lacks these peaks
+    if (info.collect == in_use && !has_card_peaks) continue;  // an older report lacks card peaks
     sections.push_back(compare(info.name, is_of_many ? info.title_of_many : info.title,
                                info.collect(named_base), info.collect(named_next)));
   }
@@ -241,6 +241,8 @@ std::vector<DifferenceSection> compare_steps(const rows::Report& base, std::uint
                   step_numbers(base, base_step), step_numbers(next, next_step))};
 }
 
+// Leaves out findings of severity info and findings whose fingerprint `other` has. Of findings with
+// the same fingerprint only the first is returned.
 std::vector<NamedFinding> findings_only_in(const rows::Report& one, const rows::Report& other) {
   std::set<std::string> told;
   for (const rows::Finding& row : other.findings) told.insert(row.fingerprint);
@@ -262,7 +264,7 @@ std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& 
           return info.is_limited && section.name == info.name;
         });
     for (const DifferenceRow& row : section.rows) {
-      // The job does not answer for the memory of others on the card.
+      // The peak of the whole card is no regression: it includes memory that is not the job's.
       if (section.name == kCardSection && !row.name.starts_with("job")) continue;
       const std::uint64_t allowed =
           section.name == kLeakSection ? row.base_bytes : limit.allowed_bytes(row.base_bytes);

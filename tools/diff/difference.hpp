@@ -20,7 +20,7 @@ struct DifferenceRow {
   std::uint64_t base_bytes = 0;
   std::uint64_t new_bytes = 0;
   std::string title{};  // for people, with the line number; empty: `name` is shown
-  std::string group{};  // the listing within a section, as words; may be empty
+  std::string group{};  // heading of the row's listing within a section; may be empty
 
   [[nodiscard]] bool changed() const { return base_bytes != new_bytes; }
 
@@ -33,16 +33,16 @@ struct DifferenceRow {
 
 // Rows of a section are sorted by how much they changed, growth first.
 struct DifferenceSection {
-  std::string name;  // a word for scripts
+  std::string name;  // the section's name in JSON
   std::string title;
   std::vector<DifferenceRow> rows;
 
   GPUMEMTRACE_FIELDS(name, rows)
 };
 
-// Peaks of the job and of each card, if both reports have them; peaks by level, holders at the
-// driver's and the framework's peak by category, owner and call site, leaks by call site, transfers
-// by kind. Call sites are compared by function and file, not by line.
+// Compares the peaks of the job and of each card, if both reports have them; the peaks by level;
+// the memory at each level's peak by category, owner and call site; leaks by call site; transfers
+// by kind and by call site. Call sites are compared by function and file, not by line.
 [[nodiscard]] std::vector<DifferenceSection> compare_jobs(const analyzer::rows::Report& base,
                                                           const analyzer::rows::Report& next);
 
@@ -57,8 +57,8 @@ struct DifferenceSection {
 [[nodiscard]] std::vector<std::string> changes_of_environment(const analyzer::rows::Report& base,
                                                               const analyzer::rows::Report& next);
 
-// Totals that grew by more than is allowed: rows of the sections "card_peaks" (the job's alone),
-// "peak", "leaks" and "transfers"; for a step all rows. Lost bytes may not grow at all.
+// Rows that grew by more than `limit` allows: the job's peaks in the section "card_peaks", and all
+// rows of "peak", "leaks", "transfers" and "step". Lost bytes may not grow at all.
 [[nodiscard]] std::vector<DifferenceRow> regressions_of(
     const std::vector<DifferenceSection>& sections, const RegressionLimit& limit);
 
@@ -71,7 +71,7 @@ struct DifferenceSection {
                                               const analyzer::rows::Report& next,
                                               std::uint64_t next_step);
 
-// A finding as it is named in a difference.
+// The fields of a finding that a difference shows.
 struct NamedFinding {
   std::string rule;
   std::string fingerprint;
@@ -80,7 +80,7 @@ struct NamedFinding {
   GPUMEMTRACE_FIELDS(rule, fingerprint, title)
 };
 
-// Events that the traces of the two inputs miss, a sentence each.
+// Reasons why the reports of the two inputs may be incomplete, a sentence each.
 struct MissingEvents {
   std::vector<std::string> base;
   std::vector<std::string> next;

@@ -124,7 +124,7 @@ std::string change_text(std::uint64_t base_bytes, std::uint64_t next_bytes,
   return format_text("{}, {} {} than {}", now, size_text(change), is_more ? "more" : "less", base);
 }
 
-// A peak and its change. A peak is a range if it lies between two samples of the driver.
+// A peak and its change. A peak is shown as a range if its bounds print differently.
 std::string change_text(const rows::CardPeak& base, const rows::CardPeak& next) {
   const std::string before = peak_text(base);
   const std::string now = peak_text(next);

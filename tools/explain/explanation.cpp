@@ -11,8 +11,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// If less than one part in this many of the GPU is left, the program needs less memory, and other
-// allocator settings alone do not help.
+// If less than 1/kLittleLeft of the GPU's memory would be left after the request, the program must
+// use less memory, because other allocator settings alone do not help.
 constexpr std::uint64_t kLittleLeft = 50;
 
 // A range of bytes as text: "1.3 GiB", or "1.2 GiB to 1.4 GiB" if the bounds print differently.
@@ -36,6 +36,7 @@ std::string room_text(const FailureMessage& message) {
   return joined(parts, " and ");
 }
 
+// Says by how much the request was too large, with the sizes that the message has.
 std::string missing_sentence(const FailureGroup& group) {
   const FailureMessage& message = group.message;
   const std::string request = "The request for " + message.requested->text;

@@ -132,7 +132,8 @@ struct FoundBegin {
   MessageKind kind = MessageKind::kPyTorch;
 };
 
-// The first begin of a message whose words end after `from`.
+// Finds the first of the words in kMessageBegins. They may begin before `from`, but must end after
+// it.
 FoundBegin begin_of_message(std::string_view text, std::size_t from) {
   FoundBegin first;
   for (const MessageBegin& row : kMessageBegins) {
@@ -201,6 +202,8 @@ FailureLog::Prefix FailureLog::take_prefix(std::string_view& text) {
   return prefix;
 }
 
+// Adds a line to the stream of its prefix. The line continues an open message, belongs to a
+// traceback, or may begin a message.
 void FailureLog::add_line(const std::string& line) {
   const std::string clean = clean_line(line);
   std::string_view text = clean;
@@ -225,6 +228,7 @@ void FailureLog::add_line(const std::string& line) {
   if (frame) {
     stream.traceback.add(*frame);
   } else if (text.find(kLastWord) != std::string_view::npos) {
+    // The words of a message may begin in the line before.
     const std::string with_last = stream.last_line + " " + std::string(text);
     open_message(with_last, stream.last_line.size() + 1, stream);
     close_messages(prefix, stream, false);
@@ -239,6 +243,8 @@ void FailureLog::Traceback::add(const TracebackLine& frame) {
   if (script.empty() && frame.function == "<module>") script = frame.file;
 }
 
+// Finds a message whose words end after `from`, and keeps `text` from shortly before these words on
+// in stream.open; without a message, stream.open becomes empty.
 void FailureLog::open_message(const std::string& text, std::size_t from, Stream& stream) const {
   const FoundBegin found = begin_of_message(text, from);
   stream.open.clear();
@@ -252,8 +258,9 @@ void FailureLog::open_message(const std::string& text, std::size_t from, Stream&
   stream.lines = 1;
 }
 
-// Adds the complete messages in stream.open to the log and keeps the rest open; at the end of the
-// log, or if it grew too long, an incomplete message is added as well.
+// Adds the complete messages in stream.open to the log and keeps the rest open. An incomplete
+// message is added as well if it is too long, or if the log ends or a traceback follows
+// (`is_at_end`).
 void FailureLog::close_messages(const Prefix& prefix, Stream& stream, bool is_at_end) {
   const bool gives_up =
       is_at_end || stream.lines > kMostMessageLines || stream.open.size() > kMostMessageBytes;
@@ -274,7 +281,7 @@ void FailureLog::close_messages(const Prefix& prefix, Stream& stream, bool is_at
 void FailureLog::add_message(const Prefix& prefix, Stream& stream, std::string_view text) {
   const FailureMessage message =
       parse_failure_message(text.substr(stream.words_begin), stream.kind);
-  // Text that only mentions such errors has no size and no "Error: " before it.
+  // Text that only mentions out-of-memory errors has no size, and no "Error: " before the words.
   const bool is_error = text.substr(0, stream.words_begin).ends_with("Error: ");
   if (!message.requested && !is_error && stream.kind != MessageKind::kCudaError) return;
   const std::string sizes = analyzer::json_text(message);

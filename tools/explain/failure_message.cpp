@@ -45,6 +45,7 @@ struct FoundSize {
   std::optional<TextSize> size;
 };
 
+// The bytes that print as this number and unit; nullopt if the number is too large to be true.
 std::optional<TextSize> size_of_number(std::string_view number, const TextUnit& unit,
                                        std::string_view text) {
   if (number.size() > kMostDigits) return std::nullopt;
@@ -64,7 +65,8 @@ std::optional<TextSize> size_of_number(std::string_view number, const TextUnit& 
   return size;
 }
 
-// The first size in the text that begins at `from` or later.
+// The first number with a unit that begins at `from` or later; `end` is npos if there is none, and
+// `size` is empty if the number is too large to be true.
 FoundSize next_size(std::string_view text, std::size_t from) {
   while ((from = text.find_first_of(kSizeDigits, from)) != std::string_view::npos) {
     std::size_t end = std::min(text.find_first_not_of(kSizeDigits, from), text.size());
@@ -86,6 +88,7 @@ FoundSize next_size(std::string_view text, std::size_t from) {
   return {};
 }
 
+// A size of a message, known by the words directly before and after it.
 struct SizeField {
   std::string_view before;
   std::string_view after;
@@ -107,7 +110,7 @@ constexpr auto kSizeFields = std::to_array<SizeField>({
     {"", " free;", &FailureMessage::free},
     {"", " reserved in total", &FailureMessage::reserved},
     {"", " cached)", &FailureMessage::unallocated},
-    // With PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.
+    // Wordings of PyTorch with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.
     {"Currently allocated : ", "", &FailureMessage::allocated},
     {"Requested : ", "", &FailureMessage::requested},
     {"Device limit : ", "", &FailureMessage::capacity},
@@ -126,6 +129,7 @@ bool ends_with_process(std::string_view before) {
   return digits != before.size() && before.substr(0, digits).ends_with("Process ");
 }
 
+// Stores a size of the message in its field. `before` and `after` are the texts around the size.
 void take_size(std::string_view before, std::string_view after, const TextSize& size,
                FailureMessage& message) {
   if (ends_with_process(before) && after.starts_with(" memory in use")) {
@@ -222,13 +226,14 @@ ByteRange other_processes_of(const FailureMessage& message, const ByteRange& pyt
   return may_be_this ? sum - largest : sum;
 }
 
-// Bytes that the request could have got, by their source.
+// Bytes that the request could have got, from PyTorch's cache and from the driver.
 struct FailureRoom {
   ByteRange cache;
   ByteRange driver;  // bytes free within the program's limit
   bool is_known = false;
 };
 
+// A size that the message lacks can be anything from 0 to the whole GPU.
 FailureRoom room_of(const FailureMessage& message) {
   const ByteRange whole{0, message.capacity ? message.capacity->high_bytes : UINT64_MAX / 8};
   const ByteRange allocated = message.allocated.value_or(TextSize{});
@@ -247,6 +252,7 @@ FailureRoom room_of(const FailureMessage& message) {
   return room;
 }
 
+// Also sets cause.left or cause.missing.
 FailureVerdict verdict_of(const FailureMessage& message, const FailureRoom& room,
                           FailureCause& cause) {
   const ByteRange needed = needed_bytes(message);

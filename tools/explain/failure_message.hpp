@@ -45,19 +45,19 @@ constexpr std::string_view name_of(MessageKind kind) {
 struct FailureMessage {
   MessageKind kind = MessageKind::kPyTorch;
   std::optional<std::uint64_t> gpu;
-  std::optional<TextSize> requested;  // from the driver, for which PyTorch rounds small requests up
+  std::optional<TextSize> requested;  // asked of the driver, after PyTorch rounded it up
   std::optional<TextSize> capacity;
   std::optional<TextSize> free;         // free on the GPU
-  std::optional<TextSize> allocated;    // allocated by PyTorch, with private_pools
-  std::optional<TextSize> reserved;     // allocated and unallocated; in wordings up to 2.0
+  std::optional<TextSize> allocated;    // allocated by PyTorch, including private_pools
+  std::optional<TextSize> reserved;     // allocated plus unallocated; only in PyTorch up to 2.0
   std::optional<TextSize> unallocated;  // unused in PyTorch's cache
-  // Unallocated, but usable only for requests of these pools.
+  // Unused in private pools (CUDA graphs), which only serve requests of their own.
   std::optional<TextSize> private_pools;
-  std::optional<TextSize> allowed;       // by a limit that the program set
+  std::optional<TextSize> allowed;       // the limit that the program set for itself
   std::optional<TextSize> this_process;  // in use by this process, including memory not of PyTorch
-  std::vector<TextSize> processes;       // processes that the text does not call this one
-  std::string settings_variable;         // as the text names it; empty: not named
-  // A setting against fragmentation that this version has; may be empty.
+  std::vector<TextSize> processes;       // in use by each process that has a PID in the text
+  std::string settings_variable;         // the variable that the message names; empty: none
+  // A setting against fragmentation that the message's version of PyTorch has; may be empty.
   std::string setting;
 
   // `gpu` is left out, so that equal failures of ranks on different GPUs form one group.
@@ -70,7 +70,7 @@ struct FailureMessage {
 
 enum class FailureVerdict : std::uint8_t {
   kExhausted,     // all free and unallocated bytes are too few
-  kFragmented,    // these bytes are enough, but in pieces
+  kFragmented,    // free and unallocated bytes are enough, but in pieces
   kLimited,       // bytes are enough without the program's own limit
   kOtherProcess,  // bytes are enough without the other processes
   kUnexplained,   // the GPU alone has enough free
@@ -91,8 +91,8 @@ struct FailureCause {
   // Bytes left after the request, if all pieces were usable.
   std::optional<ByteRange> left;
   std::optional<ByteRange> non_pytorch;      // used by this process: context, NCCL, cuBLAS
-  std::optional<ByteRange> other_processes;  // memory of other processes, at least
-  std::optional<ByteRange> elsewhere;        // not of PyTorch; the text does not name the process
+  std::optional<ByteRange> other_processes;  // memory that other processes certainly hold
+  std::optional<ByteRange> elsewhere;        // not PyTorch's, in unknown processes
 
   GPUMEMTRACE_FIELDS(verdict, missing, left, non_pytorch, other_processes, elsewhere)
 };

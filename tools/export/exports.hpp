@@ -13,7 +13,7 @@
 namespace gpumemtrace::tools {
 
 // Collapsed stacks as Brendan Gregg defined them. One line a stack: the frames from the outermost
-// in, joined by semicolons, then a space and the bytes. Sorted; empty if nothing has that cost.
+// in, joined by semicolons, then a space and the bytes. Sorted; empty if no stack has the cost.
 [[nodiscard]] std::string collapsed_stacks(const analyzer::rows::Report& report,
                                            const StackExport& what);
 
@@ -31,12 +31,12 @@ namespace gpumemtrace::tools {
 // its data:
 // - With Level::kFramework: the framework's blocks, in the segments that contain them. With
 //   kDriver: each allocation of device memory as a segment of its own, whichever code made it.
-// - Sizes are those of the blocks, which can be larger than the requested ones. A stream is
-//   PyTorch's own number of it, 0 if the trace does not tell.
-// - A free has no frames; if the allocation is older than the history, the free has the
-//   allocation's frames.
-// `report` must have its allocations[]; `process` is the id of one of its processes. Its times
-// count from `job_start_unix_ns`.
+// - `segments` has the sizes of blocks, which can be larger than the requested sizes; device_traces
+//   has the requested ones, if known. A stream is PyTorch's own number of it, 0 if unknown.
+// - A free has the frames of the call that freed. If the snapshot has no event of the allocation,
+//   because it lists only later ones, the free has the allocation's frames.
+// `report` must have its allocations[]; `process` is the id of one of its processes. The report's
+// times count from `job_start_unix_ns`.
 [[nodiscard]] std::string memory_viz_snapshot(const analyzer::rows::Report& report,
                                               const std::string& process, analyzer::Level level,
                                               std::uint64_t job_start_unix_ns);
@@ -61,8 +61,8 @@ void write_parquet_folder(const analyzer::rows::Report& report, std::string_view
 
 // A trace for Perfetto. For each process: counters of each level and device, of the reserved bytes,
 // and of each category or owner (timeline[]); steps and ranges as slices; marks and failed requests
-// as instants; the holders at each peak as a heap dump by stack. The report's times count from
-// `job_start_unix_ns`. `only`: that process alone.
+// as instants; the memory at each peak as a heap dump by stack. The report's times count from
+// `job_start_unix_ns`. Writes the process `only` alone, or all processes if it is nullptr.
 [[nodiscard]] std::string perfetto_trace(const analyzer::rows::Report& report,
                                          std::uint64_t job_start_unix_ns,
                                          const analyzer::rows::Process* only = nullptr);

@@ -72,6 +72,8 @@ struct SpeedscopeFile {
   }
 };
 
+// `frames` are the frames of the whole file, which the profiles of all processes share, and
+// `numbers` their indices.
 SpeedscopeProfile profile_of(const BytesByStack& stacks, std::map<NamedFrame, std::size_t>& numbers,
                              std::vector<SpeedscopeFrame>& frames) {
   SpeedscopeProfile profile;
@@ -131,8 +133,8 @@ class Picture {
     const double width = static_cast<double>(box.bytes) * scale;
     if (width < kThinnest) return;
     rows_ = std::max(rows_, depth);
-    // A colour by the function's name: neighbours differ, and a function has the same colour in
-    // every picture.
+    // A colour by the function's name: neighbours mostly differ, and a function has the same colour
+    // in every picture.
     const std::size_t hue = std::hash<std::string>()(frame.name) % 50;
     const double x = static_cast<double>(left_bytes) * scale;
     const std::size_t y = kTop + depth * kRow;

@@ -164,7 +164,7 @@ class Writer {
     }
   }
 
-  // A row for each process of a group.
+  // Writes a row for each process of each group of ranks.
   void rank_groups() {
     std::uint64_t id = 0;
     for (const analyzer::rows::RankGroup& group : report_.rank_groups) {

@@ -30,7 +30,7 @@ using analyzer::rows::Report;
 struct Span {
   const Allocation* row = nullptr;
   OptionalNumber end_ns;     // none: still allocated at the end
-  std::uint64_t stream = 0;  // PyTorch's number; of a segment that of its first block; 0: default
+  std::uint64_t stream = 0;  // PyTorch's number; a segment has its first block's; 0: default
 
   [[nodiscard]] bool is_live() const { return !end_ns; }
 };
@@ -61,6 +61,7 @@ std::uint64_t stream_of(const Allocation& row) {
   return static_cast<std::uint64_t>(row.stream.value_or(0));
 }
 
+// Each allocation of device memory as a segment, and as the one block that fills the segment.
 DeviceMemory driver_memory(const std::vector<const Allocation*>& rows) {
   DeviceMemory memory;
   for (const Allocation* row : rows) {
@@ -167,7 +168,7 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
     const std::vector<const Allocation*> pieces = live.around(*row);
     for (const Allocation* piece : pieces) {
       stream_of_segment.try_emplace(piece, block.stream);
-      // A block ends with its memory, if that is freed before the block.
+      // If the segment is freed before the block, the block ends with the segment.
       if (piece->end_ns && (block.is_live() || *block.end_ns > *piece->end_ns)) {
         block.end_ns = piece->end_ns;
       }
@@ -194,7 +195,7 @@ enum class Action : std::uint8_t { kFree, kSegmentFree, kSegmentAlloc, kAlloc };
 
 struct Event {
   std::uint64_t time_ns = 0;
-  bool is_at_once = false;  // the end of an allocation that ends when it begins
+  bool is_at_once = false;  // true: the end of an allocation that ends at its own start time
   Action action = Action::kAlloc;
   const Span* span = nullptr;
 
@@ -236,6 +237,7 @@ std::vector<Span> live_by_address(const std::vector<Span>& spans) {
   return live;
 }
 
+// The segments that are live at the end of the recording, with their live blocks.
 std::vector<FinalSegment> final_segments(const DeviceMemory& memory) {
   std::vector<FinalSegment> segments;
   for (const Span& span : live_by_address(memory.segments)) {
@@ -304,8 +306,8 @@ class SnapshotWriter {
         if (!settings_.empty()) write_text("PYTORCH_CUDA_ALLOC_CONF", valid_utf8(settings_));
         out_.text("expandable_segments");
         out_.boolean(has_mappings_);
-        // PyTorch's memory page shows all settings, also this one of ours: users see that events
-        // miss.
+        // PyTorch's memory page shows all settings, so users see from this one, which PyTorch does
+        // not have, that events are missing.
         if (!missing_.empty()) write_text("gpumemtrace_incomplete", missing_);
       });
     });
@@ -434,6 +436,7 @@ class SnapshotWriter {
     });
   }
 
+  // Writes the events of one device and its failed requests (OOM), in the order of time.
   void write_trace(const Device& device) {
     const std::uint64_t from_ns = history_->complete_from_ns.value_or(0);
     const std::vector<Event> events = events_of(device.memory, from_ns);
@@ -442,8 +445,8 @@ class SnapshotWriter {
       const bool is_told = failure->device == device.id && failure->device_free_bytes;
       if (is_told && failure->time_ns >= from_ns) failures.push_back(failure);
     }
-    // The number of entries: a free has two, requested and completed; one more is the snapshot's
-    // end.
+    // A free has two entries, free_requested and free_completed. The last entry is that of
+    // write_end().
     std::size_t count = events.size() + failures.size() + 1;
     for (const Event& event : events) count += event.action == Action::kFree ? 1 : 0;
     auto event = events.begin();
@@ -522,6 +525,7 @@ class SnapshotWriter {
     });
   }
 
+  // Writes a list of the stack's frames, or a reference to it if it was written before.
   void write_frames(const OptionalText& stack) {
     const auto [known, is_new] = frames_.try_emplace(stack.value_or(""));
     if (!is_new) return out_.again(known->second);

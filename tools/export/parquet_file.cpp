@@ -24,7 +24,7 @@ namespace gpumemtrace::tools {
 // - Fields of a structure are written in the order of their numbers.
 // - Between begin_struct() and end_struct() the fields are those of the inner structure; the
 //   element of a list is begun with begin_element() instead.
-// - The outermost structure is there from the start; content() ends it.
+// - The outermost structure is open from the start; content() ends it.
 class ThriftWriter {
  public:
   void i32(int field, std::int64_t value) { number(field, kI32, value); }
@@ -96,8 +96,8 @@ class ThriftWriter {
 namespace {
 
 constexpr std::string_view kMagic = "PAR1";
-constexpr std::uint64_t kMostRows = 131'072;  // most rows of a row group
-// Most bytes of a row group, in plain encoding.
+constexpr std::uint64_t kMostRows = 131'072;  // maximum rows of a row group
+// Maximum bytes of a row group before compression.
 constexpr std::size_t kMostBytes = std::size_t{1} << 26;
 
 // Constants of Parquet's parquet.thrift.
@@ -114,13 +114,14 @@ void append_little_endian(std::string& to, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i));
 }
 
-// Definition levels of one bit: runs of rows that have a value, and of rows that have none.
+// A column's definition levels (0: null, 1: value) as Parquet's runs of equal levels. The size of
+// the runs in bytes stands in front.
 std::string levels_of(const std::vector<bool>& is_present) {
   std::string runs;
   for (std::size_t begin = 0; begin < is_present.size();) {
     std::size_t end = begin;
     while (end < is_present.size() && is_present[end] == is_present[begin]) ++end;
-    std::uint64_t header = (end - begin) << 1;  // lowest bit 0: a run; 1 would be packed bits
+    std::uint64_t header = (end - begin) << 1;  // lowest bit 0: a run
     for (; header >= 0x80; header >>= 7) runs += static_cast<char>((header & 0x7f) | 0x80);
     runs += static_cast<char>(header);
     runs += is_present[begin] ? '\1' : '\0';
@@ -140,6 +141,7 @@ std::string compressed(const std::string& bytes) {
   return result;
 }
 
+// The PageHeader of parquet.thrift; bare numbers are field numbers.
 std::string page_header(std::uint64_t rows, std::size_t plain_bytes, std::size_t stored_bytes) {
   ThriftWriter page;
   page.i32(1, kDataPage);
@@ -213,6 +215,8 @@ void ParquetFile::append(const std::string& bytes) {
   offset_ += bytes.size();
 }
 
+// The FileMetaData of parquet.thrift: the schema, then the row groups. Bare numbers are field
+// numbers.
 std::string ParquetFile::footer() const {
   ThriftWriter file;
   file.i32(1, 1);
@@ -239,6 +243,7 @@ std::string ParquetFile::footer() const {
   return file.content();
 }
 
+// Writes a RowGroup of parquet.thrift; bare numbers are field numbers.
 void ParquetFile::describe(ThriftWriter& file, const RowGroup& group) const {
   file.begin_element();
   file.begin_list_of_structs(1, columns_.size());

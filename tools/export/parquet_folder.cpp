@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file that lists the files of an export, one a line, and itself last. The list of a further
-// export in the same folder has the export's number as its suffix. Query engines skip names with a
-// leading underscore.
+// The file that lists the files of an export, one a line, with its own name as the last. The list
+// of a further export in the same folder has the export's number as its suffix. Query engines skip
+// names with a leading underscore.
 constexpr const char* kFileList = "_gpumemtrace_files";
 
 // The name of the list file of the export with that number.
@@ -32,6 +32,7 @@ std::string list_of(std::uint64_t number) {
 
 bool is_file_list(const fs::path& name) { return name.string().starts_with(kFileList); }
 
+// Adds to `files` the list file itself and the files that it names, relative to its folder.
 void add_listed(const fs::path& list, std::set<fs::path>& files) {
   files.insert(list.filename());
   std::ifstream lines(list);
@@ -97,7 +98,7 @@ void write_export(const analyzer::rows::Report& report, std::string_view selecti
 // Renames `whole` to `folder`, and removes the earlier export that was there.
 void replace_folder(const fs::path& whole, const fs::path& folder) {
   if (!fs::exists(fs::symlink_status(folder)) || fs::is_empty(folder)) {
-    fs::rename(whole, folder);  // succeeds also if `folder` is empty
+    fs::rename(whole, folder);  // rename() replaces an empty folder
     return;
   }
   const fs::path old = create_beside(folder, ".replaced");
@@ -127,7 +128,7 @@ std::uint64_t take_number(const fs::path& folder) {
 }
 
 // Moves the files of the export in `whole` into `folder`, beside those of other exports. The list
-// file moves first: if the process ends midway, the files still count as an export's.
+// file moves first, so that all files in `folder` are listed even if the process ends midway.
 void add_to_folder(const fs::path& whole, const std::string& list, const fs::path& folder) {
   std::set<fs::path> files;
   add_listed(whole / list, files);
@@ -168,6 +169,8 @@ void require_parquet_folder(const ParquetTarget& target) {
   if (error) refuse(format_text("cannot be read: {}", error.message()));
 }
 
+// Writes the export into a folder beside the target, then renames that to the target, or moves its
+// files there if the target keeps other exports. Removes what it wrote if it fails.
 void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
                           const ParquetTarget& target) {
   const bool is_added = !target.job.empty() && !target.force;

@@ -35,7 +35,7 @@ Value optional_value(const std::optional<T>& value) {
   return value ? Value(*value) : Value();
 }
 
-// The host and the rank that a row is of.
+// The host and the rank of the process that a row is about.
 struct HostAndRank {
   Value host;
   Value rank;
@@ -102,6 +102,7 @@ class FolderSink : public TableSink {
 
   [[nodiscard]] bool is_partitioned() const { return column_of("process") < table_.columns.size(); }
 
+  // The host and rank of the row's process, else the host of its device, else those of the job.
   [[nodiscard]] HostAndRank origin_of(const std::vector<Value>& row) const {
     for (const auto& [column, origins] :
          {std::pair(process_, &processes_), std::pair(device_, &devices_)}) {
@@ -135,6 +136,7 @@ class FolderSink : public TableSink {
     return number == nullptr ? format_text("rank={}", kNoRank) : format_text("rank={}", *number);
   }
 
+  // The table's file for the partition, which is created at its first use; "" is no partition.
   ParquetFile& file_of(const std::string& partition) {
     const auto found = files_.find(partition);
     if (found != files_.end()) return found->second;
@@ -148,13 +150,14 @@ class FolderSink : public TableSink {
   fs::path root_;
   const ParquetExport& which_;
   std::map<std::string, HostAndRank> processes_;
-  // Without a rank, because several ranks can use a device.
+  // The host of each device; without a rank, because several ranks can use a device.
   std::map<std::string, HostAndRank> devices_;
-  HostAndRank whole_job_;  // the values that all processes of the job share
+  // For rows about no process or device: the host if all processes ran on one, and no rank.
+  HostAndRank whole_job_;
 
   Table table_;
-  std::vector<Column> columns_;  // those of the table, then the origin's columns that it lacks
-  // Index of the column with the process id; below, with the device id.
+  std::vector<Column> columns_;  // the table's, then those of kOriginColumns that it lacks
+  // Indexes of the columns with the process id and the device id, as column_of() returns them.
   std::size_t process_ = 0;
   std::size_t device_ = 0;
   std::vector<Value> row_;

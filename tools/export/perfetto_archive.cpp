@@ -104,7 +104,7 @@ void add_member(std::string& archive, const std::string& name, const std::string
   put_octal(header.group, 0);
   put_octal(header.bytes, content.size());
   put_octal(header.modified, 0);
-  header.checksum.fill(' ');  // the sum counts its own field as spaces
+  header.checksum.fill(' ');  // the checksum counts its own field as spaces
   const auto* const bytes = reinterpret_cast<const unsigned char*>(&header);
   put_octal(header.checksum, std::accumulate(bytes, bytes + kTarBlock, std::uint64_t{0}));
   archive.append(reinterpret_cast<const char*>(&header), kTarBlock);

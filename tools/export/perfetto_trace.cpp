@@ -259,11 +259,12 @@ class TraceWriter {
     }
   }
 
-  // Writes a heap dump for each level that has one device, of the holders at its peak.
+  // Writes a heap dump of what was live at the peak of each memory level (such as the driver's or
+  // the framework's) that the process used on one device only.
   void add_heap_dumps(const analyzer::rows::Process& process) {
     for (const analyzer::rows::Peak& peak : report_.peak) {
       if (peak.process != process.id || !peak.time_ns) continue;
-      // The costs of a level sum all devices, so that they fit only a level with one device.
+      // Costs are summed over all devices, so that they match a peak only if there is one device.
       const bool is_one_device = std::ranges::count_if(report_.peak, [&](auto& p) {
                                    return p.process == peak.process && p.level == peak.level;
                                  }) == 1;
@@ -274,9 +275,11 @@ class TraceWriter {
     }
   }
 
+  // Bare numbers are field numbers of Perfetto's messages InternedData and ProfilePacket and of
+  // those that they contain.
   void add_heap_dump(const analyzer::rows::Process& process, const analyzer::rows::Peak& peak,
                      const BytesByStack& stacks) {
-    // Each dump has a sequence of its own, so that its interned names are its own.
+    // Each dump has its own packet sequence, because interned ids count within one sequence.
     const std::uint32_t sequence = ++sequences_;
     std::map<std::string, std::uint64_t> functions;
     std::vector<std::vector<std::uint64_t>> callstacks;

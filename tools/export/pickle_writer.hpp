@@ -42,7 +42,8 @@ class PickleWriter {
   // Writes a list; write_element(i) writes its i-th value.
   template <class WriteElement>
   void list(std::size_t count, WriteElement&& write_element) {
-    constexpr std::size_t kBatch = 1000;  // bounds the stack of readers, which hold one batch on it
+    // The maximum of elements that a reader holds on its stack before it appends them to the list.
+    constexpr std::size_t kBatch = 1000;
     out_ += ']';
     for (std::size_t i = 0; i < count;) {
       out_ += '(';

@@ -21,6 +21,7 @@ void keep_times(std::vector<Row>& list, const TimeSpan& span) {
   std::erase_if(list, [&](const Row& row) { return !is_in(span, row.time_ns); });
 }
 
+// Removes rows with a start and an end that do not overlap the span; both ends are inclusive.
 template <class Row>
 void keep_stretches(std::vector<Row>& list, const TimeSpan& span) {
   std::erase_if(list, [&](const Row& row) {
@@ -34,7 +35,7 @@ void keep_stretches(std::vector<Row>& list, const TimeSpan& span) {
 void keep_time(rows::Report& report, const TimeSpan& span) {
   if (report.allocations) {
     for (rows::AllocationHistory& history : *report.allocations) {
-      // An allocation that ends at a time is gone at that time.
+      // An allocation that ends at from_ns is not live at from_ns.
       std::erase_if(history.allocations, [&](const rows::Allocation& row) {
         return row.start_ns > span.to_ns || (row.end_ns && *row.end_ns <= span.from_ns);
       });

@@ -22,7 +22,7 @@ void keep_time(analyzer::rows::Report& report, const TimeSpan& span);
 // Marks allocations that outlived `end_ns` as live at the end, as if the trace ended then.
 void end_lives_at(analyzer::rows::Report& report, std::uint64_t end_ns);
 
-// Leaves out allocations, peaks and timelines of other levels.
+// Keeps only allocations, peaks and timelines of `level`; the rest is unchanged.
 void keep_level(analyzer::rows::Report& report, analyzer::Level level);
 
 // Replaces the report's costs by the bytes in blocks[] that were live at the chosen time, stored as

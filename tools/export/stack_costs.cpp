@@ -21,8 +21,8 @@ bool has_framework_cost(const Report& report, const CostMeasure& measure) {
   });
 }
 
-// True if the export counts the cost. It counts either the framework's blocks or the memory below
-// them, so that no byte counts twice.
+// True if the export counts the cost. If the user named no level, it counts either the framework's
+// blocks or all other levels, which contain these blocks, so that no byte counts twice.
 bool is_wanted(const Cost& row, const StackExport& what, bool prefers_framework) {
   if (row.*what.measure.bytes == 0) return false;
   if (!what.level.empty()) return row.level && name_of(*row.level) == what.level;
@@ -40,6 +40,8 @@ NamedStack layers_of(const Cost& row) {
   return named;
 }
 
+// The frames of a cost, outermost first; if there are none of the kind, one frame that names the
+// holder of the memory.
 NamedStack stack_of(const Report& report, const Cost& row, const Stacks& stacks, FrameKind frames) {
   if (frames == FrameKind::kLayers) return layers_of(row);
   const NamedStack holder = {{analyzer::name_holder(row.origin), {}, 0}};

@@ -35,9 +35,9 @@ enum class FrameKind : std::uint8_t {
 
 struct StackExport {
   CostMeasure measure = kCostMeasures[0];
-  // The report's level to count. If empty: leaked bytes count on all levels except the framework's;
-  // other measures count the framework's blocks if there are any, else all other levels. Copied
-  // bytes have no level.
+  // The memory level to count, as the report names it. If empty: leaked bytes count on all levels
+  // except the framework's; other measures count the framework's blocks if there are any, else all
+  // other levels. Copied bytes have no level.
   std::string level;
   FrameKind frames = FrameKind::kAll;
 };
@@ -52,7 +52,7 @@ struct NamedFrame {
 using NamedStack = std::vector<NamedFrame>;  // frames, outermost first
 using BytesByStack = std::map<NamedStack, std::uint64_t>;
 
-// The bytes of one process by stack. Empty if nothing has that cost.
+// The bytes of one process by stack; empty if `what` selects no bytes.
 [[nodiscard]] BytesByStack bytes_by_stack(const analyzer::rows::Report& report,
                                           const StackExport& what, const std::string& process);
 // The bytes of all processes by stack; if there are several, the outermost frame names the process.

@@ -13,7 +13,7 @@ using GpumemtraceListenerBase = Catch::EventListenerBase;
 using GpumemtraceListenerBase = Catch::TestEventListenerBase;
 #endif
 
-// In no namespace: Catch2 makes a name of its name.
+// In no namespace, because CATCH_REGISTER_LISTENER forms an identifier from the name.
 struct GpumemtraceListener : GpumemtraceListenerBase {
   using GpumemtraceListenerBase::GpumemtraceListenerBase;
 

@@ -21,7 +21,7 @@ class Listener : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo&) override { gpumemtrace_pop(); }
 };
 
-// GoogleTest owns what is appended.
+// Registers the listener, which GoogleTest then owns.
 inline const bool kRegistered = [] {
   testing::UnitTest::GetInstance()->listeners().Append(std::make_unique<Listener>().release());
   return true;

@@ -115,6 +115,8 @@ class StartPipe {
   std::array<int, 2> ends_ = {-1, -1};
 };
 
+// Replaces this process, the forked child, by the command. If exec fails, the parent gets its errno
+// through `start`.
 [[noreturn]] void become(const std::vector<std::string>& command,
                          const std::vector<EnvironmentVariable>& environment,
                          const StartPipe& start) {

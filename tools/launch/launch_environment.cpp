@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Places relative to the folder of this executable: first of a build folder, then of an
-// installation.
+// Places of the library and of the simulated driver, relative to the folder of this executable: in
+// a build folder, in an installation, and for the library beside the executable.
 constexpr auto kLibraryPlaces = std::to_array<const char*>({
     "../preload/libgpumemtrace.so",
     "../lib/gpumemtrace/libgpumemtrace.so",

@@ -17,7 +17,8 @@ namespace gpumemtrace::tools {
 // cannot hold its path.
 [[nodiscard]] std::filesystem::path find_library();
 
-// The folder beside the library with the sitecustomize that --torch-names needs. Throws Failure.
+// The folder beside the library with the sitecustomize.py that --torch-names needs. Throws Failure
+// if that file is missing.
 [[nodiscard]] std::filesystem::path find_torch_names(const std::filesystem::path& library);
 
 // The folder that holds the simulated libcuda.so.1. Throws Failure.
@@ -27,8 +28,8 @@ namespace gpumemtrace::tools {
 // with AddressSanitizer's runtime.
 [[nodiscard]] EnvironmentVariable preload_variable(const std::filesystem::path& library);
 
-// The first variable names the library that NVTX loads at its first use. In the second, our library
-// keeps the name that was set before, to load that tool, too.
+// kNvtxVariable names the library that NVTX loads at its first use. If the user has set it already,
+// kNvtxChainVariable takes the user's value, and our library loads that one, too.
 inline constexpr std::string_view kNvtxVariable = "NVTX_INJECTION64_PATH";
 inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 
@@ -36,7 +37,8 @@ inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 [[nodiscard]] std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library);
 
 inline constexpr std::string_view kRunVariable = "GPUMEMTRACE_RUN_ID";
-// The variable that the processes of one run share. A run within a run is a part of the outer one.
+// kRunVariable with an id that all processes of a `gpumemtrace run` share: the present value, so
+// that a run within a run belongs to the outer one, else a new id.
 [[nodiscard]] EnvironmentVariable run_variable();
 
 // LD_LIBRARY_PATH with `folder` in front of what is there already.

@@ -22,7 +22,7 @@ std::size_t field_length(std::string_view text) {
   return close == std::string_view::npos || close == 3 ? 0 : close + 1;
 }
 
-// The pattern as the library takes it: a folder ends with a slash.
+// The checked pattern with a slash behind an existing folder, as the recording library expects it.
 std::string output_pattern(std::string pattern) {
   check_output_pattern(pattern);
   std::error_code ignored;

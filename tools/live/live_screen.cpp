@@ -108,7 +108,7 @@ LiveKey LiveScreen::wait_for_key(std::chrono::milliseconds time) {
 
 namespace {
 
-// The pause after a look, as a multiple of the processor time that the look took.
+// The pause after a reading of the job's state, as a multiple of the processor time of the reading.
 constexpr int kRest = 50;
 constexpr std::chrono::seconds kMostRest{10};
 

@@ -56,14 +56,14 @@ class LiveScreen {
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::size_t height() const;
   void draw(const Lines& lines);
-  // Waits at most `time` for a key. Returns kEnd for q and for one of these signals; kNone if the
+  // Waits at most `time` for a key. Returns kEnd for q, SIGTERM, SIGINT and SIGHUP; kNone if the
   // time has passed, for a key without a meaning, and if the terminal's size has changed.
   [[nodiscard]] LiveKey wait_for_key(std::chrono::milliseconds time);
 };
 
-// The pause after a look that took `took` of processor time: a multiple of that, but at least
-// `interval`. The longer a pause is, the more calls a busy job makes in it and the longer the next
-// look takes, without end: hence the pause is at most ten seconds, or `interval` if that is longer.
+// The pause after a reading of the job's state that took `took` of processor time: a multiple of
+// `took`, but at most ten seconds, and always at least `interval`. Without a maximum, a busy job's
+// pauses could grow without end, because a longer pause leaves more events for the next reading.
 [[nodiscard]] std::chrono::nanoseconds pause_after_look(std::chrono::nanoseconds took,
                                                         std::chrono::nanoseconds interval);
 

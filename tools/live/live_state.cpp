@@ -23,8 +23,9 @@ bool is_of(const LiveRow& row, const rows::Usage& usage) {
   return usage.process == row.process && usage.device == row.device;
 }
 
-// True if the level's bytes count for the row. Segments of the framework are also memory of the
-// driver, and must not count twice.
+// True if bytes of the level count for the row: those of the framework if the row has one, else
+// those of the driver and of pools. The framework's memory comes from these and must not count
+// twice.
 bool counts(const LiveRow& row, Level level) {
   if (row.has_framework) return level == Level::kFramework;
   return level == Level::kDriver || level == Level::kPool;
@@ -61,6 +62,7 @@ void add_process(const analyzer::JobNow& now, LiveRow& row) {
   }
 }
 
+// Sets how much the row grows in each step, and the time until the first forecast of a full device.
 void add_growth(const rows::Report& report, LiveRow& row) {
   for (const rows::Rank& rank : report.ranks) {
     if (rank.process == row.process && rank.device == row.device) {
@@ -77,6 +79,8 @@ void add_growth(const rows::Report& report, LiveRow& row) {
   }
 }
 
+// Sets the row's bytes over time, from the timeline with the highest maximum of the levels that
+// count.
 void add_history(const rows::Report& report, LiveRow& row) {
   const rows::Timeline* highest = nullptr;
   std::uint64_t most = 0;

@@ -45,9 +45,9 @@ struct LiveRow {
   // The highest sums on the device so far: of the whole job, and of everything on the card.
   std::optional<std::uint64_t> job_peak_bytes;
   std::optional<std::uint64_t> card_peak_bytes;
-  BytesByName categories;  // of the framework's blocks; they sum to live_bytes
+  BytesByName categories;  // live bytes of the framework by category, which sum to live_bytes
   std::optional<double> growth_bytes_per_step;
-  // Time from time_ns until the device is full, at that rate.
+  // Time from time_ns until the device is full if the memory keeps growing.
   std::optional<std::uint64_t> full_in_ns;
   std::vector<NamedBytes> lines;  // bytes by line, largest first
   std::vector<NamedBytes> layers;

@@ -41,7 +41,7 @@ std::string name_of_process(const LiveRow& row) {
 }
 
 // A column of the table of processes. If a line is too narrow, columns are left out, those with the
-// largest `goes_at` first.
+// largest `goes_at` first; those with 0 always stay.
 struct LiveColumn {
   std::string_view title;
   int width;
@@ -91,6 +91,7 @@ std::string live_table_line(const std::vector<LiveColumn>& columns, const TextOf
   return line;
 }
 
+// Adds the largest holders under the title, with their share of `whole`, and the sum of the others.
 void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders,
                  std::uint64_t whole, std::size_t width, Lines& lines) {
   if (holders.empty() || whole == 0) return;
@@ -114,7 +115,7 @@ void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders
   if (rest != 0) add("all others", rest);
 }
 
-// Divides the history into `count` equal parts of time; returns the most bytes in use in each.
+// Divides the time of `history` into `count` equal parts; returns the most bytes in use in each.
 std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, std::size_t count) {
   const std::uint64_t start_ns = history.front().start_ns;
   const std::uint64_t length_ns = std::max(history.back().end_ns, start_ns + 1) - start_ns;
@@ -123,7 +124,7 @@ std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, s
   };
   std::vector<std::uint64_t> columns(count);
   for (const LiveStretch& stretch : history) {
-    // The end is exclusive: a stretch does not reach into the part that begins at its end.
+    // A stretch does not contain its end_ns, nor reach into the part that begins then.
     const std::uint64_t last_ns = std::max(stretch.start_ns + 1, stretch.end_ns) - 1;
     for (std::size_t i = column_at(stretch.start_ns); i <= column_at(last_ns); ++i) {
       columns[i] = std::max(columns[i], stretch.bytes);

@@ -17,7 +17,7 @@ struct Metric {
   std::string_view help;
 };
 
-// A metric with at most one sample for each row of the state; an empty text is no sample.
+// A metric with at most one sample for each row of the state: none if value() returns "".
 struct RowMetric {
   Metric metric;
   std::string (*value)(const LiveRow& row);
@@ -127,7 +127,7 @@ std::string category_samples(const LiveState& state) {
   return samples;
 }
 
-// A process has its losses once, on however many devices it has memory.
+// The samples of losses: once for each process, although it has a row for each of its devices.
 std::string loss_samples(const LiveState& state) {
   std::string samples;
   std::set<std::string> processes;

@@ -18,7 +18,7 @@ std::vector<rows::LargestBlock> largest_rows(std::vector<rows::LargestBlock> blo
   return blocks;
 }
 
-// Sums rows that differ in bytes and count alone.
+// Sums rows that are equal except for their bytes and count.
 class HeldSums {
  public:
   void add(HeldBlocks row) {
@@ -47,6 +47,8 @@ HeldBlocks held_row(const rows::BlockAt& block) {
           1};
 }
 
+// Sums the blocks that were live at the requested time. Rows beyond the `most` largest are summed
+// again, with the owner "other".
 std::vector<HeldBlocks> held_rows(const std::vector<rows::BlockAt>& blocks, std::size_t most) {
   HeldSums sums;
   for (const rows::BlockAt& block : blocks) {

@@ -8,10 +8,10 @@
 
 namespace gpumemtrace::tools {
 
-// `largest_blocks`: the `most` largest of the report's. `held`: the rows of blocks[] for the
-// requested time, summed by stack and category; if there are more than `most`, the smaller ones are
-// one row with the owner "other" for each process, device and level. `segments`: all, which are
-// few.
+// The result's `largest_blocks` are the `most` largest of the report. `held` has the blocks that
+// were live at the requested time, summed by origin and category; rows beyond the `most` largest
+// are one row with the owner "other" for each process, device and level. `segments` has all of the
+// report, which are few.
 [[nodiscard]] PageBlocks blocks_for_page(const rows::Report& report, std::size_t most);
 
 }  // namespace gpumemtrace::tools

@@ -37,7 +37,7 @@ constexpr std::size_t kMostHeadBuckets = 512;
 // Lists that the report has in a meaningful order, the worst first or by process: if rows are left
 // out, the first ones stay.
 constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces", "processes"});
-// Lists of which the first view shows the rows of all processes.
+// Lists that the first view shows for all processes; it shows other lists for one process.
 constexpr auto kOfAllProcesses =
     std::to_array<std::string_view>({"findings", "ranks", "devices", "losses", "coverage"});
 
@@ -91,7 +91,8 @@ std::vector<std::size_t> smallest(const std::vector<std::uint64_t>& numbers, std
   return indexes;
 }
 
-// Shortens a list to the `most` rows with the largest weight, or to the first ones, in their order.
+// Shortens a list to the `most` rows with the largest weight, or to its first rows if kOrdered has
+// the key. The order of the rows stays.
 template <class Row>
 void limit(const std::string& key, std::vector<Row>& list, std::size_t most) {
   if (list.size() <= most) return;
@@ -205,6 +206,7 @@ std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& mak
 
 }  // namespace
 
+// Halves the limits of rows and buckets until the data fits into its budget.
 std::string page_head(const Report& report) {
   const PageFacts page = {focus_of(report), job_of(report)};
   Report all = part_of(report, [](const char* key) { return is_among(kHeadSections, key); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the report that the page holds, each section within its share of the file. Rows left
-// out are counted and summed, so that the shown rows add up to the report.
+// out of costs and of live blocks are summed, those left out of the report's tables are counted.
 #pragma once
 
 #include <string>

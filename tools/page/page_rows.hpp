@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that the page has beside those of the report; tools/page/src/page_types.ts has their types.
+// Rows that the page has in addition to the report's; tools/page/src/page_types.ts has their types.
 #pragma once
 
 #include <algorithm>
@@ -108,8 +108,8 @@ struct PageCosts {
   GPUMEMTRACE_FIELDS(costs, frames, stacks)
 };
 
-// Blocks of one origin and category that were live at a time. The rest of a level has the owner
-// "other".
+// The sum of the blocks of one origin and category that were live at time_ns. The owner "other"
+// stands for all origins that have no row of their own.
 struct HeldBlocks : rows::OnLevel {
   std::uint64_t time_ns = 0;
   rows::Origin origin;

@@ -24,6 +24,8 @@ std::uint64_t largest_measure(const rows::Cost& row) {
   return largest;
 }
 
+// The `most` largest costs, and the sum of the others for each process and level, with the owner
+// "other".
 std::vector<rows::Cost> limited_costs(const std::vector<rows::Cost>& costs, std::size_t most) {
   if (costs.size() <= most) return costs;
   std::vector<const rows::Cost*> order;

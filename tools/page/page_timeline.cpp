@@ -23,6 +23,7 @@ std::uint64_t largest_maximum(const Timeline& row) {
   return largest;
 }
 
+// Two adjacent buckets as one, with the details of the one that has the higher maximum.
 TimelineBucket merged(const TimelineBucket& first, const TimelineBucket& second) {
   TimelineBucket bucket = first.max_bytes >= second.max_bytes ? first : second;
   bucket.start_ns = first.start_ns;

@@ -12,8 +12,8 @@ namespace gpumemtrace::tools {
 // The most buckets of a timeline such that the page can decode `rows` timelines at once.
 [[nodiscard]] std::size_t most_buckets_of(std::size_t rows);
 
-// Merges adjacent buckets until no timeline has more than `most`. A merged bucket keeps its largest
-// maximum with the time and the parts, so that no peak is lost and parts still add up.
+// Merges adjacent buckets until no timeline has more than `most`. A merged bucket keeps the larger
+// maximum with its time and parts, so that no peak is lost and the parts still add up to it.
 void thin(std::vector<analyzer::rows::Timeline>& timeline, std::size_t most);
 
 // Thins the timelines, and if there are very many, keeps only those with the largest maximum. Those

@@ -30,7 +30,7 @@ std::string title_of(const Report& report) {
   return command.empty() ? "GPU memory" : "GPU memory of " + command;
 }
 
-// The fix of each finding, for which the summary has no room.
+// The findings as an HTML list with their fixes, which the text summary has no room for.
 std::string plain_findings(const Report& report) {
   std::string html;
   for (const analyzer::rows::Finding& finding : report.findings) {
@@ -57,7 +57,7 @@ std::string report_page(const Report& report) {
   page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
                       valid_utf8(escaped(summary_text(printable(report)).letters())),
                       valid_utf8(plain_findings(report)));
-  // Escaped, so that the data cannot close its script element.
+  // The JSON is escaped, so that it cannot close its script element.
   page += "<script type=\"application/json\" id=\"head\">" +
           replaced(page_head(report), {{'<', "\\u003c"}}) + "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");

@@ -29,8 +29,8 @@ std::vector<fs::path> partials_in(const fs::path& folder) {
   return found;
 }
 
-// False for a PyTorch snapshot beside partial reports that replaced traces: the snapshot is mostly
-// of a process that one of these reports covers, which would count twice.
+// False for a PyTorch snapshot beside partial reports that replaced traces: in most cases one of
+// these reports covers the snapshot's process, which would count twice.
 bool counts_beside(const fs::path& trace, const std::vector<fs::path>& partials) {
   return trace.extension() != ".pickle" ||
          std::ranges::none_of(partials, [](const fs::path& partial) {

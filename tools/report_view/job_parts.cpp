@@ -36,6 +36,7 @@ InputFiles find_files(const std::vector<fs::path>& inputs) {
   }
 }
 
+// Removes partial reports whose traces are all inputs themselves.
 void drop_needless(JobParts& parts) {
   std::set<std::pair<fs::path, std::string>> at_hand;
   for (const InputTrace& trace : parts.traces) at_hand.insert(trace.key());

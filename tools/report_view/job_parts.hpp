@@ -25,8 +25,8 @@ struct JobParts {
 [[nodiscard]] std::vector<InputTrace> traces_of(const JobParts& parts,
                                                 const std::vector<std::filesystem::path>& inputs);
 
-// Removes stale traces from the parts. Throws Failure if a partial report covers stale traces and
-// others.
+// Removes the stale traces, which a later run replaced, from the parts. Throws Failure if a partial
+// report covers both stale and other traces.
 void leave_out(const StaleTraces& stale, JobParts& parts);
 
 }  // namespace gpumemtrace::tools

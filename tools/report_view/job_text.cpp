@@ -49,7 +49,7 @@ std::optional<std::uint64_t> job_start_unix_ns(const Report& report) {
 
 std::uint64_t job_length_ns(const Report& report) {
   const std::uint64_t job_start = job_start_unix_ns(report).value_or(0);
-  std::map<std::string_view, std::uint64_t> offsets;  // by process, from the start of the job
+  std::map<std::string_view, std::uint64_t> offsets;  // from the job's to the process's start
   for (const rows::Process& process : report.processes) {
     offsets[process.id] = process.start_unix_ns.value_or(job_start) - job_start;
   }
@@ -80,6 +80,7 @@ std::string host_clocks_text(const Report& report) {
     errors_ns.push_back(*error.max_ns);
   }
   std::ranges::sort(errors_ns, std::greater());
+  // Two clocks differ by at most the sum of their errors.
   return format_text("Times of {} hosts agree to within {}, by their kernels' bounds.",
                      hosts.size(), duration_text(errors_ns[0] + errors_ns[1]));
 }

@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using analyzer::rows::Partial;
 
-// Limits for unpacking a file: reports of equal ranks shrink to a hundredth, so that a file that
-// grows more than kMostGrowth times is no report.
+// A file may unpack to kMostGrowth times its size, or to kAlwaysAllowedBytes if that is more.
+// Reports of many equal ranks grow a hundredfold; a file that grows far more is no report.
 constexpr std::size_t kMostGrowth = 2000;
 constexpr std::size_t kAlwaysAllowedBytes = std::size_t{1} << 30;
 constexpr std::string_view kSkippedMagic = "\x50\x2a\x4d\x18";

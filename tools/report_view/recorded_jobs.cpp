@@ -168,7 +168,7 @@ void link_families(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-// Links processes that one parent started with the same command, such as workers in turn.
+// Links processes that one parent started with the same command, also one after the other.
 void link_siblings(const std::vector<Member>& members, Groups& groups) {
   std::map<std::pair<ProcessNumber, Command>, std::size_t> first;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -208,9 +208,10 @@ void link_ranks(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
+// Links traces that overlap in time.
 void link_overlapping(const std::vector<Member>& members, Groups& groups) {
   const std::vector<std::size_t> order = in_order_of_begin(members);
-  // The trace that ends last of those before trace i.
+  // The trace that ended last among those that began before trace i.
   std::size_t latest = order.empty() ? 0 : order.front();
   for (const std::size_t i : order) {
     if (members[i].begin_ns <= members[latest].end_ns) groups.link(i, latest);
@@ -317,8 +318,8 @@ std::string array_text(const std::vector<Member>& members) {
                      joined(names), more == 0 ? "" : format_text(", {} more", more));
 }
 
-// The traces that a report left out: "traces/a.gmt: an earlier run of the same command (train.py);
-// --all-runs takes it in".
+// A text that names the traces that a report left out: "traces/a.gmt: an earlier run of the same
+// command (train.py); --all-runs takes it in".
 std::string left_out_text(const std::vector<std::string>& files,
                           const std::map<std::string, std::size_t>& programs) {
   constexpr std::size_t kMostFiles = 4;
@@ -336,6 +337,8 @@ std::string left_out_text(const std::vector<std::string>& files,
 
 }  // namespace
 
+// Unlike replaced_traces(), joins children that one parent started with the same command, and tasks
+// of a job array: these are recordings of their own, but not unrelated jobs.
 std::vector<RecordedJob> jobs_of(const rows::Report& report) {
   std::vector<Member> members = members_of(report);
   Groups groups = groups_of(members);
@@ -381,7 +384,7 @@ std::vector<bool> replaced_traces(const rows::Report& report) {
 
 StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report& report) {
   StaleTraces stale;
-  // A trace that cannot be read makes the report incomplete anyway, and the two lists differ.
+  // If a trace cannot be read, the lists do not correspond: no trace counts as stale.
   if (traces.size() != report.traces.size() || std::ranges::all_of(traces, &InputTrace::is_named)) {
     return stale;
   }

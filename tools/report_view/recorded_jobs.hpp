@@ -40,7 +40,7 @@ struct RecordedJob {
 
 struct InputTrace {
   std::filesystem::path path;
-  std::string id;         // the trace's id in partial reports; empty if it is not needed
+  std::string id;         // the trace's id; empty if no partial report is an input
   bool is_named = false;  // the user named the trace; false: it was found in a folder
 
   // The key of a trace. Its path alone is no key: another recording may have had the same path.

@@ -98,6 +98,8 @@ struct ReducedTrace {
   std::uint64_t partial_bytes = 0;
 };
 
+// Writes the partial report of one trace, and then deletes the trace if `deletes` is set. Throws
+// Failure with the reason for which the trace stays.
 ReducedTrace reduce(const fs::path& trace, const LoadOptions& load, bool deletes) {
   const trace::OwnDescriptor lock = lock_trace(trace);
   if (!lock.is_open()) return {};

@@ -12,7 +12,7 @@
 
 namespace gpumemtrace::tools {
 
-// The first text of the kind in a trace; empty if it has none. Throws trace::TraceError.
+// The first text that a trace has for the key; empty if it has none. Throws trace::TraceError.
 [[nodiscard]] std::string recorded_text(const std::filesystem::path& trace, trace::TextKey key);
 
 struct KeptTrace {
@@ -38,8 +38,9 @@ struct Reduction {
 [[nodiscard]] Reduction reduce_traces(const std::vector<std::filesystem::path>& traces,
                                       LoadOptions load, bool deletes);
 
-// These two functions write to stderr: how much was reduced; which traces were kept, and why.
+// Says on stderr how much was reduced.
 void say_reduced(const Reduction& reduction, bool deletes);
+// Says on stderr which traces were kept, and why.
 void warn_of_kept(const Reduction& reduction);
 
 }  // namespace gpumemtrace::tools

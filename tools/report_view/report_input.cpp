@@ -47,7 +47,7 @@ bool looks_like_json(const fs::path& path) {
   throw Failure(format_text("{} is a report{}", report.string(), why), ExitCode::kUsage);
 }
 
-// A saved report keeps its names and thresholds.
+// Throws Failure if an option needs the traces: a report keeps its names, thresholds and groups.
 void refuse_options_for_traces(const fs::path& report, const LoadOptions& options) {
   const NamingOptions& naming = options.naming;
   if (options.thresholds) {
@@ -195,10 +195,11 @@ analyzer::rows::Partial analyze_alike(const std::vector<InputTrace>& traces,
   return partial;
 }
 
+// Merges the partial reports with each other and with the analysis of the traces, if there are any.
 Report join_parts(JobParts parts, const LoadOptions& load) {
   for (const auto& partial : parts.partials) refuse_options_for_traces(partial.source, load);
   if (!parts.traces.empty()) {
-    // First: of two parts with the same trace, the earlier one counts.
+    // In front: if two parts have the same trace by the same path, merge() uses the first one.
     parts.partials.insert(parts.partials.begin(),
                           analyze_alike(parts.traces, load, parts.partials.front()));
   }
@@ -224,7 +225,7 @@ Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& op
   const StaleTraces stale = find_stale(all_traces, all);
   if (stale.keys.empty()) return all;
   if (options.tell_left_out) say("left out " + stale.text);
-  parts = read_parts(inputs);
+  parts = read_parts(inputs);  // again, because report_of() took them
   leave_out(stale, parts);
   Report report = report_of(std::move(parts), options);
   report.losses.push_back(
@@ -336,7 +337,7 @@ std::vector<std::string> missing_events(const Report& report) {
     if (trace.complete || is_only_paused(trace.incomplete_because)) continue;
     const std::string whose =
         format_text("{} ({})", process_name(report, trace.process), trace.file);
-    std::set<std::string> told;  // all kinds of drops share one sum, told once
+    std::set<std::string> told;  // all kinds of drops have one text, which is listed once
     for (const std::string& name : trace.incomplete_because) {
       const std::string what = loss_text(trace, name);
       if (name == kPaused || !told.insert(what).second) continue;

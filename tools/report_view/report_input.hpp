@@ -19,11 +19,11 @@ namespace gpumemtrace::tools {
 
 // Options for making a report of traces; a saved report is read as it is.
 struct NamingOptions {
-  std::vector<std::filesystem::path> symbols;  // folders of ELF files, and side-car files
-  std::vector<std::filesystem::path> owners;   // files with rules that say whose code is whose
+  std::vector<std::filesystem::path> symbols;  // folders of ELF files, and files of `symbolize`
+  std::vector<std::filesystem::path> owners;   // files with rules that name the owners of code
   bool use_debuginfod = false;
   bool redact = false;  // replaces private names by meaningless ones
-  std::string groups;   // sizes of the groups of ranks: analyzer/analyze.hpp
+  std::string groups;   // sizes of the groups of ranks, such as "tp=2,dp,pp=4"
   std::optional<std::uint64_t>
       timeline_points;  // number of buckets a timeline; default: analyzer/analyze.hpp
   // The part of the run, and the moment, that the report shows in detail.
@@ -36,13 +36,13 @@ struct NamingOptions {
 struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: the user named none
-  bool tell_progress = false;  // reports a long analysis, also if stderr is no terminal
+  bool tell_progress = false;  // shows progress from the start, also if stderr is no terminal
   std::optional<analyzer::replay::Question> what_if{};  // if set, the report has what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // if set, the report has allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
   bool all_runs = false;       // includes traces of earlier runs in the folders
   bool tell_left_out = true;   // says on stderr which traces were left out
-  bool shows_progress = true;  // false if several analyses run at once
+  bool shows_progress = true;  // shows progress; false if several analyses run at once
 };
 
 // The analyzer's options for symbols. Throws Failure if a path in `naming` does not exist.
@@ -68,8 +68,8 @@ struct LoadOptions {
 [[nodiscard]] analyzer::rows::Report load_printable_report(
     const std::vector<std::filesystem::path>& inputs, const LoadOptions& options);
 
-// The report as JSON. A saved report that is shown whole is returned as the text of its file: an
-// older version made it without some keys, for which rows in memory have values all the same.
+// The report as JSON. A saved report that is shown whole is returned as the text of its file: if an
+// older version made it, it lacks keys for which `report` has default values.
 [[nodiscard]] std::string report_json(const std::vector<std::filesystem::path>& inputs,
                                       const LoadOptions& options,
                                       const analyzer::rows::Report& report);
@@ -94,8 +94,8 @@ struct LoadOptions {
 // True if recording was paused in one of the traces.
 [[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 
-// The time before which the report has only sums, so that some rules cover only the rest; empty if
-// the report has every event.
+// The time before which the report has only sums instead of events, so that some rules for findings
+// cover only the time after it; empty if the report has every event.
 [[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -21,7 +21,8 @@ std::string program_name(const analyzer::rows::Process& process) {
   if (!process.python) return file_name(program);
   for (std::size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
-    if (word == "-c") break;  // `python -c` runs a text, which has no name: take the interpreter's
+    // `python -c` runs code without a file name: return the interpreter's name.
+    if (word == "-c") break;
     if (word == "-m" && i + 1 < command.size()) return command[i + 1];
     const bool has_value = word == "-W" || word == "-X" || word == "--check-hash-based-pycs";
     if (has_value) ++i;

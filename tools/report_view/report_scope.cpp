@@ -21,8 +21,8 @@ constexpr bool kIsList = false;
 template <class Row>
 constexpr bool kIsList<std::vector<Row>> = true;
 
-// Visits every list of the report and leaves out the rows of other processes and devices. Rows that
-// name none stay.
+// Removes from every list of a report the rows of processes and devices that are not in the two
+// sets. Rows that name neither a process nor a device stay.
 class Narrower {
  public:
   Narrower(std::set<std::string> processes, std::set<std::string> devices)
@@ -68,7 +68,8 @@ std::set<std::string> processes_of(const Report& report, const ReportScope& scop
   return ids;
 }
 
-// The ids of the scope's devices: the named one, or those that the processes see.
+// The ids of the devices in the scope: the named device or all; with a rank, only devices that one
+// of `processes` sees.
 std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
                                  const std::set<std::string>& processes) {
   std::set<std::string> ids;

@@ -29,6 +29,8 @@ bool has_readable_name(const Frame& frame) {
   return frame.function && !frame.function->starts_with("libcudart_static_");
 }
 
+// Joins the innermost native function and the user's frames, at most `most_frames` in all. Frames
+// without a readable name are left out.
 std::string short_text(const Report& report, const Stack& stack, std::size_t most_frames) {
   const std::vector<const Frame*> frames = readable_frames(report, stack);
   const auto innermost = std::ranges::find_if(
@@ -54,6 +56,8 @@ const Stack* find_stack(const analyzer::rows::Report& report,
 
 }  // namespace
 
+// If the stack ends with Python frames of its own thread, native frames from the interpreter
+// outwards are left out: they are the interpreter's own.
 std::vector<const Frame*> readable_frames(const Report& report, const Stack& stack) {
   const std::vector<const Frame*> frames = frames_of(report, stack);
   const bool own_python = !frames.empty() && is_python(*frames.back()) && !stack.inferred_from;

@@ -10,8 +10,8 @@
 
 namespace gpumemtrace::tools {
 
-// The frames of a stack that say something to people, innermost first: where Python frames of the
-// same thread follow, the interpreter's own native frames are left out.
+// The frames of a stack that are of use to a reader, innermost first: if the stack ends with Python
+// frames of its own thread, the interpreter's native frames are left out.
 [[nodiscard]] std::vector<const analyzer::rows::Frame*> readable_frames(
     const analyzer::rows::Report& report, const analyzer::rows::Stack& stack);
 

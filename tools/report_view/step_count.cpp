@@ -7,7 +7,8 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// A report lists all steps of a process that has fewer than this, and leaves out some of others.
+// A report has a row for every step of a process with fewer steps than this; else it may leave out
+// some.
 constexpr std::uint64_t kAllAreTold = 1000;
 
 struct StepsOfProcess {

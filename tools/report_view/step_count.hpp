@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of steps of a job: one count for every text that shows one.
+// Counts the steps of a job, so that every text shows the same number.
 #pragma once
 
 #include <cstdint>

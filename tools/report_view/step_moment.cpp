@@ -39,6 +39,7 @@ struct Highest {
   const rows::TimelineBucket* bucket = nullptr;
 };
 
+// The fullest bucket of the timeline among those that end at `from_ns` or later.
 Highest highest_of(const rows::Timeline& timeline, std::uint64_t from_ns) {
   Highest highest{&timeline, nullptr};
   for (const rows::TimelineBucket& bucket : timeline.buckets) {
@@ -50,8 +51,8 @@ Highest highest_of(const rows::Timeline& timeline, std::uint64_t from_ns) {
   return highest;
 }
 
-// True if `a` is shown rather than `b`: blocks of the framework (PyTorch) come before those of
-// lower levels, then the larger peak wins.
+// True if the peak `a` is shown rather than the peak `b`: blocks of the framework (PyTorch) come
+// before those of lower levels, then the larger peak wins.
 bool is_better(const Highest& a, const Highest& b) {
   if (b.bucket == nullptr) return true;
   const bool is_framework = a.timeline->level == Level::kFramework;
@@ -120,7 +121,7 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
 
 StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
                        const rows::Step& step) {
-  options.tell_left_out = false;  // already printed when the step was searched for
+  options.tell_left_out = false;  // printed when the caller loaded the report to find the step
   StepMoment moment = highest_moment(traces, options, step);
   options.naming.at_ns = moment.time_ns;
   rows::Report at_peak = load_printable_report(traces, options);

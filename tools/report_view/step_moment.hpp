@@ -11,8 +11,8 @@
 
 namespace gpumemtrace::tools {
 
-// The memory of one process at the peak of a step on one device: PyTorch's blocks, or else those of
-// the lower level that held most.
+// The memory of one process at the peak of a step on one device: PyTorch's blocks, or if it has
+// none, those of the allocator level (such as driver or pool) that held most.
 struct StepMoment {
   analyzer::rows::Step step;
   analyzer::rows::OptionalText device;

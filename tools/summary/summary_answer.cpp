@@ -32,8 +32,8 @@ using analyzer::Severity;
 
 constexpr std::size_t kMostFacts = 3;
 constexpr std::size_t kLabelWidth = 8;
-// Reserved memory that is split into unusably small pieces is shown as a fact from one part in this
-// many of the peak on.
+// Reserved memory in pieces too small to be used is shown as a fact if it is at least one part in
+// this many of the peak.
 constexpr std::uint64_t kUnusableShare = 20;
 // A leak below these bytes, and below one part in kLeakShare of the peak, is not shown as a fact.
 constexpr std::uint64_t kSmallLeak = 1 << 20;
@@ -46,6 +46,8 @@ struct Fact {
   Style style = Style::kPlain;  // colour of the label
 };
 
+// The ends of the job's processes as a clause: "the program exited", or with counts if they differ:
+// "3 exited, 1 was killed".
 std::string end_text(const Report& report) {
   std::vector<std::pair<rows::TraceEnd, std::size_t>> ends;
   for (const rows::Trace& trace : report.traces) {
@@ -298,7 +300,8 @@ BytesByName uses_of(const rows::Peak& peak) {
   return parts;
 }
 
-// The level whose allocation calls asked for this kind of memory; nullopt if no level did.
+// The allocator level whose calls returned memory of this kind; nullopt for memory that no call
+// returned, such as caches and contexts.
 std::optional<Level> level_of(rows::CardPartKind part) {
   switch (part) {
     case rows::CardPartKind::kFrameworkAllocated:
@@ -312,7 +315,8 @@ std::optional<Level> level_of(rows::CardPartKind part) {
   }
 }
 
-// The lines that held memory of a part's kind, at the peak of its level.
+// The source lines that held the memory of `part`, with their bytes at the peak of the part's
+// allocator level.
 BytesByName lines_of(const Report& report, const rows::CardPart& part, const std::string& device) {
   const std::optional<Level> level = level_of(part.what);
   BytesByName parts;
@@ -332,8 +336,8 @@ struct Largest {
   std::string process;
 };
 
-// The largest of `parts`. Its bytes are limited to those of `part`, because they come from the peak
-// of a level, which can be at another time than the peak of the card.
+// The largest of `parts`, with at most the bytes of `part`: `parts` are from the peak of an
+// allocator level, which can be at another time than the peak of the card.
 Largest largest_of(const rows::CardPart& part, const BytesByName& parts) {
   const auto sorted = largest_first(parts);
   if (sorted.empty()) return {};
@@ -341,8 +345,8 @@ Largest largest_of(const rows::CardPart& part, const BytesByName& parts) {
           part.process.value_or("")};
 }
 
-// The largest holder in a part of a peak: a category or a line if that is known, else the whole
-// part.
+// The largest holder within `part` of a card's peak: a category or a source line if one is known,
+// else the whole part.
 Largest largest_of(const Report& report, const rows::CardPart& part, const std::string& device) {
   BytesByName parts;
   if (part.what == rows::CardPartKind::kFrameworkAllocated) {
@@ -366,7 +370,7 @@ std::string largest_line_text(const Report& report, const DevicePeaks& peaks) {
     if (other.bytes > line.bytes) line = other;
   }
   if (line.bytes == 0) return {};
-  // Without the function's name, which the sections below show.
+  // Drops the function's name, which later sections of the summary show.
   std::string text = "; largest line " + line.name.substr(0, line.name.rfind(" ("));
   append(text, name_in_job(report, line.process));
   append(text, size_text(line.bytes));
@@ -382,6 +386,8 @@ Fact largest_fact_of(const Report& report, std::uint64_t bytes, std::uint64_t wh
   return fact;
 }
 
+// The largest holder at the peak and its share. If that memory has no source line, as a cache, the
+// text adds the largest line.
 std::optional<Fact> largest_fact(const Report& report) {
   const DevicePeaks peaks = fullest_device(report);
   if (peaks.job != nullptr) {
@@ -429,6 +435,7 @@ std::optional<Fact> headroom_fact(const Report& report) {
               card->is_whole_card ? "never used" : "never used by the calls of this job"};
 }
 
+// The first kMostFacts facts that apply, in this order of importance.
 Blocks fact_blocks(const Report& report, std::size_t width) {
   std::vector<Fact> facts;
   for (const auto fact_of : {peak_fact, oom_fact, growth_fact, leak_fact, unusable_fact,

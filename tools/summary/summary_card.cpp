@@ -18,8 +18,8 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-// If a request for memory failed, the summary shows the card at that time, unless its use was lower
-// than the peak by more than one part in this many.
+// The summary shows a card at the time of a failed request, unless the card's use then was lower
+// than its peak by more than one part in this many.
 constexpr std::uint64_t kLittleLess = 10;
 
 struct Part {
@@ -33,20 +33,22 @@ constexpr Part kParts[] = {
     {&rows::Composition::pool_cached, rows::CardPartKind::kPoolCached},
 };
 
-// Bytes that no allocation call of the process explains, if the driver's number includes contexts
-// and other processes; empty if that is not known.
+// Bytes in use on the card beyond the process's own allocation calls; 0 if they are parts of their
+// own in the composition, nullopt if they are not known.
 std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
-  // Contexts and other processes are separate parts then.
+  // NVML tells contexts and other processes apart, so they are parts of their own.
   if (row.source == "nvml_process") return 0;
   if (row.outside_calls) return row.outside_calls;
-  // Older reports lack the key outside_calls; this number is right if nothing changed between the
-  // driver's sample and the peak.
+  // Older reports lack the key outside_calls; `unattributed` equals it if nothing changed between
+  // the driver's sample and the peak.
   if (row.unattributed && *row.unattributed >= 0 && !row.driver_bytes) {
     return static_cast<std::uint64_t>(*row.unattributed);
   }
   return std::nullopt;
 }
 
+// Adds the parts of the composition to `card`, largest first, sums their bytes, and notes if they
+// cover the whole card.
 void add_parts(const rows::Composition& row, CardState& card) {
   const auto add = [&](std::uint64_t bytes, std::string name) {
     if (bytes != 0) card.parts.push_back({bytes, std::move(name)});
@@ -80,8 +82,8 @@ std::string owner_of_most(const rows::Peak& peak) {
   return most == bytes.end() ? std::string() : most->first;
 }
 
-// The memory of a card at a peak: the parts of the job's processes summed by kind, with owners if
-// the kind alone is ambiguous.
+// The state of a card at its peak: the parts of the peak, with the process's name if several
+// processes have parts.
 CardState state_of(const Report& report, const rows::CardPeak& row) {
   CardState card;
   card.device = *row.device;
@@ -110,8 +112,8 @@ bool has_failed(const Report& report, const std::string& process, const std::str
   });
 }
 
-// The memory of one process on one device at the driver's peak; if there are several such peaks, at
-// the fullest. Without bytes if there is none.
+// The largest composition that the report has for the process and the device of `largest` at the
+// moment `at`; 0 bytes if there is none.
 CardState card_at(const Report& report, const rows::Peak& largest, rows::SnapshotAt at) {
   CardState fullest;
   fullest.device = *largest.device;
@@ -137,6 +139,8 @@ const rows::Device* find_device(const Report& report, const std::string& device)
   return row == report.devices.end() ? nullptr : &*row;
 }
 
+// The card at the failure of a request if it was about as full then, else at its peak; nullopt if
+// no memory of the device was allocated.
 std::optional<CardState> card_state(const Report& report, const std::string& device) {
   const rows::Peak* largest = nullptr;
   for (const rows::Peak& peak : report.peak) {

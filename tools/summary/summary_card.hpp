@@ -22,7 +22,7 @@ struct CardState {
   std::string device;
   std::string process;
   std::uint64_t bytes = 0;                        // sum of the parts
-  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: made from `composition`
+  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: the state is made from `composition`
   analyzer::rows::OptionalNumber step;
   bool has_failed = false;       // the moment is that of a failed request
   bool is_whole_card = false;    // `parts` include contexts and other processes
@@ -37,8 +37,9 @@ struct CardState {
 // The device with that id; nullptr if the report has none.
 [[nodiscard]] const analyzer::rows::Device* find_device(const Report& report,
                                                         const std::string& device);
-// The largest peak of the framework's blocks, or of the driver's memory below if other code holds
-// most of that; only on `device` if it is not empty. nullptr if nothing was allocated.
+// The largest peak of the framework's blocks; instead the largest peak of the lower levels if there
+// are no blocks, or if it is more than twice as large and code other than the framework holds most
+// of it. Only peaks on `device` if it is not empty. nullptr if nothing was allocated.
 [[nodiscard]] const analyzer::rows::Peak* main_peak(const Report& report,
                                                     std::string_view device = {});
 

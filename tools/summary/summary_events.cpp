@@ -74,9 +74,9 @@ std::string copies_text(const rows::Copies& row) {
   return text;
 }
 
-// The families of the named rules: "growth, churn, transfer (in part)".
+// The families to which the rules in `rules` belong: "growth, churn, transfer (in part)".
 std::string families_of(const std::vector<rows::PublicText>& rules) {
-  // A family, and true if all of its rules are named.
+  // A family of rules, and true if `rules` names all of them.
   std::vector<std::pair<std::string_view, bool>> families;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
     const bool is_named = std::ranges::find(rules, rule.name) != rules.end();

@@ -36,12 +36,14 @@ bool is_hint(const Report&, const Finding& finding) {
   return finding.severity == Severity::kInfo && finding.rule != Rule::kOpaquePool;
 }
 
+// Groups the wanted findings by fingerprint, so that a fault of several ranks is one element.
 std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&, const Finding&)) {
   std::vector<Fault> faults;
   std::map<std::string, std::size_t> index_of;
   for (const Finding& finding : report.findings) {
     if (!is_wanted(report, finding)) continue;
-    // One process can have a fault in several forms, which are shown separately.
+    // In a job of one process, findings with the same fingerprint but another title are shown
+    // separately.
     const std::string key =
         finding.fingerprint + '|' +
         (report.processes.size() > 1 ? std::string() : std::string(finding.title));
@@ -81,8 +83,8 @@ Lines caller_lines(const Report& report, const Finding& finding, std::size_t wid
   return wrapped_parts("     in ", split(callers, " < "), " < ", width);
 }
 
-// One of two lists, faults or hints, with its heading. `before` findings are shown above it; of
-// all, kMostFindings are kept.
+// The blocks of a list of faults or hints, with its heading. `before` findings come ahead of the
+// list; those beyond the first kMostFindings of all are left out first.
 Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bool are_hints,
                       std::size_t before, const SummaryDetail& detail) {
   Blocks blocks;
@@ -108,7 +110,7 @@ Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bo
 
 bool is_fault(const Report& report, const Finding& finding) {
   if (finding.severity == Severity::kInfo) return false;
-  if (finding.same_cause) return false;  // the other finding of that cause is shown
+  if (finding.same_cause) return false;  // another finding with the same cause is shown
   return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
 }
 

@@ -19,7 +19,7 @@ struct Fault {
 [[nodiscard]] bool is_fault(const Report& report, const analyzer::rows::Finding& finding);
 // The faults of a report, in its order: the worst first.
 [[nodiscard]] std::vector<Fault> faults_of(const Report& report);
-// Findings that are worth knowing and no faults.
+// The hints of a report: findings that are worth knowing but are no faults.
 [[nodiscard]] std::vector<Fault> hints_of(const Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -20,8 +20,8 @@ using analyzer::Category;
 using analyzer::framework_with_blocks;
 using analyzer::Level;
 
-constexpr std::size_t kMostPeakRows = 8;  // most rows kept for a peak
-constexpr std::size_t kMostDevices = 4;   // devices whose rows are kept longest
+constexpr std::size_t kMostPeakRows = 8;  // rows of a peak that are not left out first
+constexpr std::size_t kMostDevices = 4;   // devices whose rows are not left out first
 
 // True if the bytes that the rows of a list leave out are enough for a row of their own.
 bool is_worth_a_row(std::uint64_t rest, std::uint64_t whole) {
@@ -48,6 +48,7 @@ Lines titled(std::string_view begin, const std::string& title, std::size_t width
   return lines;
 }
 
+// The memory of a card: a title with the sum and its source, then the parts of the sum.
 Lines card_lines(const Report& report, const CardState& card, std::size_t width) {
   std::string title = format_text("Card {}", card.device);
   if (!card.process.empty() && report.processes.size() > 1) {
@@ -88,7 +89,7 @@ std::string short_layers(const std::string& path) {
 }
 
 // The holders of a category's bytes: layers, or lines for bytes without a layer. Activations are
-// shown by layer only, including those in no layer.
+// shown by layer only, including those in no layer, unless no layer is known.
 std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak,
                                     const std::string& category, std::uint64_t bytes,
                                     std::size_t width) {
@@ -121,7 +122,8 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
   return parts;
 }
 
-// The rank that decides when a row of a list is left out: the lower in the list, the earlier.
+// The rank of the row at `index` of a list. Rows further down have a higher rank, so they are left
+// out earlier.
 int rank_of_row(std::size_t index) {
   return index < kMostPeakRows ? rank::kOfPeak + static_cast<int>(index + 1) * rank::kNextRow
                                : kGoesFirst;
@@ -259,7 +261,8 @@ Lines opaque_pool_lines(const Report& report, const std::string& device, std::si
                  width);
 }
 
-// The peaks of a device's levels that hold much, and whose memory no other shown peak contains.
+// The peaks to show for a device: the main one, and those of other allocator levels with at least a
+// twentieth of its bytes, unless the main peak explains their memory.
 std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
                                                    const std::string& device) {
   const rows::Peak* main = main_peak(report, device);
@@ -272,7 +275,7 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
       if (peak.device != device || peak.level != level || &peak == main) continue;
       if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
     }
-    // The framework's blocks lie in memory of the driver or of a pool, most of which they explain.
+    // Blocks of the framework lie in memory of the driver or of a pool, and explain most of it.
     const bool is_told = main->level == Level::kFramework && level != Level::kManaged;
     if (largest != nullptr && !is_told && largest->bytes >= main->bytes / 20) {
       peaks.push_back(largest);
@@ -304,6 +307,8 @@ std::optional<rows::Peak> held_at_failure(const Report& report, const CardState&
   return std::nullopt;
 }
 
+// The card's memory and its holders. After a failed request the holders are those at the failure,
+// if they are known, instead of those at the peaks.
 Blocks device_blocks(const Report& report, const rows::Device& device,
                      const SummaryDetail& detail) {
   Blocks blocks;
@@ -360,7 +365,7 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     }
     const std::size_t number = shown.size() - 1;
     for (Block& block : more) {
-      if (number != 0) block.what = {};  // left-out rows are counted with the first device's
+      if (number != 0) block.what = {};  // only the first device's left-out rows are counted
       if (block.rank == kGoesFirst) continue;
       block.rank = number < kMostDevices ? block.rank + static_cast<int>(number) * rank::kNextDevice
                                          : kGoesFirst;

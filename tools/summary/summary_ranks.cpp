@@ -31,7 +31,7 @@ struct RankRow {
   std::string text;
 };
 
-// The largest growth that is reported for a rank's process: "grows 4.0 MiB a step at train.py:88".
+// The most urgent growth finding of a rank's process: "grows 4.0 MiB a step at train.py:88".
 std::string growth_of(const Report& report, const rows::Rank& rank) {
   for (const rows::Finding& finding : report.findings) {
     const bool is_shown = finding.rule == Rule::kGrowth && finding.process == rank.process &&

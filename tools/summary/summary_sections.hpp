@@ -17,7 +17,8 @@ namespace gpumemtrace::tools {
 using analyzer::name_line;
 using analyzer::rows::Report;
 
-// A part of a peak that is smaller than one in this many of it gets no line.
+// A part of a peak gets no line of its own if it is smaller than one in this many of the peak's
+// bytes.
 inline constexpr std::uint64_t kLeastShare = 100;
 
 // Lines that are shown or left out together, so that no sentence is cut.
@@ -31,8 +32,8 @@ struct Block {
 using Blocks = std::vector<Block>;
 inline constexpr int kGoesFirst = 1000;
 
-// Ranks of blocks: those with the lowest are kept longest. In a list, and for further devices, the
-// rank rises from row to row.
+// Ranks of blocks: the higher the rank, the earlier a block is left out. The rank rises from row to
+// row of a list, and from device to device.
 namespace rank {
 inline constexpr int kAnswer = 0;
 inline constexpr int kMissingEvents = 2;
@@ -56,7 +57,7 @@ inline constexpr int kCallers = 44;
 inline constexpr int kCopyKind = 48;
 inline constexpr int kNote = 60;
 
-inline constexpr int kNextFinding = 10;  // added from one finding or hint to the next
+inline constexpr int kNextFinding = 10;  // added to the rank for each further finding or hint
 inline constexpr int kNextDevice = 26;
 inline constexpr int kNextRow = 4;
 }  // namespace rank

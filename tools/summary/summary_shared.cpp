@@ -18,6 +18,8 @@ namespace rows = analyzer::rows;
 // job do not end at exactly the same time.
 constexpr std::uint64_t kAtOnceNs = 1'000'000'000;
 
+// The bytes of the row that are worth reporting: freed while open, and, if open for at least
+// kAtOnceNs longer, those whose owner ended.
 std::uint64_t bytes_to_tell(const rows::SharedMemory& row) {
   const bool is_kept = row.kept_after_ns.value_or(0) >= kAtOnceNs;
   return row.freed_while_open_bytes + (is_kept ? row.ended_while_open_bytes : 0);
@@ -33,7 +35,7 @@ std::string shared_text(const Report& report, const rows::SharedMemory& row) {
   const std::uint64_t freed_bytes = row.freed_while_open_bytes;
   std::string end = "ended";
   if (freed_bytes != 0) end = "freed it" + at_text(analyzer::location_text(row.freed_at));
-  // The row that sums all smaller ones may have both.
+  // A row that sums several smaller ones may have both freed bytes and bytes whose owner ended.
   if (freed_bytes != 0 && freed_bytes != bytes_to_tell(row)) end += " or ended";
   return format_text("{} had {} open for {} after {} {}; opened at {}",
                      process_name(report, row.process), size_text(bytes_to_tell(row)),

@@ -139,6 +139,8 @@ Lines holder_rows(const StepMoment& moment, std::size_t width) {
   return lines;
 }
 
+// The categories and lines with more (+) and with less (-) bytes at the peak than at the peak of
+// the step `before`.
 Lines difference_rows(const StepMoment& now, const StepMoment& before, std::size_t width) {
   const BytesByName bytes = bytes_by(now, category_and_line);
   const BytesByName bytes_before = bytes_by(before, category_and_line);

@@ -29,7 +29,7 @@ std::string share_text(std::uint64_t bytes, std::uint64_t total) {
 }
 
 std::string named_amount(const std::string& name, const std::string& amount, std::size_t width) {
-  constexpr std::size_t kSigns = 2;  // letters for the space between, and a comma after
+  constexpr std::size_t kSigns = 2;  // a space before the amount, a comma after it
   if (name.size() + amount.size() + kSigns <= width) return format_text("{} {}", name, amount);
   // The file and line without the function's name.
   const std::string line = name.substr(0, name.rfind(" ("));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out if the folder of the traces lies on another machine. The ring beside a trace is memory
-// of the program: while a server does not answer, a thread that writes there stands still.
+// Finds out if the folder of the traces is on a network file system. The ring beside a trace is
+// mapped into the program: while the file server does not answer, a thread that writes to the ring
+// stands still.
 #pragma once
 
 #include <cstdint>

@@ -71,7 +71,7 @@ constexpr std::string_view kPoolTypes = "invalid local imported";
 constexpr std::string_view kManagedCounters =
     "unknown bytes_to_device bytes_to_host cpu_fault gpu_fault thrashing throttling remote_map "
     "bytes_between_devices";
-// Values of our own enumeration. The second word is the function cuMemGetInfo.
+// The values of trace::SampleSource; "memgetinfo" is the function cuMemGetInfo.
 constexpr std::string_view kSampleSources = "none memgetinfo nvml_process nvml_device";
 
 struct ValueNames {
@@ -139,7 +139,7 @@ bool is_hexadecimal(RecordKind kind, std::string_view field) {
   if (field == "source") return kind == RecordKind::kCopy;
   // The destination of managed memory is a device.
   if (field == "destination") return kind != RecordKind::kActivityManaged;
-  // A module ends at an address, a call ends at a time.
+  // The end of a module is an address, the end of a call is a time.
   if (field == "end") return kind == RecordKind::kModule;
   return std::ranges::find(kHexadecimalFields, field) != kHexadecimalFields.end();
 }
@@ -201,6 +201,7 @@ bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) 
   return field.name == "time" || field.name == "reserved";
 }
 
+// A field as NAME=VALUE. The end of a call is shown as its duration: "took=0.000012000 s".
 std::string field_text(const trace::RecordHeader& record, const trace::Field& field,
                        const RecordDictionary& dictionary) {
   const std::uint64_t value =

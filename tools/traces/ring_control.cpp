@@ -104,6 +104,7 @@ std::vector<std::string> rings_mapped_by(pid_t pid) {
                   pid));
 }
 
+// Puts the command into the ring's mailbox and waits until the recording library has answered.
 void post(MappedRing& ring, pid_t pid, trace::ControlCommand command, const std::string& text) {
   trace::ControlMailbox& mailbox = ring.header().mailbox;
   mailbox.command = command;

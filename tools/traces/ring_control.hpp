@@ -13,9 +13,9 @@ namespace gpumemtrace::tools {
 
 inline constexpr int kControlTimeoutMs = 5000;
 
-// Makes process `pid` carry out `command`; `text` is the name of a mark. Waits for the answer, and
-// for other callers of this function before. Throws Failure if the process is not being recorded,
-// may not be reached or does not answer within kControlTimeoutMs.
+// Makes process `pid` carry out `command`; `text` is the name of a mark. Waits until other callers
+// of this function are done, then for the answer. Throws Failure if the process is not being
+// recorded, may not be reached or does not answer within kControlTimeoutMs.
 void control_recording(pid_t pid, trace::ControlCommand command, const std::string& text);
 
 // The trace that process `pid` writes. Throws Failure if the process is not being recorded or may

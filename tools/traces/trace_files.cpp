@@ -33,6 +33,8 @@ struct SearchSpace {
   std::ptrdiff_t depth = 0;  // levels of folders below `folder`
 };
 
+// Only the pattern's text before its first '%' is fixed: it gives the folder and the start of the
+// names.
 SearchSpace search_space(const std::string& pattern) {
   if (pattern.empty()) return {".", std::string(kDefaultNameStart), 1};
   std::string fixed = pattern.substr(0, pattern.find('%'));

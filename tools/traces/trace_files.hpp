@@ -35,8 +35,8 @@ struct WrittenTrace {
 // it is.
 void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
 
-// Removes the rings that hold nothing but records of the packed trace. The traces of processes that
-// still run, were killed or lost records keep theirs.
+// Removes the rings whose records are all in the packed traces. The rings of processes that still
+// run, were killed or lost records stay.
 void remove_spent_rings(std::vector<WrittenTrace>& traces);
 
 }  // namespace gpumemtrace::tools

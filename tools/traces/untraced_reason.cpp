@@ -143,7 +143,7 @@ bool replaces_preload(const std::string& text) {
          text.find("env -i ") != std::string::npos;
 }
 
-// The word of the command that replaces LD_PRELOAD itself or names a script that does.
+// The first word of the command that overwrites or removes LD_PRELOAD, or names a script that does.
 std::optional<std::string> find_replacing_word(const std::vector<std::string>& command) {
   for (const std::string& word : command) {
     const std::string content = read_start(word, kLongestScriptBytes);
@@ -161,6 +161,7 @@ std::string_view text_for(Preloading preloading) {
 
 }  // namespace
 
+// Reads the ELF header and the loader's path of `file`, without starting it.
 Preloading examine_executable(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   Elf64_Ehdr header;

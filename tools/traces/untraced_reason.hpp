@@ -24,7 +24,8 @@ enum class Preloading {
 // The reason why no trace can be written in a folder; empty if there is none to be seen.
 [[nodiscard]] std::string why_unwritable(const std::filesystem::path& folder);
 
-// One sentence: the reason that the command shows, else that no CUDA memory was used.
+// One sentence: the reason that the files and words of the command show, else that no process used
+// CUDA memory.
 [[nodiscard]] std::string why_untraced(const std::vector<std::string>& command);
 
 }  // namespace gpumemtrace::tools

@@ -27,7 +27,8 @@ bool is_of(const Row& row, const rows::Peak& peak) {
   return row.process == peak.process && row.device == peak.device;
 }
 
-// The process and device that hold most, which decide whether a job fits.
+// The framework's largest peak, whose process and device decide whether the job fits. Counts all
+// peaks of the framework in run.processes.
 const rows::Peak& largest_peak(const rows::Report& report, FitRun& run) {
   const rows::Peak* largest = nullptr;
   for (const rows::Peak& peak : report.peak) {
@@ -65,6 +66,8 @@ void read_reserved(const rows::Report& report, const rows::Peak& peak, FitRun& r
   }
 }
 
+// Bytes on the card outside of the framework, such as contexts and libraries; nullopt if the
+// driver's number does not tell them.
 std::optional<std::uint64_t> other_bytes_of(const rows::Composition& row) {
   std::uint64_t bytes = row.pool_used + row.pool_cached;
   for (const rows::OwnersBytes& other : row.other) bytes += other.bytes;
@@ -73,6 +76,8 @@ std::optional<std::uint64_t> other_bytes_of(const rows::Composition& row) {
   return bytes + static_cast<std::uint64_t>(*row.unattributed);
 }
 
+// Sums the framework's blocks at the peak by call site and category. Throws Failure if blocks are
+// missing.
 void read_sites(const rows::Report& report, const rows::Peak& peak, FitRun& run) {
   std::uint64_t sum = 0;
   for (const rows::BlockAt& block : report.blocks.value_or(std::vector<rows::BlockAt>())) {
@@ -119,14 +124,14 @@ namespace {
 
 // A check whose prediction differs from the recorded bytes by more than this counts as a deviation.
 constexpr std::uint64_t kMostDeviationPercent = 5;
-// A line whose value at batch 0 is negative by more than one part in this many of its bytes is
-// taken to grow faster than the batch size; less is rounding.
+// A call site is taken to grow faster than the batch size if its line is below zero at batch 0 by
+// more than one part in this many of its bytes; less than that is rounding.
 constexpr std::int64_t kRoundingPart = 64;
 
 struct ShapeInfo {
   FitShape shape;
   const char* why;
-  std::uint64_t most_percent;  // share of the larger peak; beyond, no prediction
+  std::uint64_t most_percent;  // with a larger share of the larger peak, nothing is predicted
 };
 constexpr ShapeInfo kShapes[] = {
     {FitShape::kFalls, "holds less at the larger batch size", 5},
@@ -196,6 +201,7 @@ BatchFit::BatchFit(std::vector<FitRun> runs) : runs_(std::move(runs)) {
   check_other_runs();
 }
 
+// Makes a line for each call site and category of any run; runs without the site have 0 bytes.
 void BatchFit::collect_lines() {
   std::map<FitRun::SiteKey, FitLine> lines;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -215,6 +221,7 @@ void BatchFit::collect_lines() {
                            [](const FitLine& line) { return line.runs[1].bytes; });
 }
 
+// Throws Failure if the call sites of a shape hold more of the peak than that shape may (kShapes).
 void BatchFit::refuse_other_shapes() const {
   const std::uint64_t peak = std::max(runs_[0].allocated_bytes, runs_[1].allocated_bytes);
   for (const ShapeInfo& info : kShapes) {
@@ -302,7 +309,7 @@ FitPrediction BatchFit::predict(std::uint64_t batch) const {
     most_beyond = std::max({most_beyond, beyond, in_proportion});
   }
   prediction.reserved_low_bytes = prediction.allocated_bytes;
-  // Blocks that do not fit into a segment open another one, so that up to one more is reserved.
+  // Blocks that do not fit into a segment open another one, so up to one more segment is reserved.
   prediction.reserved_high_bytes =
       prediction.allocated_bytes + most_beyond + analyzer::framework_with_blocks().segment_bytes;
   return prediction;

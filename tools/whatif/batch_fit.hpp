@@ -42,7 +42,7 @@ struct FitRun {
 // missing, or requests were refused.
 [[nodiscard]] FitRun fit_run_of(const analyzer::rows::Report& report, std::uint64_t batch);
 
-// The reason why a site's bytes are no line in the batch size.
+// The relation of a call site's bytes to the batch size: a line, or the reason why they are none.
 enum class FitShape { kLine, kFalls, kOtherCount, kFaster };
 
 struct FitLine {
@@ -64,9 +64,9 @@ struct FitCheck {
   [[nodiscard]] double deviation_percent() const;
 };
 
-// The prediction for a batch size. Reserved bytes do not grow linearly, so that they have bounds:
-// the allocated bytes, and a sum of these, of the most that a run reserved beyond its allocated
-// bytes (in bytes or in proportion, whichever is more), and of a segment.
+// The prediction for a batch size. Reserved bytes do not grow linearly, so only bounds are known.
+// The lower bound is the allocated bytes. The upper bound adds one segment, and the most that a run
+// reserved beyond its allocated bytes, in bytes or in proportion, whichever is more.
 struct FitPrediction {
   std::uint64_t allocated_bytes = 0;
   std::optional<std::uint64_t> reserved_low_bytes;
@@ -81,13 +81,14 @@ struct FitCard {
   GPUMEMTRACE_FIELDS(capacity_bytes, batch, margin_bytes)
 };
 
-// The fit of recorded runs: the first two determine the lines, all others check them. Bytes are
-// rounded up. A call site that is no line (FitShape) is predicted with the larger of its two
-// values, but one that grows faster follows its line.
+// The fit of recorded runs: the first two determine a line for each call site, all others check the
+// lines. Bytes are rounded up. Sites of shape kFalls or kOtherCount are predicted with the larger
+// of their two values, all others with their line.
 class BatchFit {
  public:
   // Takes at least two runs. Throws Failure if the first two have the same batch size, if too much
-  // of the peak is no line, or if no part of the peak depends on the batch size.
+  // of the peak is at call sites that follow no line, or if no part of it depends on the batch
+  // size.
   explicit BatchFit(std::vector<FitRun> runs);
 
   [[nodiscard]] const std::vector<FitRun>& runs() const { return runs_; }
@@ -100,7 +101,7 @@ class BatchFit {
   [[nodiscard]] const std::string& reason() const { return reason_; }
   // Twice the largest recorded batch size: predictions beyond are far from the measurements.
   [[nodiscard]] std::uint64_t well_seen_batch() const;
-  // The reason why cards get no batch size; empty if they do.
+  // The reason why card() gives no batch size; empty if it gives one.
   [[nodiscard]] std::string reason_of_cards() const;
 
   // A line's value at batch size 0, and its bytes for each item of a batch, to the nearest byte.

@@ -122,6 +122,7 @@ SettingLines setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
   return {row.policy.substr(0, value_at), row.policy.substr(value_at), std::move(outcome)};
 }
 
+// The rows of the table. Neighbouring values of a setting with the same outcome share a row.
 std::string settings_text(const WhatIf& device) {
   std::vector<SettingLines> list;
   for (const WhatIfRow& row : device.rows) {
@@ -146,9 +147,11 @@ std::string times_text(std::uint64_t times) {
 
 std::string framework_name() { return std::string(framework_with_blocks().name); }
 
-// True if the process did not use the framework: then the recorded row has no settings' text.
+// True if the process did not use the framework's allocator: then the first row, the recorded one,
+// names no settings.
 bool is_without_framework(const WhatIf& device) { return !device.rows.front().options; }
 
+// The settings of the recorded run, and whether its replay gave the recorded addresses and sizes.
 std::string proof_text(const WhatIf& device) {
   const std::string framework = framework_name();
   if (is_without_framework(device)) {
@@ -187,6 +190,8 @@ std::string proof_text(const WhatIf& device) {
          std::string(framework_with_blocks().mismatch_causes);
 }
 
+// The warnings and reasons of all rows, each once: after the setting's name, or after "Note" if
+// several rows share it.
 StyledText notes_of(const WhatIf& device) {
   std::map<std::string, std::string> by_note;
   std::vector<std::string> order;
@@ -209,8 +214,8 @@ StyledText notes_of(const WhatIf& device) {
   return text;
 }
 
-// The setting that saves most memory, of those with which the run finishes and whose replay is no
-// guess.
+// The setting with the least memory among those with which the run finishes and whose replay is no
+// guess. It must need less than the recorded run, unless that run was refused memory.
 const WhatIfRow* best_row(const WhatIf& device) {
   const WhatIfRow& recorded = device.rows.front();
   if (!recorded.reserved_peak_bytes) return nullptr;
@@ -332,8 +337,8 @@ std::uint64_t bytes_of(const FrameworkInfo& framework, const Report& report, con
   return bytes;
 }
 
-// The framework that took the memory in advance, if the replayed allocator has next to nothing
-// beside it; else nullptr.
+// The framework that preallocated the memory, if the replayed allocator has next to none besides;
+// else nullptr.
 const FrameworkInfo* preallocating_framework(const Report& report, const WhatIf& device) {
   constexpr std::uint64_t kTrifle = 100;  // one part in this many is a trifle
   std::uint64_t replayed = 0;

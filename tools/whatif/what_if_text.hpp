@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// what_if[] as people read it.
+// Formats the rows of what_if[] for people.
 #pragma once
 
 #include <cstddef>

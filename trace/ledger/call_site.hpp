@@ -48,7 +48,7 @@ constexpr void set_site(Record& record, const CallSite& site) noexcept {
   return call.end > call.record.time ? call.end - call.record.time : 0;
 }
 
-// The index of this call site, with another number `more`, in a table of 256 remembered answers.
+// The index of a call site and a further number `more` in a cache of 256 results.
 [[nodiscard]] constexpr std::size_t slot_of(const CallSite& site, std::uint64_t more) noexcept {
   const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
                                (std::uint64_t{trace::number_of(site.stack)} << 32)) *

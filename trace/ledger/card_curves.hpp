@@ -18,7 +18,7 @@ namespace gpumemtrace::ledger {
 
 // - Computes both curves from the members' changes, in the order of the job's time. The recorder's
 //   checkpoint and the analyzer use it. A member is a process of the job on the card.
-// - Memory is bounded: a curve keeps two points, and each point what was released since.
+// - Memory is bounded: a curve keeps two points, each with one element for each member.
 // - Member is a CardMember with now(), the present time, and hold(holders), which sets `holders` to
 //   those of the present and returns the Parts of the bytes.
 // - List is a container with emplace_back(), whose elements are not moved when it grows.
@@ -52,9 +52,11 @@ class CardCurves {
   void begin_end(std::size_t member);
   // The member's process is over, and all that it held is released.
   void end(std::size_t member);
-  // Counts a pool's bytes in the last sample, as DeviceSamples::count_in_last_sample() does.
+  // Moves `more_bytes`, which a pool reserves, from the driver's bytes to those of the member's
+  // calls, also at points of the last sample: that sample had counted them already.
   void count_in_last_sample(std::size_t member, std::uint64_t more_bytes);
-  // Ends the round of samples in which the driver is asked. Called before the curves are read.
+  // Applies the numbers of the open round of samples, if there is one. Called before the curves are
+  // read.
   void finish_round();
 
   // Hands over the records of a checkpoint about one process's curves: calls put(record), and for a
@@ -103,7 +105,8 @@ class CardCurves {
   // The member with the process id; the number of members if there is none.
   [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
   void take(std::size_t member, Point& point);
-  // Updates the sums: the bytes that the member has by calls or by the driver have changed.
+  // Updates the sum of all members after the member's bytes, by calls or by the driver, have
+  // changed.
   void count(std::size_t member);
   // Marks the member as changed in every point.
   void touch(std::size_t member) {
@@ -119,7 +122,8 @@ class CardCurves {
   void end_unlisted(const Round& round);
   // Corrects points that were taken before the driver first told how much it took for the member.
   void tell_late(std::size_t member);
-  // Divides the bytes that the driver took among the members, as the last samples told them.
+  // Sets the bytes that the driver took for each changed member, and those outside of members, in
+  // the point to the numbers of the last samples.
   void divide(Point& point) const;
   // The bytes that the driver took for the job's processes, by the last numbers for each process.
   [[nodiscard]] Beyond taken_for_job(const Round& round);
@@ -137,7 +141,7 @@ class CardCurves {
   std::size_t ending_members_ = 0;  // number of members that are about to end
   Round round_;
   ManagedOnCard managed_;
-  // the card's highest point waits for this round's number of each process
+  // the end of the round is to divide the driver's bytes at the card's highest point by process
   bool best_is_to_divide_ = false;
   Curve card_;
   Curve job_;
@@ -294,8 +298,8 @@ void CardCurves<Member, Holders, List>::tell(std::size_t member, std::uint64_t b
   touch(member);
 }
 
-// Before the first number of the driver for the member, the driver took between nothing and that
-// number for it: at most what was counted as other processes' bytes then.
+// Until the driver first tells the member's bytes, points count those beyond its calls as other
+// processes' bytes. At most that many are moved to the member.
 template <class Member, class Holders, template <class> class List>
 void CardCurves<Member, Holders, List>::tell_late(std::size_t member) {
   for_each_point([&](Point& point) {
@@ -348,8 +352,8 @@ void CardCurves<Member, Holders, List>::finish_round() {
     beyond.low += believable(managed_.bytes);
     beyond.high += believable(managed_.bytes);
   }
-  // If calls have gone on since the driver was asked, the point gets the present state, else that
-  // of the sample.
+  // If the bytes of calls have changed since the driver was asked, the point gets the present
+  // state, else that of the sample.
   const auto take_then = [&](Point& point) {
     const Point& asked = card_.candidate();
     if (!asked.at_sample || asked.called_bytes != called_bytes_) return take(round.asking, point);

@@ -47,7 +47,7 @@ class CardPoint {
   std::uint64_t called_bytes = 0;
   bool at_sample = false;
   bool is_partial = false;  // the memory of some other processes of the job is missing
-  std::uint64_t time = 0;   // model time of `process`; 0 = there is no point
+  std::uint64_t time = 0;   // time of `process` as its now() tells it; 0 = there is no point
   std::uint32_t process = 0;
   std::uint64_t other_bytes = 0;     // bytes of processes that are not of the job
   std::uint64_t untraced_bytes = 0;  // bytes of processes of the job that have no trace
@@ -175,9 +175,9 @@ struct CardMember {
 // the same, and none of them is foreign to the job.
 struct ManagedOnCard {
   bool is_there = false;           // some process of the job allocated managed memory
-  bool is_known = false;           // such an earlier round is known
-  std::uint32_t processes = 0;     // number of processes on the card when it was sampled before
-  std::int64_t unowned_bytes = 0;  // bytes of no process when it was sampled before
+  bool is_known = false;           // the earlier round is known, and all else is as it was then
+  std::uint32_t processes = 0;     // number of processes on the card in the earlier round
+  std::int64_t unowned_bytes = 0;  // bytes of no process in the earlier round
   // managed bytes by the last round, including freed pages that the driver keeps
   std::uint64_t bytes = 0;
 };

@@ -63,11 +63,13 @@ void Accounts::set_window(const Window& window) {
 }
 
 void Accounts::keep_moment(std::uint64_t time) {
-  // Not kNever, which would mean that no snapshot is to be taken.
+  // moment_ must not be kNever, which would mean that no snapshot is to be taken.
   moment_ = std::min(time, TimeGrid::kNever - 1);
   find_next_stop();
 }
 
+// Finds the next time at which advance() has something to do: the end of the bucket, the begin or
+// end of the window, or the snapshot.
 void Accounts::find_next_stop() {
   next_stop_ = state_ == WindowState::kToCome ? window_.first : grid_.end();
   if (moment_ != TimeGrid::kNever) next_stop_ = std::min(next_stop_, moment_ + 1);
@@ -84,6 +86,7 @@ void Accounts::stop_at(std::uint64_t now) {
   find_next_stop();
 }
 
+// Takes the snapshot of keep_moment(). As a watcher it learns of each allocation that ends later.
 void Accounts::take_moment() {
   for (Account& account : accounts_) {
     account.asked.set(moment_, account.bytes);
@@ -106,6 +109,8 @@ void Accounts::end_window() {
   grid_.close();
 }
 
+// Moves all timelines to the bucket of the time `now`, joining buckets in pairs if there would be
+// too many.
 void Accounts::begin_bucket(std::uint64_t now) {
   if (!grid_.is_started()) grid_.start(now);
   while (!grid_.reaches(now)) {
@@ -124,6 +129,7 @@ BlockRequest Accounts::request_of(const Account& account, const LiveAllocation& 
   return account.level == Level::kFramework ? log_.take_request(entry.address) : BlockRequest();
 }
 
+// Adds the allocation to its part of the timeline, and returns its use.
 BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, const Lifetime& life) {
   const BlockUse use = use_of(account, entry, life);
   const bool is_block = account.level == Level::kFramework;
@@ -145,6 +151,8 @@ void Accounts::count_life_to_end(const LiveAllocation& entry) {
   if (account.largest.may_belong(weight)) add_largest(account, lives, has_use, weight);
 }
 
+// Adds an allocation to the account's largest ones. `has_use`: life.use is set already. life.end is
+// 0 if the allocation is still live.
 void Accounts::add_largest(Account& account, ReleasedAllocation& life, bool has_use,
                            double weight) {
   if (!has_use) {
@@ -192,7 +200,8 @@ void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t byte
   row.peak_time = time;
 }
 
-// A group may have several holders; only the sum of their bytes counts.
+// Corrects the holders by two more rows, one of them negative: a group may have several rows, and
+// only the sum of their bytes counts.
 void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t group) {
   if (!is_restored_ || entry.born > time_) return;
   const bool held = std::ranges::any_of(
@@ -211,6 +220,7 @@ void Accounts::move_to_segments(const LiveAllocation& entry) {
   for (PeakSnapshot* moment : account.watchers) moment->move_to_segments(entry, group);
 }
 
+// Corrects all sums: a live allocation is larger than was known before.
 void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {
   history_.grow(entry.group, more_bytes);
   groups_[entry.group].allocated_bytes += more_bytes;
@@ -221,7 +231,8 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   account.bytes += more_bytes;
   account.sizes.remove(entry.bytes, entry.bytes);
   account.sizes.add(entry.bytes + more_bytes, entry.bytes + more_bytes);
-  // The allocation counts with its final size from its birth on, but was smaller until now.
+  // The timeline counts an allocation with its final size for its whole life, but it was smaller
+  // until now: the difference is subtracted.
   if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);
   }

@@ -39,19 +39,19 @@ using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
 
-// All memory of one level on one device.
+// All memory of one level (driver, pool, framework, ...) on one device.
 struct Account {
   Level level = Level::kDriver;
   std::int32_t device = kHostDevice;
   std::uint64_t bytes = 0;
   PeakSnapshot peak;
   PhaseClock clock_at_peak;
-  // snapshots of moments beside the account's peak, to be told of memory that ends in the account
+  // other snapshots than `peak`; each must get the allocations that end in this account
   std::vector<PeakSnapshot*> watchers;
   CardLog* card = nullptr;       // log of the account's device
-  Timeline timeline;             // parts: categories of the framework's blocks, else holders
-  PeakSnapshot peak_before_cut;  // the highest point before a checkpoint's cut
-  PeakSnapshot asked;            // snapshot at the time of keep_moment()
+  Timeline timeline;             // parts: framework blocks by category, others by HolderPart
+  PeakSnapshot peak_before_cut;  // the highest point before a checkpoint
+  PeakSnapshot asked;            // snapshot at the time given to keep_moment()
   Histogram sizes;               // sizes of all allocations that no checkpoint replaced
   Histogram lifetimes;           // lifetimes in nanoseconds of the allocations that have ended
   LargestLives largest;
@@ -95,7 +95,7 @@ struct GroupKey {
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
-// The key of the group that holds memory at a peak before a checkpoint's cut.
+// The key of the group that holds memory at a peak before a checkpoint.
 [[nodiscard]] inline GroupKey holder_key(const CallSite& site, Kind kind, std::int32_t device) {
   return {.site = site, .kind = kind, .device = device};
 }
@@ -121,7 +121,8 @@ constexpr FlowKind flow_of(Level level) {
                                                           : FlowKind::kRest;
 }
 
-// The rise in size from one allocation of a group to its next, since the last fall.
+// Counts how often an allocation of a group was larger than the one before, since the last that was
+// smaller.
 struct RisingSizes {
   std::uint64_t first_bytes = 0;
   std::uint64_t last_bytes = 0;
@@ -145,7 +146,7 @@ struct Group {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t segments = 0;     // number of the allocations that hold the framework's blocks
   std::uint64_t host_ticks = 0;   // host ticks spent in the calls that allocated and freed
-  std::uint64_t temporaries = 0;  // allocations freed before the next one of the same thread
+  std::uint64_t temporaries = 0;  // allocations freed before the same thread made another one
   std::uint64_t temporary_bytes = 0;
   std::uint64_t last_time = 0;  // model time of the last allocation; 0 = not known
   RisingSizes sizes;
@@ -160,7 +161,8 @@ struct Window {
   std::uint64_t last = ~std::uint64_t{0};
 };
 
-// The owner of the bytes of one part of a timeline whose parts are no categories.
+// The holder of the bytes of one part of a timeline that is not divided by categories: the
+// allocations of a group that are segments, or those that are not.
 struct HolderPart {
   std::uint32_t group = 0;
   bool segment = false;
@@ -203,8 +205,9 @@ class Accounts {
   [[nodiscard]] bool window_is_to_come() const { return state_ == WindowState::kToCome; }
   [[nodiscard]] const Window& window() const { return window_; }
 
-  // Takes the snapshot and moves the window and the buckets as due at `now`, before events of that
-  // time. Records of a checkpoint have no time.
+  // Called before events of the time `now`: takes the snapshot, begins or ends the window and
+  // begins a bucket, as far as they are due. Not called for records of a checkpoint, which have no
+  // time.
   void advance(std::uint64_t now) {
     if (now >= next_stop_) [[unlikely]]
       stop_at(now);
@@ -282,8 +285,9 @@ class Accounts {
     account.timeline.set_reserved(grid_, bytes);
   }
 
-  // Called at a checkpoint's cut, before its first record: timelines lose the run from `origin` up
-  // to now, except for its peaks. `reserved_peak_of(account)`: the most bytes that were reserved.
+  // Called at a checkpoint, before its first record: timelines lose the run from `origin` to `now`,
+  // except for its peaks. `reserved_peak_of(account)`: the most bytes that were reserved in that
+  // time.
   template <class ReservedPeakOf>
   void restart_timelines(std::uint64_t origin, std::uint64_t now,
                          ReservedPeakOf&& reserved_peak_of);
@@ -305,14 +309,14 @@ class Accounts {
 
   // Counts allocations that a checkpoint replaced and that are not live.
   void restore_totals(std::uint32_t group, const trace::Totals& totals);
-  // Called at a checkpoint's cut: forgets the last allocation of groups for which it is not known.
+  // Called at a checkpoint: forgets the last allocation of groups if its time is not known.
   void forget_last_where_gone();
-  // Sets the highest point of a usage row before a checkpoint's cut.
+  // Sets the highest point of a usage row before a checkpoint.
   void restore_row_peak(const ledger::Target& target, std::uint64_t bytes, std::uint64_t time);
 
   void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
 
-  // An allocation of the group turned out to be a segment of the framework.
+  // Allocations of the group turned out to be segments of the framework.
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
   }
@@ -321,16 +325,16 @@ class Accounts {
     groups_[group].freed.add_site(site, now);
     log_.note_free(site.stack);
   }
-  // A live allocation turns out to be a segment: at peaks from a checkpoint it counts as one, too.
+  // A live allocation turned out to be a segment: it becomes one at peaks before a checkpoint, too.
   void move_to_segments(const LiveAllocation& entry);
-  // Time that a call spent on an allocation of the group.
+  // Adds time that a call spent on an allocation of the group.
   void add_host_ticks(std::uint32_t group, std::uint64_t ticks) {
     groups_[group].host_ticks += ticks;
   }
-  // The size of a live allocation became known after it was added.
+  // Adds bytes to a live allocation whose full size became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
 
-  // Tells the log of each change of the device's accounts. `log` is borrowed.
+  // From now on, `log` gets each change of the device's accounts. `log` is borrowed.
   void set_card_log(std::int32_t device, CardLog& log);
   [[nodiscard]] Account& account_of(Level level, std::int32_t device) {
     return accounts_[find_or_add_account(level, device)];
@@ -360,11 +364,11 @@ class Accounts {
     bool valid = false;
   };
 
-  // Writers beyond this number count for no thread; no program has so many.
+  // Writers with this number or a larger one are not counted as threads; no program has so many.
   static constexpr std::uint32_t kMostThreads = 1 << 16;
   static constexpr double kLongestNs = 0x1p62;
 
-  // Times of the thread's last allocations: of memory other than blocks, and of blocks.
+  // Times of a thread's last allocation that is no block of the framework, and of its last block.
   using LastOfThread = std::array<std::uint64_t, 2>;
   void note_last_of_thread(Level level, std::uint64_t now) {
     if (level == Level::kMapping) return;

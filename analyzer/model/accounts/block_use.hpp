@@ -9,7 +9,8 @@ namespace gpumemtrace::analyzer {
 struct LiveAllocation;
 struct Lifetime;
 
-// The numbers are those of Category and Confidence (model/program/categories.hpp) and TensorNames.
+// `category` and `confidence` are numbers of the enumerations Category and Confidence
+// (analyzer/model/program/categories.hpp), `tensors` is one of TensorNames.
 struct BlockUse {
   std::uint8_t category = 0;
   std::uint8_t confidence = 0;

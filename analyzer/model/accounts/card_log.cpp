@@ -20,8 +20,8 @@ void CardLog::change(std::uint64_t now, const CardLogChange& held) {
 
 void CardLog::set_use(const CardLogUse& use) {
   CardLogUse& last = uses_.back();
-  // Uses between events are joined to one for each interval, so that a long trace seldom needs to
-  // thin them.
+  // Between other events, only the last use of each interval of time is kept, so that a long trace
+  // seldom needs thin_uses().
   if (!last.is_at_event && last.time >> use_bits_ == use.time >> use_bits_) {
     uses_are_left_out_ = uses_are_left_out_ || last.time != use.time;
     last = use;
@@ -31,6 +31,8 @@ void CardLog::set_use(const CardLogUse& use) {
   if (uses_.size() > most_uses_) thin_uses();
 }
 
+// Logs the bytes of an allocation that has ended, from the change at its birth up to the next
+// change; nothing if there is no change between.
 void CardLog::end(const LiveAllocation& entry) {
   CardLogHolder holder = holder_of_live(entry);
   const auto next = static_cast<std::uint32_t>(changes_.size());
@@ -50,8 +52,8 @@ std::uint32_t CardLog::change_from(std::uint64_t time) const {
   return change == events_.end() ? static_cast<std::uint32_t>(changes_.size()) : change->number;
 }
 
-// Doubles the interval's length until half of the changes are gone. Intervals do not reach across
-// other events.
+// Keeps only the decisive changes of each interval of time, and doubles the interval's length until
+// half of the changes are gone. Other events end an interval.
 void CardLog::thin_changes() {
   const std::size_t before = changes_.size();
   do {
@@ -62,6 +64,7 @@ void CardLog::thin_changes() {
   sum_holders();
 }
 
+// The indexes of the events to keep: the decisive changes of each interval, and all other events.
 std::vector<std::size_t> CardLog::decisive_events() {
   std::vector<std::size_t> kept;
   for (std::size_t begin = 0; begin < events_.size();) {
@@ -77,10 +80,11 @@ std::vector<std::size_t> CardLog::decisive_events() {
   return kept;
 }
 
+// Keeps only the events with these indexes, and renumbers the changes in events_ and holders_.
 void CardLog::keep(const std::vector<std::size_t>& kept) {
   std::vector<CardLogEvent> events;
   std::vector<CardLogChange> changes;
-  // new numbers by former number: that of the first change kept from there on
+  // by a change's old number: the new number of that change or, if it is gone, of the next one kept
   std::vector<std::uint32_t> number_now;
   for (const std::size_t index : kept) {
     CardLogEvent event = events_[index];
@@ -98,6 +102,8 @@ void CardLog::keep(const std::vector<std::size_t>& kept) {
   changes_ = std::move(changes);
 }
 
+// Keeps, of the changes of one interval, the first, the last, the lowest and the highest ones. Each
+// but the last notes by how much the changes left out may differ.
 void CardLog::keep_decisive(std::size_t begin, std::size_t end, std::vector<std::size_t>& kept) {
   constexpr std::size_t kDecisive = 5;
   if (end - begin <= kDecisive) {
@@ -123,7 +129,7 @@ void CardLog::keep_decisive(std::size_t begin, std::size_t end, std::vector<std:
   }
 }
 
-// Uses at events stay, however many they are.
+// Keeps only the last use of each interval, and all uses at other events, however many they are.
 void CardLog::thin_uses() {
   const auto between_events = [&] {
     return std::ranges::count(uses_, false, &CardLogUse::is_at_event);
@@ -143,8 +149,8 @@ void CardLog::thin_uses() {
   most_uses_ = std::max(most_uses_, 2 * uses_.size());
 }
 
-// Joins rows of the same change and holder. Memory that came and went between two changes leaves no
-// row.
+// Joins rows of holders_ with the same change and holder. Memory that came and went between two
+// changes leaves no row.
 void CardLog::sum_holders() {
   const auto key = [](const CardLogHolder& row) {
     return std::tuple(row.change, row.group, row.segment);

@@ -19,13 +19,13 @@ enum class CardEventKind : std::uint8_t {
   kChange,         // a change of the memory that the process's calls hold
   kSample,         // an answer of the driver to one question about memory
   kListedProcess,  // a row of NVML's process list that belongs to the last sample
-  kRoundEnd,       // end of a round of questions and rows that belong together
-  kCountedLate,    // the last sample had counted bytes of pools that were not known then
+  kRoundEnd,       // end of the samples and rows that were taken together
+  kCountedLate,    // pool bytes became known that the last sample had counted
   kContext,
   kManaged,       // the process allocates managed memory
-  kPrefix,        // a checkpoint gives the memory curves up to its cut
-  kSummary,       // a checkpoint gives a peak and samples before its cut
-  kRestoredPeak,  // a checkpoint gives the most bytes that calls held
+  kPrefix,        // a checkpoint gives the memory curves of the run before it
+  kSummary,       // a checkpoint gives a peak and samples of the run before it
+  kRestoredPeak,  // a checkpoint gives the peak of the bytes that calls held
 };
 
 constexpr auto names(CardEventKind) {
@@ -40,12 +40,12 @@ struct CardLogEvent {
   CardEventKind what = CardEventKind::kChange;
 };
 
-// The memory that the process's calls hold.
+// The memory that the process's calls hold on the card after one change.
 struct CardLogChange {
-  std::uint64_t allocated_bytes = 0;  // by calls, from the driver
+  std::uint64_t allocated_bytes = 0;  // bytes that calls got from the driver
   std::uint64_t pool_reserved = 0;
   std::uint64_t rounding_bytes = 0;
-  std::uint64_t unknown_bytes = 0;  // until the next change, the bytes may be so many more or less
+  std::uint64_t unknown_bytes = 0;  // largest error of the bytes until the next change
 
   [[nodiscard]] std::uint64_t physical() const { return allocated_bytes + pool_reserved; }
   [[nodiscard]] std::uint64_t called() const { return physical() + rounding_bytes; }
@@ -56,11 +56,11 @@ struct CardLogUse {
   std::uint64_t time = 0;
   std::uint64_t framework_allocated = 0;
   std::uint64_t pool_used = 0;
-  bool is_at_event = false;  // another event of the log came while the bytes were these
+  bool is_at_event = false;  // an event was added to the log while the bytes had these values
 };
 
-// A change of a holder's bytes: from the CardLogChange with this number on, the holder has `bytes`
-// more. Fewer bytes wrap around, as sums do in a damaged trace.
+// A change of the bytes that one group of allocations holds: `bytes` more from the CardLogChange
+// with the number `change` on. Adds modulo 2^64, so a decrease is a large number.
 struct CardLogHolder {
   std::uint32_t change = 0;
   std::uint32_t group = 0;
@@ -74,11 +74,12 @@ struct CardLogPeak {
 };
 
 // - Times of events never fall.
-// - Bounded: if there are too many changes, those of one aligned interval of 2^k ticks become a few
-//   exact ones: the first, the highest, the lowest and the last. Of the uses, the last of each
-//   interval stays, and those at events. Samples are all kept.
-// - A process alone on its card loses nothing by that: between two samples only its highest change
-//   matters.
+// - Bounded: if there are too many changes, only a few of each aligned interval of 2^k ticks are
+//   kept: the first, the lowest, the last, and the highest with and without rounding. The uses
+//   (CardLogUse) that are kept are the last of each interval and those with `is_at_event`. All
+//   samples are kept.
+// - For a process alone on its card nothing is lost by dropping changes: between two samples only
+//   its highest change matters.
 class CardLog {
  public:
   static constexpr std::size_t kMostChanges = 16'384;
@@ -96,7 +97,8 @@ class CardLog {
     listed_processes_.push_back(sample);
     add(now, CardEventKind::kListedProcess, listed_processes_.size());
   }
-  // `more_bytes`: pool bytes that the last sample had but that were not known then, modulo 2^64.
+  // `more_bytes`: bytes of pools that the last sample had counted but that became known only after
+  // it, modulo 2^64.
   void count_in_last_sample(std::uint64_t now, std::uint64_t more_bytes) {
     counted_late_.push_back(more_bytes);
     add(now, CardEventKind::kCountedLate, counted_late_.size());
@@ -108,7 +110,8 @@ class CardLog {
   // Adds an event that consists of its time and kind alone.
   void add(std::uint64_t now, CardEventKind what) { add(now, what, 1); }
 
-  // Sets the bytes in use of the device's account of this level.
+  // Sets the bytes in use: of framework blocks or of pools, as `level` says. Other levels have
+  // none.
   void set_use(ledger::Level level, std::uint64_t bytes, std::uint64_t now) {
     if (level == ledger::Level::kFramework) {
       set_use({now, bytes, uses_.back().pool_used});
@@ -116,7 +119,7 @@ class CardLog {
       set_use({now, uses_.back().framework_allocated, bytes});
     }
   }
-  // Notes the end of memory from the driver.
+  // Adds to holders() that the allocation from the driver has ended.
   void end(const LiveAllocation& entry);
 
   [[nodiscard]] const std::vector<CardLogEvent>& events() const { return events_; }
@@ -142,10 +145,10 @@ class CardLog {
     uses_.back().is_at_event = true;
   }
   void set_use(const CardLogUse& use);
-  // The number of the first change that is not before the time.
+  // The number of the first change at `time` or later; the number of all changes if there is none.
   [[nodiscard]] std::uint32_t change_from(std::uint64_t time) const;
   void thin_changes();
-  // The indexes of the events that thinning keeps.
+  // The indexes of the events that thin_changes() keeps.
   [[nodiscard]] std::vector<std::size_t> decisive_events();
   // Adds to `kept` the decisive changes of one interval, events_[begin] to events_[end - 1].
   void keep_decisive(std::size_t begin, std::size_t end, std::vector<std::size_t>& kept);

@@ -52,7 +52,7 @@ void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::ui
 }
 
 void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now) {
-  if (device.prefix || device.summary) return;  // a damaged trace gives curves twice
+  if (device.prefix || device.summary) return;  // a damaged trace may give curves twice
   device.prefix = std::move(prefix);
   for (PrefixOfCard::Point& point : device.prefix->points) {
     device.driver->watchers.push_back(&point.holders);
@@ -60,6 +60,7 @@ void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now)
   device.log.add(now, CardEventKind::kPrefix);
 }
 
+// For a checkpoint that has no curves: a summary of its peak and samples takes their place.
 void restore_curves(DeviceState& device, std::uint64_t now) {
   if (device.log.restored_peaks().empty() || device.prefix || device.summary) return;
   SummaryOfCard& summary = device.summary.emplace();

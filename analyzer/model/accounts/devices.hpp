@@ -17,7 +17,7 @@ namespace gpumemtrace::analyzer {
 using ledger::DriverSample;
 using ledger::Parts;
 
-// The card's curves as this process alone knew them at a checkpoint's cut.
+// The memory curves of a card before a checkpoint, from this process's trace alone.
 struct PrefixOfCard {
   struct Point {
     trace::CardPoint point;
@@ -27,7 +27,7 @@ struct PrefixOfCard {
   std::vector<trace::CardCurve> curves;
   std::vector<Point> points;
 };
-// The process's peak on a card and the samples before the cut, from a checkpoint without curves.
+// The process's peak on a card and the samples before a checkpoint that has no curves.
 struct SummaryOfCard {
   Parts parts;
   PeakSnapshot holders;
@@ -51,13 +51,14 @@ struct DeviceState : ledger::DeviceSamples {
   Account* driver = nullptr;
   std::uint64_t physical_bytes = 0;
   std::uint64_t rounding_bytes = 0;  // bytes that the driver added to the sizes asked for
-  PeakSnapshot physical_peak;        // watches the account of driver memory
+  PeakSnapshot physical_peak;        // memory live at the peak; gets the frees of driver memory
   Parts at_peak;
-  // most bytes in use on the device at samples before a checkpoint's cut
+  // most bytes in use on the device at samples before a checkpoint
   std::uint64_t most_in_use = 0;
   std::uint64_t most_of_process = 0;  // most bytes of the process at the same samples
   CardLog log;
-  // At most one of the two is set. Their holders watch the account of driver memory.
+  // At most one of `prefix` and `summary` is set. Their snapshots `holders` get the frees of driver
+  // memory.
   std::optional<PrefixOfCard> prefix;
   std::optional<SummaryOfCard> summary;
 
@@ -95,13 +96,13 @@ class Devices {
 };
 
 // Sets the process's physical bytes on the device to those of `held`. Returns true if they are a
-// new peak of the process: the caller then fills `at_peak`.
+// new peak of the process: the caller then sets DeviceState::at_peak.
 [[nodiscard]] bool change_physical(DeviceState& device, const CardLogChange& held,
                                    std::uint64_t now);
-// Sets the process's peak before a checkpoint's cut, from a record read at the time `now`.
+// Sets the process's peak before a checkpoint, from the checkpoint's record read at the time `now`.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint64_t now);
-// Called after a checkpoint, at the time `now`: gives the device its curves of the checkpoint or,
-// without curves, its peak and samples, which are complete by then.
+// Called at the time `now`, after all records of a checkpoint were read: stores the curves of the
+// checkpoint or, without curves, its peak and samples in the device.
 void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now);
 void restore_curves(DeviceState& device, std::uint64_t now);
 

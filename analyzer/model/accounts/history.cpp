@@ -13,7 +13,8 @@ History::Stretch join(const History::Stretch& first, const History::Stretch& sec
 
 }  // namespace
 
-// kMaxStretches is even, so all stretches have a partner and the new one begins empty.
+// Begins a stretch of the process; if there are kMaxStretches already, joins them in pairs first.
+// Each has a partner, because kMaxStretches is even.
 void History::begin_stretch() {
   if (flow_.size() == kMaxStretches) {
     std::vector<Flow> joined;
@@ -30,7 +31,9 @@ void History::begin_stretch() {
   ++stretches_begun_;
 }
 
-// The group was last touched before the join, when its present stretch was one of the old ones.
+// Joins the stretches of a group as begin_stretch() joined those of the process. The group had no
+// event since, so `present` is one of the stretches that were joined; if its partner came later,
+// the group was quiet in that partner.
 void History::join_pairs(GroupHistory& history) {
   std::vector<Stretch> all = std::move(history.done);
   all.push_back(history.present);
@@ -46,6 +49,7 @@ void History::join_pairs(GroupHistory& history) {
   history.done = std::move(joined);
 }
 
+// Applies the joins and new stretches of the process that came after the last event of the group.
 void History::catch_up(GroupHistory& history, std::uint32_t joins, std::size_t stretches) {
   for (; history.joins_seen != joins; ++history.joins_seen) join_pairs(history);
   while (history.done.size() + 1 < stretches) {

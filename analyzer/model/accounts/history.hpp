@@ -14,7 +14,7 @@ namespace gpumemtrace::analyzer {
 //   more than kMaxStretches, neighbours are joined in pairs.
 // - Memory: 32 bytes for each stretch and group. A group's stretches are brought up to date when it
 //   allocates or frees.
-// - Events that a checkpoint replaced are not part of the history.
+// - The events before a checkpoint are not part of the history.
 class History {
  public:
   static constexpr std::size_t kMaxStretches = 64;
@@ -23,7 +23,7 @@ class History {
     std::uint64_t low_bytes = 0;  // the least that was live in the stretch
     std::uint64_t low_count = 0;  // the least number of live allocations, perhaps at another time
     std::uint64_t allocations = 0;
-    std::uint64_t frees = 0;  // frees by calls
+    std::uint64_t frees = 0;  // frees by calls, not by the end of a context
   };
   // Events of the whole process in a stretch.
   struct Flow {
@@ -54,7 +54,7 @@ class History {
       history.present.low_count = history.live_count;
     count_event();
   }
-  // Adds to the size of a live allocation, which became known after it was added.
+  // Adds bytes to a live allocation whose size was not known yet when allocate() was called.
   void grow(std::uint32_t group, std::uint64_t more_bytes) {
     touch(group).live_bytes += more_bytes;
   }
@@ -68,7 +68,7 @@ class History {
   struct GroupHistory {
     std::uint64_t live_bytes = 0;
     std::uint64_t live_count = 0;
-    Stretch present;                   // counts of stretch number `done.size()`
+    Stretch present;                   // the stretch after those in `done`
     std::vector<Stretch> done;         // all stretches before `present`
     std::uint32_t joins_seen = 0;      // number of joins of stretches at the last touch
     std::uint64_t stretches_seen = 0;  // number of stretches begun at the last touch

@@ -14,7 +14,9 @@ struct LiveAllocation {
   std::uint64_t bytes = 0;
   std::uint64_t born = 0;   // model time, never 0
   std::uint32_t group = 0;  // index of the group of its call site (Accounts::group)
-  std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
+  // driver memory, mappings and blocks: id of the framework's segment, 0 if none; pool memory:
+  // index of the pool
+  std::uint32_t link = 0;
 };
 
 // An allocation that ended, with its use if it was a block of the framework.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes and lifetimes of the allocations of one level on one device, and the allocations that
-// held most memory for longest.
+// The sizes and lifetimes of the allocations of one level (ledger::Level) on one device, and the
+// allocations that held most memory for longest.
 #pragma once
 
 #include <bit>

@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The bytes that one group held at a peak before a checkpoint's cut.
+// The bytes that one group of allocations held at a peak before a checkpoint.
 struct RestoredHolder {
   std::uint32_t group = 0;
   bool segment = false;  // its memory was segments of the framework
@@ -36,14 +36,15 @@ class PeakSnapshot {
     released_.clear();
     restored_.clear();
   }
-  // Sets a peak before a checkpoint's cut: add_holder() then gives all that was live at the peak.
+  // Sets a peak that a checkpoint recorded. add_holder() is then called for each group that held
+  // memory at the peak.
   void restore(std::uint64_t time, std::uint64_t bytes) {
     set(time, bytes);
     is_restored_ = true;
   }
   void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
-  // An allocation that was live at the peak turns out to be a segment. `group`: that of its
-  // holders.
+  // Called if `entry` turns out to be a segment of the framework: a restored peak then counts its
+  // bytes as those of a segment. `group`: that under which add_holder() counted them.
   void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
   void add_release(const ReleasedAllocation& released) {
     if (was_live(released.entry)) released_.push_back(released);
@@ -53,7 +54,7 @@ class PeakSnapshot {
   }
 
   [[nodiscard]] bool happened() const { return time_ != 0; }
-  // True if the bytes of each holder are known, but the addresses of the memory no longer.
+  // True if a checkpoint gave the peak: the bytes of each group are known, but not the addresses.
   [[nodiscard]] bool is_restored() const { return is_restored_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }

@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::analyzer {
 
-// The program's present phase. kNone: no phase of these, or the phase is not known.
+// The program's present phase. kNone: none of the other three, or not known.
 enum class Phase : std::uint8_t { kNone, kForward, kBackward, kOptimizer };
 
 constexpr std::string_view name_of(Phase phase) {
@@ -23,12 +23,12 @@ struct Lifetime {
   bool freed_by_zero_grad = false;
   bool outlived_phase = false;      // another phase began before the life ended
   bool outlived_step = false;       // an optimizer phase began before the life ended
-  bool outlived_next_step = false;  // a second optimizer phase began, with work between the two
+  bool outlived_next_step = false;  // two optimizer phases began, with other work between them
   bool outlived_pass = false;       // the forward pass was over, or the next pass began
-  bool outlived_next_pass = false;  // a second forward pass began
+  bool outlived_next_pass = false;  // two forward passes began before the life ended
 };
 
-// Model times at which phases and forward passes began; 0 = not yet.
+// The present phase, and the model times at which phases and forward passes began; 0 = not yet.
 struct PhaseClock {
   Phase phase = Phase::kNone;  // the phase that began last
   bool in_zero_grad = false;   // the present event happens inside Optimizer.zero_grad

@@ -15,7 +15,7 @@ struct PresentRecord {
   std::uint64_t time = 0;
   std::uint32_t writer = 0;
   trace::StackId stack =
-      // stack of the event; BackwardStacks has joined it to others if that was needed
+      // call stack of the record; BackwardStacks may have joined the stack of another thread to it
       trace::StackId::kNone;
   bool in_checkpoint = false;
 

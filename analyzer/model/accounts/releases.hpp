@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call sites that freed a group's memory. Several stacks may end in one source line, so call
-// sites beside the first are kept, too.
+// The call sites that freed a group's memory: the first one, as in a checkpoint, and up to
+// kMostOthers others. Several of them may be stacks that end in the same source line.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace gpumemtrace::analyzer {
 struct Releases : ledger::Releases {
   static constexpr std::size_t kMostOthers = 16;
 
-  std::vector<ledger::CallSite> others;  // call sites beside first_at, each once
-  // there were more sites than `others` has, or a checkpoint says only that there were others
+  std::vector<ledger::CallSite> others;  // call sites other than first_at, each once
+  // there were more call sites than `others` lists: over kMostOthers, or a checkpoint did not list
+  // them
   bool has_untold = false;
 
   Releases() = default;

@@ -11,7 +11,8 @@
 namespace gpumemtrace::analyzer {
 
 struct RunStatistics {
-  std::uint64_t events = 0;      // number of calls, blocks and out-of-memory reports
+  // number of records of calls, framework blocks and out-of-memory reports
+  std::uint64_t events = 0;
   std::uint64_t first_time = 0;  // all times here are model times
   std::uint64_t last_time = 0;
   bool exit_seen = false;
@@ -28,10 +29,12 @@ struct RunStatistics {
   std::uint64_t framework_mismatch = 0;
   std::uint64_t implicit_frees = 0;
   std::uint64_t compacted_records = 0;  // records that a checkpoint replaced
-  std::uint64_t checkpoint_time = 0;    // time of the checkpoint's cut; 0 = there is no checkpoint
-  bool peaks_are_inexact = false;       // because graphs allocated memory before a checkpoint's cut
+  // the checkpoint has replaced the records before this time; 0 = there is no checkpoint
+  std::uint64_t checkpoint_time = 0;
+  bool peaks_are_inexact = false;  // graphs allocated memory before the checkpoint
 
-  // Records of allocations are missing, so an unknown address may belong to any memory.
+  // True if records of allocations are missing, so that an unknown address may belong to any
+  // memory.
   [[nodiscard]] bool misses_allocations() const { return pauses != 0 || dropped.allocations != 0; }
 
   void add(const trace::Gap& gap) {
@@ -43,7 +46,7 @@ struct RunStatistics {
     dropped.stacks += gap.stacks;
     dropped.parts += gap.parts;
   }
-  // Adds the sums of a checkpoint that was cut at the time `cut`.
+  // Adds the sums of a checkpoint, which has replaced the records before the time `cut`.
   void add(const trace::Checkpoint& checkpoint, std::uint64_t cut) {
     events += checkpoint.events;
     compacted_records += checkpoint.records;

@@ -68,6 +68,8 @@ std::vector<Timeline::Closed>::const_iterator Timeline::last_change_until(std::s
   return std::prev(std::ranges::upper_bound(changes_, index, {}, &Closed::index));
 }
 
+// Returns the closed bucket with the index. If `changes_` has no entry for it, its bytes were those
+// at the end of the last bucket with an entry.
 TimeBucket Timeline::closed_bucket(const TimeGrid& grid, std::size_t index) const {
   if (index < first_) return {};
   const Closed& change = *last_change_until(index);
@@ -76,6 +78,7 @@ TimeBucket Timeline::closed_bucket(const TimeGrid& grid, std::size_t index) cons
   return {bytes, bytes, grid.start_of(index) - 1, bytes, change.reserved_bytes, true};
 }
 
+// Adds the pending bytes of the part to their bucket, unless a higher maximum has made them void.
 void Timeline::settle(const TimeGrid& grid, PartTimeline& timeline) const {
   const PartTimeline::Pending pending = timeline.pending;
   timeline.pending = {};
@@ -86,6 +89,8 @@ void Timeline::settle(const TimeGrid& grid, PartTimeline& timeline) const {
   }
 }
 
+// Called if the memory was live at the maximum of the open bucket. The memory was then live at the
+// maxima of all closed buckets since its birth, except perhaps the bucket of its birth.
 void Timeline::count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_t born,
                           std::uint64_t bytes) {
   PartTimeline& timeline = timeline_of(part);
@@ -106,10 +111,11 @@ void Timeline::catch_up(const TimeGrid& grid) {
   open_ = begin_bucket(grid.start_of(closed_));
 }
 
-// At least one bucket of the pair has changes. `source`: index of the one with the higher maximum.
+// Joins the closed buckets 2 * pair and 2 * pair + 1. Sets `source` to the index of the one with
+// the higher maximum.
 Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
                                      std::size_t& source) const {
-  // Before first_ nothing is known, and the last bucket may have no partner after it.
+  // A bucket before first_ has no data, and the last closed bucket may have no partner after it.
   const std::size_t first = std::max(2 * pair, first_);
   const std::size_t second = std::min(2 * pair + 1, closed_ - 1);
   const TimeBucket first_bucket = closed_bucket(grid, first);
@@ -118,14 +124,15 @@ Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
   return {join(first_bucket, second_bucket), pair, last_change_until(second)->reserved_bytes};
 }
 
-// The known parts of the open bucket become the pending bytes of the joined bucket: a higher
-// maximum makes them void.
+// Closes the open bucket, joins all buckets in pairs, and opens the last joined one again. The
+// bytes of the parts at its maximum become pending: they are void if a higher maximum comes.
 void Timeline::join_pairs(const TimeGrid& grid) {
   follow(grid);
   for (PartTimeline& timeline : parts_) settle(grid, timeline);
   close_bucket(true);
   std::vector<Closed> joined;
-  std::vector<std::size_t> sources;  // indexes of the buckets whose maxima `joined` has
+  // for each of `joined`, the index of the bucket that had its maximum
+  std::vector<std::size_t> sources;
   for (const Closed& change : changes_) {
     if (!joined.empty() && joined.back().index == change.index / 2) continue;
     joined.push_back(join_pair(grid, change.index / 2, sources.emplace_back()));
@@ -142,6 +149,8 @@ void Timeline::join_pairs(const TimeGrid& grid) {
   }
 }
 
+// Replaces the bytes of a part by those at the maxima of the joined buckets. The last joined bucket
+// is open again, so its bytes become pending.
 void Timeline::join_pairs(PartTimeline& timeline, const std::vector<Closed>& joined,
                           const std::vector<std::size_t>& sources) const {
   const std::vector<std::uint64_t> values = timeline.values(closed_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live bytes of one level on one device over the whole run; and for every stretch of the run,
-// the use of the bytes at their maximum.
+// The live bytes of one level (ledger::Level) on one device over the whole run, and what used them
+// at the maximum of every stretch of the run.
 #pragma once
 
 #include <array>
@@ -63,7 +63,7 @@ class PartTimeline {
   }
   void add_page(std::size_t page);
 
-  std::vector<std::unique_ptr<Page>> pages_;  // nullptr for 64 buckets in a row without changes
+  std::vector<std::unique_ptr<Page>> pages_;  // differences in pages; nullptr = all 0
 };
 
 // - Changes come in the order of time. The caller first moves the grid to the time of a change.
@@ -110,8 +110,8 @@ class Timeline {
   // Joins neighbouring buckets: the higher maximum of the two stays, with its parts. Called before
   // the grid's own join_pairs().
   void join_pairs(const TimeGrid& grid);
-  // Forgets the run up to now, except for a checkpoint's highest point, if it had one, and the most
-  // bytes that were reserved. Live memory stays live.
+  // Forgets the buckets up to now, which a checkpoint has replaced; `before` is the checkpoint's
+  // highest point, if it had one. Live and reserved bytes stay.
   void restart(const TimeGrid& grid, std::uint64_t now, const std::optional<TimeBucket>& before);
   // Closes the open bucket: the run is over.
   void finish(const TimeGrid& grid);
@@ -131,8 +131,9 @@ class Timeline {
   [[nodiscard]] std::vector<Part> parts() const;
 
  private:
-  // A closed bucket in which something changed, or the first or last one. The buckets from it to
-  // the next entry had no change: their bytes are those at its end.
+  // An entry of `changes_`: a closed bucket in which something changed, or the first or last one.
+  // The buckets between two entries had no change: their bytes are those at the end of the former
+  // entry.
   struct Closed {
     TimeBucket bucket;
     std::size_t index = 0;
@@ -171,8 +172,8 @@ class Timeline {
   std::vector<Closed> changes_;
   std::size_t first_ = 0;
   std::optional<TimeBucket> before_;
-  std::unordered_map<std::uint32_t, std::uint32_t> slots_;  // slots by part
-  std::vector<PartTimeline> parts_;                         // parts by slot
+  std::unordered_map<std::uint32_t, std::uint32_t> slots_;  // index in parts_ by the part's id
+  std::vector<PartTimeline> parts_;                         // parts in the order of their first use
 };
 
 }  // namespace gpumemtrace::analyzer

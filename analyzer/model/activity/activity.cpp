@@ -37,8 +37,8 @@ void Activity::finish() {
 
 void Activity::apply(const trace::ActivityState& record) {
   const std::string_view reason = trace::tail_of(record.record);
-  // A notice without a reason, such as that the program uses CUPTI now, keeps the reason told for
-  // the same mode.
+  // A record without a reason, such as that the program now uses CUPTI, too, does not erase the
+  // reason that an earlier record gave for the same mode.
   if (!reason.empty() || !status_.is_known || record.mode != status_.mode) status_.reason = reason;
   status_.is_known = true;
   status_.mode = record.mode;

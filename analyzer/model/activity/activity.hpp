@@ -23,7 +23,7 @@ namespace gpumemtrace::analyzer {
 
 struct StreamKey {
   std::int32_t device = kUnknownDevice;
-  std::uint32_t context = 0;  // context and stream: CUPTI's numbers
+  std::uint32_t context = 0;  // `context` and `stream` are CUPTI's ids
   std::uint32_t stream = 0;
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
@@ -52,7 +52,8 @@ struct ActivityStatus {
   trace::ActivityMode widest_mode = trace::ActivityMode::kOff;  // the widest mode ever set
 };
 
-// Takes CUPTI's records in the order of the merge. Does nothing in traces without such records.
+// Takes CUPTI's records in the order in which the analyzer merges the threads' records. Does
+// nothing in traces without CUPTI's records.
 class Activity {
  public:
   // `widest_mode`: the mode as far as it is known before the first record. The recorder writes its
@@ -84,7 +85,8 @@ class Activity {
     dropped_.by_cupti += record.by_cupti;
     dropped_.by_recorder += record.by_recorder;
   }
-  // The calls before the checkpoint's cut and the records about them are gone.
+  // Takes a checkpoint, which has replaced the calls before it and CUPTI's records about those
+  // calls.
   void apply_checkpoint(const trace::Checkpoint& checkpoint) {
     compacted_records_ += checkpoint.activity_records;
     join_.set_cut(checkpoint.record.time);

@@ -11,15 +11,17 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
-constexpr double kFarthestTicks = 9e18;  // most ticks from a pair to a time; fits into 63 bits
+// most ticks from a clock pair to a converted time; fits into 63 bits
+constexpr double kFarthestTicks = 9e18;
 constexpr std::uint64_t kEndOfTime = std::numeric_limits<std::uint64_t>::max();
 constexpr double kReadingNs = 500;
-// The longest delay between the start of an activity and its record's take-over.
+// The longest time from the start of an activity until the recorder got CUPTI's record of it.
 constexpr double kLongestDelayNs = 86'400 * kNsPerSecond;
 // A CUPTI clock that differs from the time of day by less than this shows the time of day.
 constexpr double kSameClockNs = kNsPerSecond;
 
-// Pairs closer together than this say more of the jitter of readings than of the clock's rate.
+// Two clock pairs that are closer together than this do not give the clock's rate, because of the
+// jitter of the readings.
 constexpr double kShortestPieceNs = 10e6;
 
 double difference(std::uint64_t to, std::uint64_t from) {
@@ -48,8 +50,8 @@ ActivityClocks::ActivityClocks(const std::vector<trace::ActivityClock>& pairs, c
   }
 }
 
-// For a library whose clock was exchanged before any pair was taken: its first clock was CUPTI's
-// own, the time of day.
+// Adds pairs for epoch 0 of a library whose clock was exchanged before the recorder took a pair:
+// CUPTI's own first clock shows the time of day.
 void ActivityClocks::assume_time_of_day(std::uint32_t library) {
   for (const ClockPoint& point : realtime_) {
     trace::ActivityClock pair;
@@ -94,8 +96,8 @@ ActivityClocks::Epoch& ActivityClocks::find_or_add_epoch(std::uint32_t library,
   return *epochs_.insert(place, std::move(added));
 }
 
-// Computes rates and errors again after the pair at `changed` was added. Results for pairs before
-// its neighbours stay.
+// Computes the rates and errors again after the pair at the index `changed` was added. The results
+// for pairs far before it do not change.
 void ActivityClocks::measure(Epoch& epoch, std::size_t changed) {
   std::vector<Pair>& pairs = epoch.pairs;
   const auto rate = [&](std::size_t from, std::size_t to) {
@@ -125,6 +127,8 @@ void ActivityClocks::update_limits() {
   limits_.tolerance = error_ticks_ + static_cast<std::uint64_t>(kReadingNs * ticks_per_ns_);
 }
 
+// The rate of an epoch with one pair alone: 1 if CUPTI's clock shows the ticks, the ticks per
+// nanosecond if the first clock shows the time of day, and 0 (not known) otherwise.
 double ActivityClocks::rate_of_single(const Pair& pair, bool is_first) const {
   const double from_ticks = std::abs(difference(pair.timestamp, pair.ticks));
   if (from_ticks <= static_cast<double>(pair.uncertainty) + 1) return 1.0;
@@ -136,7 +140,8 @@ double ActivityClocks::rate_of_single(const Pair& pair, bool is_first) const {
   return std::abs(off_ns) < kSameClockNs ? ticks_per_ns_ : 0;
 }
 
-// The piece is nearly always that of the record before.
+// Returns the piece of the epoch that contains the time. It is nearly always the piece that was
+// looked up last.
 const ActivityClocks::Piece& ActivityClocks::piece_of(const Epoch& epoch, std::uint64_t timestamp) {
   if (timestamp - epoch.latest.begin >= epoch.latest.length) look_up(epoch, timestamp);
   return epoch.latest;
@@ -155,6 +160,8 @@ void ActivityClocks::look_up(const Epoch& epoch, std::uint64_t timestamp) {
   piece.ticks_per_unit = pair->ticks_per_unit;
 }
 
+// Records do not name their epoch. The one is taken in which the shortest delay lies between the
+// start of the activity and the time at which the recorder got the record.
 std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64_t start,
                                               std::uint64_t end, std::uint64_t taken_over) const {
   std::optional<TickSpan> found;

@@ -26,16 +26,16 @@ struct TickSpan {
 class ActivityClocks {
  public:
   ActivityClocks() = default;
-  // `clock` is the process's own and gives the rate of its ticks.
+  // `clock` is that of the same process and gives the rate of its ticks.
   ActivityClocks(const std::vector<trace::ActivityClock>& pairs, const Clock& clock);
 
   // Adds a pair of CUPTI's time and the recorder's ticks. Pairs may come in any order, and
   // repeatedly.
   void add(const trace::ActivityClock& pair);
 
-  // Converts the time of a record that the recorder took over at `taken_over` ticks. The record
-  // belongs to the last epoch in which its start lies before that. nullopt if no epoch fits, or the
-  // record has no times.
+  // Converts the times of a CUPTI record that the recorder got at `taken_over` ticks. The record
+  // belongs to the last epoch in which `start` lies before `taken_over`. nullopt if no epoch fits,
+  // or the record has no times.
   [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
                                               std::uint64_t end, std::uint64_t taken_over) const;
 
@@ -43,8 +43,8 @@ class ActivityClocks {
   // The largest error of a converted time: the largest sum of half of a pair's uncertainty and the
   // pair's distance from the line through its neighbours.
   [[nodiscard]] std::uint64_t error_ticks() const { return error_ticks_; }
-  // If one interval reaches beyond another by no more than this, it may still lie in it: the sum of
-  // the error and of the time for reading two clocks one after the other.
+  // An interval that reaches beyond another by no more than this may still lie within it: the sum
+  // of the error and of the time for reading two clocks one after the other.
   [[nodiscard]] std::uint64_t tolerance_ticks() const { return limits_.tolerance; }
 
  private:
@@ -54,7 +54,7 @@ class ActivityClocks {
     std::uint64_t uncertainty = 0;
     double ticks_per_unit = 0;  // rate from this pair to the next
   };
-  // The times that are converted by one pair.
+  // The times of CUPTI from one pair to the next, all converted by the former.
   struct Piece {
     std::uint64_t begin = 0;
     std::uint64_t length = 0;
@@ -69,11 +69,12 @@ class ActivityClocks {
     double ticks_per_unit = 0;  // rate over the whole epoch; 0 = not known
     mutable Piece latest;       // the piece that was looked up last
   };
-  // Limits that follow from the error and the rate of the ticks.
+  // Limits in ticks, computed from error_ticks_ and ticks_per_ns_.
   struct Limits {
-    // most ticks that a record's activity, or the delay of the record, may take
+    // longest activity, and longest delay until the recorder got its record
     double longest = 0;
-    // below 0: by the clocks' error alone, a record seems to start after its take-over
+    // below 0: by the clocks' error, an activity may seem to start after the recorder got its
+    // record
     double shortest_delay = 0;
     std::uint64_t tolerance = 0;
   };

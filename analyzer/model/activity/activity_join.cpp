@@ -38,6 +38,7 @@ std::uint64_t size_key(std::uint64_t bytes, bool is_set) { return bytes * 2 + (i
 
 }  // namespace
 
+// A part other than 0 continues the batch that the latest call of the same writer began.
 void ActivityJoin::add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
                             const CallSize& size, std::uint32_t counted) {
   ++counts_.calls;
@@ -74,8 +75,7 @@ void ActivityJoin::add_launch(std::uint32_t writer, const trace::CallHeader& cal
   if (is_new) launch_sites_.push_back(site);
   add_call(writer, call, CallWork::kLaunch, {}, known->second);
   if (early_.empty()) return;
-  // A launch takes its place in the order when it returns; CUPTI's record about it may stand
-  // before.
+  // The trace orders a launch by its return, so CUPTI's record about the launch may come before it.
   const std::deque<ApiSpan> early = std::exchange(early_, {});
   for (const ApiSpan& waiting : early) {
     if (!match(waiting, false)) early_.push_back(waiting);
@@ -100,7 +100,8 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   (void)match(oldest, true);
 }
 
-// False if the intercepted call may still come.
+// Finds the intercepted calls that CUPTI's record `api` is about. Returns false if they may still
+// come; with `is_last_chance` the record then counts as unjoined.
 bool ActivityJoin::match(const ApiSpan& api, bool is_last_chance) {
   const std::vector<std::uint32_t>& threads = calls_.threads_of(api.thread_id);
   Match& found = match_;
@@ -129,6 +130,9 @@ bool ActivityJoin::is_free(PendingCall& call, const ApiSpan& api, Match& match) 
   return false;
 }
 
+// Adds to `match` the thread's calls whose middle lies in the runtime record's time, or that
+// contain the middle of the driver record's time. If there are none, adds the call that misses by
+// the least, within the tolerance of the clocks.
 bool ActivityJoin::match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match) {
   const std::uint64_t tolerance = clocks_.tolerance_ticks();
   const auto begin = thread.first_ending_from(api.time.start - std::min(api.time.start, tolerance));
@@ -194,7 +198,7 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
   if (!match.is_inferred) {
     counts_.largest_violation_ticks = std::max(counts_.largest_violation_ticks, match.violation);
   }
-  // A reason marks the span as known; it is not counted, because a call was found.
+  // The reason only makes ApiCall::is_known() true. It is not counted, because a call was found.
   remember(api.activity, match.calls.front(), Unjoined::kNoCall);
 }
 
@@ -237,10 +241,12 @@ std::uint64_t ActivityJoin::bytes_of_parts(const PendingCall& first) {
   return bytes;
 }
 
-// For one record about a whole batch: each part gets its share of the time, one after the other.
+// Divides the work among the parts of the batch if CUPTI made one record for the whole batch. Each
+// part gets a time in proportion to its bytes, one after the other. Returns false if the record is
+// not about the whole batch.
 bool ActivityJoin::spread_over_batch(const DeviceWork& work, PendingCall& first) {
   if (first.batch_bytes != work.bytes || work.is_set) return false;
-  if (bytes_of_parts(first) != work.bytes) return false;  // the record stands for other calls, too
+  if (bytes_of_parts(first) != work.bytes) return false;  // the record is about other calls, too
   const auto share = [&](std::uint64_t bytes) {
     return work.time.start +
            static_cast<std::uint64_t>(static_cast<double>(work.time.ticks()) *
@@ -259,8 +265,9 @@ bool ActivityJoin::spread_over_batch(const DeviceWork& work, PendingCall& first)
   return true;
 }
 
-// One record of CUPTI may stand for several calls. Returns the first call that has as many bytes
-// left as the work; else the first that has more left, or else the first of the work's kind.
+// One API record of CUPTI may be about several calls, beginning with `first`. Returns the first
+// call that has as many bytes left as the work; else the first that has more left, or else the
+// first of the work's kind.
 PendingCall* ActivityJoin::part_for(const DeviceWork& work, PendingCall& first) {
   PendingCall* any = nullptr;
   PendingCall* with_room = nullptr;
@@ -276,6 +283,8 @@ PendingCall* ActivityJoin::part_for(const DeviceWork& work, PendingCall& first) 
   return with_room != nullptr ? with_room : any;
 }
 
+// Adds the work to the transfer row of its call. busy_ticks counts the time from the first work of
+// a call to its last one, so work that lies within it adds nothing.
 void ActivityJoin::attach(const DeviceWork& work, PendingCall& call) {
   const bool in_graph = call.work == CallWork::kLaunch;
   const std::uint32_t index = in_graph ? row_in_graph(work, call) : call.counted;
@@ -324,6 +333,7 @@ void ActivityJoin::compare_kinds(const DeviceWork& work, const TransferKey& key)
   }
 }
 
+// Keeps the work until CUPTI's record of its call comes; if too many wait, gives up the oldest.
 void ActivityJoin::wait(const DeviceWork& work) {
   waiting_[work.activity].push_back(work);
   waiting_order_.push_back(work.activity);
@@ -355,7 +365,8 @@ void ActivityJoin::index_by_size(CallId id, const PendingCall& call) {
   ids.push_back(id);
 }
 
-// Gives up waiting for records about calls: all records that wait for one will be joined without.
+// Stops waiting for CUPTI's records of calls: copies and sets that wait for one will be joined to a
+// call by size.
 void ActivityJoin::infer_waiting() {
   by_size_.clear();
   calls_.for_each([&](CallId id, const PendingCall& call) { index_by_size(id, call); });
@@ -372,7 +383,7 @@ void ActivityJoin::infer_all() {
   });
   for (const DeviceWork& work : without_api_) {
     const ApiCall api = api_calls_.find(work.activity);
-    // The work of a graph has no call of its own that a size could find.
+    // The work of a graph has no call of its own, so it cannot be joined by size.
     if (api.is_known()) {
       join(work, api);
     } else if (work.graph_node != 0) {
@@ -391,7 +402,8 @@ void ActivityJoin::infer(const DeviceWork& work) {
   const Direction direction = direction_of_activity(work.copy_kind);
   for (auto id = ids.begin(); id != ids.end();) {
     PendingCall* call = calls_.find(*id);
-    // A batch that grew is listed under its new size, too.
+    // index_by_size() lists a batch again for each part that is added; entries under former sizes
+    // are void.
     if (call == nullptr || call->activity != 0 || call->batch_bytes != work.bytes) {
       id = ids.erase(id);
       continue;
@@ -399,7 +411,7 @@ void ActivityJoin::infer(const DeviceWork& work) {
     if (call->time.start > work.time.start + clocks_.tolerance_ticks()) break;
     const TransferKey& key = transfers_.row(call->counted).key;
     if (waits_for_start(key) && call->time.end + clocks_.tolerance_ticks() < work.time.start) {
-      id = ids.erase(id);  // the record of this copy is missing
+      id = ids.erase(id);  // CUPTI's record of this call's copy is missing
       continue;
     }
     const bool fits = work.is_set || key.direction == Direction::kUnknown ||

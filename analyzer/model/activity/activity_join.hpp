@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the intercepted call behind what CUPTI reports, and gives the call's row its time on the
-// GPU.
+// Finds the intercepted call behind each copy or set that CUPTI reports, and adds the time on the
+// GPU to the call's row of Transfers.
 //
-//   our slot            |----- cuMemcpyHtoD -----|            PendingCall, one thread's in order
-//   RUNTIME record   |------- cudaMemcpy ----------|          encloses our slots
-//   DRIVER record         |---------------------|             lies in our slot
-//   copy record                   (GPU) |=========|           has the correlation of the above
+//   PendingCall         |----- cuMemcpyHtoD -----|            intercepted by the recorder
+//   RUNTIME record   |------- cudaMemcpy ----------|          encloses its PendingCalls
+//   DRIVER record         |---------------------|             lies in its PendingCall
+//   copy record                   (GPU) |=========|           has the API record's correlation
 //
 // Calls of one thread do not overlap, so the middle of the shorter interval lies in the longer one
-// of the same call and in no other. The ends say how far the clocks are off.
+// of the same call and in no other. The ends of both tell how far the clocks are off.
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// The key of a record: one number for a correlation of a copy of libcupti; never 0.
+// The key of a CUPTI record: the correlation together with the copy of libcupti that gave it; never
+// 0.
 constexpr std::uint64_t activity_key(std::uint16_t library, std::uint32_t correlation) {
   return ((std::uint64_t{library} + 1) << 32) | correlation;
 }
@@ -80,7 +81,7 @@ struct DeviceWork {
   std::uint64_t bytes = 0;
   std::uint64_t graph_node = 0;
   std::int32_t device = kUnknownDevice;
-  std::uint8_t copy_kind = 0;  // kinds are values of CUPTI's enumerations
+  std::uint8_t copy_kind = 0;  // this and the next two: values of CUPTI's enumerations
   std::uint8_t source_kind = 0;
   std::uint8_t destination_kind = 0;
   bool is_set = false;
@@ -92,7 +93,7 @@ struct JoinCounts {
   std::uint64_t exact = 0;        // copies and sets that were joined for certain
   std::uint64_t inferred = 0;
   std::array<std::uint64_t, kUnjoinedReasons> unjoined{};
-  // CUPTI names a kind of memory that differs from what our addresses say
+  // copies for which CUPTI names another kind of memory than the trace has at their addresses
   std::uint64_t kind_disagreements = 0;
   std::uint64_t largest_violation_ticks = 0;
 
@@ -103,17 +104,18 @@ struct JoinCounts {
   }
 };
 
-// - Calls and records come in the order of the merge: a record when the recorder took it over, up
-//   to seconds after its call.
-// - Exact: the containment holds to within the clocks' error, and leaves no choice. Inferred: any
-//   other join. Without API records (CUPTI before 12.5, or loaded after the context was made) the
-//   oldest call of the same size is taken, in the order of correlations, which CUPTI hands out one
-//   by one to the calls as they are made.
+// - Calls and CUPTI's records come in the order of the merged trace: a record when the recorder got
+//   it, up to seconds after its call.
+// - JoinCounts::exact: the intervals contain each other to within the clocks' error, and leave no
+//   choice. JoinCounts::inferred: any other join. Without API records (CUPTI before 12.5, or loaded
+//   after the context was made) the oldest call of the same size is taken, in the order of
+//   correlations, which CUPTI hands out one by one to the calls as they are made.
 // - The number of waiting records is bounded; if there are too many, the oldest counts as unjoined.
 class ActivityJoin {
  public:
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 18;
-  // If so many records came and none of them was about a call, none will come.
+  // After so many waiting copies and sets without a record about any call, none about calls is
+  // expected.
   static constexpr std::size_t kEnoughWithoutApi = 4096;
 
   ActivityJoin(Transfers& transfers, KernelOverlap& overlap, const ActivityClocks& clocks)
@@ -134,11 +136,12 @@ class ActivityJoin {
   void apply(const trace::ActivityCall& record);
   void apply(const DeviceWork& work);
   void count_unjoined(Unjoined reason) { ++counts_.unjoined[static_cast<std::size_t>(reason)]; }
-  // Sets the time of a checkpoint's cut: the checkpoint has replaced the calls that began before.
+  // Sets the time of a checkpoint, which has replaced the calls that began before.
   void set_cut(std::uint64_t ticks) { cut_ticks_ = ticks; }
-  // Called if CUPTI reports no calls: records are joined to calls by size.
+  // Called if CUPTI reports no calls: copies and sets are joined to calls by size.
   void expect_no_api_records();
-  // Called when all records are in: those that still wait for a call are joined or counted now.
+  // Called after the last record: joins the copies and sets that still wait, or counts them as
+  // unjoined.
   void finish();
 
   [[nodiscard]] const JoinCounts& counts() const { return counts_; }
@@ -173,7 +176,8 @@ class ActivityJoin {
   [[nodiscard]] Batch& batch_of(std::uint32_t writer);
   [[nodiscard]] bool match(const ApiSpan& api, bool is_last_chance);
   [[nodiscard]] bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
-  // True if no record has taken the call yet. Sets `match` if another library's record has.
+  // True if no record has taken the call yet. Sets match.is_other_library if a record of another
+  // copy of libcupti has.
   [[nodiscard]] bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
@@ -198,14 +202,15 @@ class ActivityJoin {
   const ActivityClocks& clocks_;
   PendingCalls calls_;
   ApiCalls api_calls_;
-  // match of the present record; a member so that its memory is used again
+  // used by match() alone; a member so that its memory is used again
   Match match_;
-  std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;  // records by activity
+  // copies and sets that wait for CUPTI's record of their call, by activity_key()
+  std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;
   std::deque<std::uint64_t> waiting_order_;
   std::deque<ApiSpan> early_;
   bool without_api_records_ = false;
   std::unordered_map<std::uint64_t, std::deque<CallId>> by_size_;
-  std::vector<DeviceWork> without_api_;               // records to be inferred later
+  std::vector<DeviceWork> without_api_;               // copies and sets to join by size
   std::unordered_map<std::uint32_t, Batch> batches_;  // the latest batch of each writer
   std::uint32_t latest_writer_ = 0;
   Batch* latest_batch_ = nullptr;  // the batch of latest_writer_

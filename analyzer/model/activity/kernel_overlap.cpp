@@ -54,6 +54,8 @@ void KernelOverlap::finish() {
   for (auto& [ordinal, device] : devices_) settle(device, true);
 }
 
+// Counts the overlaps of the copies that ended before a horizon, which leaves about half of the
+// kernels or copies, and drops all that later copies do not need. `is_end`: counts all copies.
 void KernelOverlap::settle(Device& device, bool is_end) {
   make_disjoint(device.kernels);
   std::ranges::sort(device.copies, {}, [](const Copy& copy) { return copy.time.end; });

@@ -12,8 +12,8 @@
 namespace gpumemtrace::analyzer {
 
 // Records come in no strict order, up to seconds late. So kernels and copies are kept as long as
-// there is room, and then the older half is settled. A record that comes after that counts as not
-// overlapped.
+// there is room, and then the overlaps of the older half are counted. A record that comes too late
+// for that counts as not overlapped.
 class KernelOverlap {
  public:
   // most kernels, and most copies, kept for one device

@@ -93,6 +93,8 @@ void ManagedTraffic::apply(const trace::ActivityManaged& record,
   count(counts_at(record.address, ticks), record, time ? time->ticks() : 0);
 }
 
+// Returns the counts of the allocation that the address belonged to at the time `ticks`: an earlier
+// allocation if the present one began only later.
 ManagedCounts& ManagedTraffic::counts_at(std::uint64_t address, std::uint64_t ticks) {
   const auto after = ranges_.upper_bound(address);
   Range* present = nullptr;
@@ -114,6 +116,7 @@ void ManagedTraffic::retire(const Range& range) {
   replaced_.pop_front();
 }
 
+// Adds the counts of the allocation to the sums of its group.
 void ManagedTraffic::settle(const Range& range) {
   if (range.counts.empty()) return;
   ManagedSums& sums = by_group_[range.group];

@@ -17,6 +17,8 @@ constexpr std::size_t kTrimEvery = 1024;
 
 }  // namespace
 
+// CUPTI names a thread by the low 32 bits of either of its ids, so the thread is listed under both.
+// The thread that was announced last is the likeliest.
 void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record) {
   if (writer >= kMaxWriters) return;
   latest_threads_ = nullptr;
@@ -104,7 +106,7 @@ ApiCalls::Page& ApiCalls::add_page(std::uint64_t activity) {
   if (pages_.is_full()) {
     Place forgotten;
     (void)places_.erase(pages_.find(pages_.first())->key, forgotten);
-    // Prefetches the page to be forgotten next, which has long left the CPU's caches.
+    // Prefetches the page that will be forgotten next: it has long left the CPU's caches.
     __builtin_prefetch(pages_.find(pages_.first() + 1), 1);
   }
   Page& page = pages_.add();

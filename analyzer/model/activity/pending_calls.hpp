@@ -21,7 +21,7 @@ enum class CallWork : std::uint8_t { kCopy, kSet, kLaunch };
 
 // An intercepted call that may make work on the GPU, or one part of a call that makes a batch.
 struct PendingCall {
-  // value of `counted` for a call that failed or was captured
+  // value of `counted` for a call that failed or was captured into a graph
   static constexpr std::uint32_t kNothing = ~std::uint32_t{0};
 
   TickSpan time;
@@ -48,7 +48,8 @@ class PendingCalls {
  public:
   static constexpr std::size_t kMaxCalls = std::size_t{1} << 18;
 
-  // Notes that the records that follow in the writer's stream are this thread's.
+  // Notes that the records of the trace's writer with this number are from now on those of
+  // `thread`.
   void add_thread(std::uint32_t writer, const trace::Thread& thread);
   // Adds a call with its time; the caller fills in the rest. The call's number is last().
   PendingCall& add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
@@ -109,8 +110,6 @@ class PendingCalls {
   mutable const std::vector<std::uint32_t>* latest_threads_ = nullptr;
 };
 
-// The calls behind CUPTI's records, by the correlation that all records about one call share.
-//
 // The reason why no call was found for a record.
 enum class Unjoined : std::uint8_t {
   kBeforeCheckpoint,  // the call came before a checkpoint, which has replaced it
@@ -139,6 +138,7 @@ struct ApiCall {
   [[nodiscard]] bool is_known() const { return reason != Unjoined::kCount; }
 };
 
+// The calls behind CUPTI's records, by the correlation that all records about one call share.
 // - CUPTI hands out correlations one by one, so neighbouring numbers are asked for in turn. They
 //   share a page, and only a change of pages costs a look-up.
 // - Bounded: the oldest pages are forgotten.

@@ -46,6 +46,8 @@ void CopyCalls::add_pinned_use(std::uint64_t address, std::uint64_t bytes) {
   }
 }
 
+// Counts the bytes of a copy with pageable memory at device addresses that earlier copies of the
+// row had touched.
 void CopyCalls::add_repetition(const trace::Copy& call, TransferRow& row) {
   const bool down = row.key.destination == MemoryClass::kPageable;
   if (!down && row.key.source != MemoryClass::kPageable) return;
@@ -98,6 +100,8 @@ std::uint32_t CopyCalls::add(const trace::Set& call) {
   return transfers_.count(key, call.bytes, host_ticks_of(call.call));
 }
 
+// Counts the copies or sets of which a checkpoint has the sums. A location of -1 stands for the
+// device of the context.
 void CopyCalls::restore(const trace::Totals& totals) {
   if (totals.count == 0) return;
   std::int32_t context_device = totals.location;

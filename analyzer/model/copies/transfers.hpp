@@ -113,15 +113,15 @@ struct TransferRow {
   Extremes sizes;                     // least and most bytes of a copy
   Extremes call_ticks;                // least and most ticks of a call
   Extremes times;                     // start of the first call and end of the last one
-  bool single_ones_are_gone = false;  // a checkpoint has only the sums of some copies
-  Returns returned;                   // round trips that these copies end
-  // transfer row of the copy to the host in the first round trip
+  bool single_ones_are_gone = false;  // some copies are known only as sums from a checkpoint
+  Returns returned;  // copies of this row that brought back bytes of a copy to the host
+  // row of the copy to the host whose bytes the first of these brought back
   std::uint32_t down_row = 0;
   std::uint64_t hashed_count = 0;  // number of these copies whose content has a hash
   // hashed copies whose content RepeatedCopies had seen before
   Repeats repeats;
-  // For copies with pageable memory: bytes at device addresses to which copies of this row had gone
-  // before. A loop has many such bytes, loading a model has none.
+  // For copies with pageable memory: bytes at device addresses that earlier copies of this row had
+  // read or written. Copies in a loop have many of these bytes, loading a model has none.
   std::uint64_t repeated_bytes = 0;
   CoveredRanges device_ranges;
   GpuTimes gpu;

@@ -35,6 +35,8 @@ const FrameworkDevice* Framework::find(std::int32_t ordinal) const {
   return found == devices_.end() ? nullptr : &found->second;
 }
 
+// Returns the id of the segment around the address, 0 if none. The page index gives nearly all
+// answers; find_by_begin() is for pages with several segments and pieces that have no pages.
 std::uint32_t Framework::find_segment(std::uint64_t address) const {
   const Page* page = pages_.find(address >> kPageShift);
   if (page == nullptr) return unindexed_pieces_ == 0 ? 0 : find_by_begin(address);
@@ -108,8 +110,8 @@ void Framework::remove_segment(std::uint32_t id, std::uint64_t now) {
   by_begin_.erase(segment.begin);
   segment.live = false;
   ++device(segment.device).segments_freed;
-  // The id is used again only without blocks: blocks that the trace shows as live would point at
-  // the next segment of the id.
+  // The id is used again only if no blocks are live in the trace, because they would then point at
+  // the next segment with this id.
   if (segment.live_blocks == 0 && segment.pool == 0) unused_.push_back(id);
 }
 
@@ -119,7 +121,7 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
     segment.pool = pools_.join(capture, segment.device, segment.pool);
     return;
   }
-  // A warm-up in the pool made the segment before the first capture began.
+  // The segment is older than the first capture: a warm-up in the pool made it.
   FrameworkDevice& owner = device(segment.device);
   const std::uint64_t before = segment.stranded();
   segment.pool = pools_.pool_of(capture, segment.device);
@@ -129,7 +131,8 @@ void Framework::join_pool(std::uint32_t id, PrivatePools::Capture& capture, std:
   change_stranded(owner, before, segment.stranded(), now);
 }
 
-// Called when a block comes, so that memory that comes for a block counts together with it.
+// Updates the peaks of reserved and allocated bytes. Called at block records only, so that a new
+// segment counts together with the block for which it was made.
 void Framework::update_peaks(FrameworkDevice& device) {
   const PoolBytes& in_private = device.in_private_pools;
   const std::uint64_t reserved = device.reserved_bytes();
@@ -168,7 +171,7 @@ void Framework::unindex_pages(std::uint32_t id, std::uint64_t address, std::uint
     Page* known = pages_.find(page);
     if (known == nullptr) continue;
     if (known->overlaps != 0) {
-      // find_by_begin() still finds the blocks of the segments that share the page.
+      // The page may name the removed segment from now on; find_by_begin() still finds the others.
       --known->overlaps;
     } else if (known->segment == id) {
       Page erased;

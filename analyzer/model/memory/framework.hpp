@@ -42,16 +42,17 @@ struct Segment {
 struct FrameworkDevice : ledger::ReservedBytes {
   std::int32_t device = kUnknownDevice;
   Account* blocks = nullptr;
-  PeakSnapshot worst;  // moment of most stranded bytes; watches blocks, driver memory and mappings
+  PeakSnapshot worst;  // blocks, driver memory and mappings at the moment of most stranded bytes
   std::uint64_t stranded_bytes = 0;
   std::uint64_t segments_allocated = 0;
   std::uint64_t segments_freed = 0;
-  std::int64_t difference = 0;  // the framework's total of its blocks minus ours
+  std::int64_t difference = 0;  // allocated bytes: the framework's own total minus the model's
   PoolBytes in_private_pools;
-  PoolBytes default_pool_peak;          // reserved and allocated bytes, each at its own time
-  std::uint64_t marked_peak = 0;        // reserved_peak_bytes at the last mark of the pools
-  std::uint64_t allocated_at_peak = 0;  // bytes of all pools at that peak
-  bool peak_is_restored = false;        // the peak came before a checkpoint's cut
+  PoolBytes default_pool_peak;    // reserved and allocated bytes, each at its own time
+  std::uint64_t marked_peak = 0;  // reserved_peak_bytes at the last PrivatePools::set_mark()
+  // allocated bytes of all pools at the peak of reserved bytes
+  std::uint64_t allocated_at_peak = 0;
+  bool peak_is_restored = false;  // the peak of reserved bytes came before a checkpoint
 };
 
 // - Segments are found by their blocks: the code that applies block records asks for the segment at
@@ -64,8 +65,8 @@ class Framework {
 
   [[nodiscard]] std::uint32_t find_segment(std::uint64_t address) const;
   std::uint32_t add_segment(const Segment& segment, std::uint64_t now);
-  // grow_segment(): a part of a segment became memory at `born`. shrink_segment(): a part of a
-  // segment is no longer memory.
+  // grow_segment(): `bytes` at `address` of the segment became physical memory at `born`.
+  // shrink_segment(): they are no longer physical memory.
   void grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
                     std::uint64_t born, std::uint64_t now);
   void shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
@@ -79,15 +80,16 @@ class Framework {
                  std::uint64_t now);
   // False if no block at the address is live.
   [[nodiscard]] bool remove_block(std::uint64_t address, std::uint64_t now);
-  // Compares the framework's own totals with ours. True if their difference changed at this event.
+  // Compares the framework's own total of allocated bytes with the model's. True if the difference
+  // changed at this record.
   [[nodiscard]] bool check_totals(const trace::Block& record, std::uint64_t now);
 
-  // A checkpoint does not have the earlier layout of memory: the moment of most stranded bytes is
-  // searched from here on.
+  // Restarts the search for the moment of most stranded bytes, because a checkpoint does not have
+  // the earlier layout of memory.
   void forget_worst(std::uint64_t now) {
     for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
   }
-  // Restores the peak of reserved bytes before a checkpoint's cut.
+  // Restores the peak of reserved bytes from a checkpoint.
   void restore(const trace::Peak& peak) {
     FrameworkDevice& owner = device(peak.device);
     owner.restore(peak);
@@ -136,7 +138,7 @@ class Framework {
   Accounts& accounts_;
   FlatMap<LiveAllocation, &LiveAllocation::address> blocks_;
   std::vector<Segment> segments_;
-  std::vector<std::uint32_t> unused_;  // indexes of segments_ that can be taken again
+  std::vector<std::uint32_t> unused_;  // ids of segments that can be used again
   std::map<std::uint64_t, std::uint32_t> by_begin_;
   std::uint64_t unindexed_pieces_ = 0;  // number of pieces too large for the page index
   FlatMap<Page, &Page::number> pages_;

@@ -32,7 +32,8 @@ void share_out_stranded(std::uint64_t stranded, std::uint64_t held_in_all,
   }
 }
 
-// The longest stretch of bytes without a block, across neighbouring units of one run.
+// Finds the longest stretch of bytes without a block, across neighbouring units with the same
+// Unit::run.
 class FreeStretch {
  public:
   void begin_unit(const Unit& unit) {

@@ -33,7 +33,7 @@ struct Fragmentation {
   std::uint64_t largest_free_bytes = 0;
   std::uint64_t releasable_bytes = 0;
   std::uint64_t stranded_bytes = 0;
-  std::map<std::uint32_t, Pin> pins;  // pins by group
+  std::map<std::uint32_t, Pin> pins;  // Pin of each group
 };
 
 // Measures units and their blocks; blocks outside of all units do not count. The stranded bytes of

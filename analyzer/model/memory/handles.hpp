@@ -35,7 +35,8 @@ struct OpenedHandles {
 
 // Returns the handles that are still open.
 [[nodiscard]] std::vector<OpenHandle> open_handles(const ProcessMemory& memory);
-// Returns all handles that were opened, including closed ones, except for those of graphs.
+// Returns the handles that each call site opened, including those closed since. Executable graphs
+// are left out.
 [[nodiscard]] std::vector<OpenedHandles> opened_handles(const ProcessMemory& memory);
 
 }  // namespace gpumemtrace::analyzer

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effects of calls beside those in the ledger: all that the report tells of single calls.
+// The effects of calls on the analyzer's own accounts, segments and statistics. The ledger itself
+// keeps the live memory.
 #include "analyzer/model/memory/process_memory.hpp"
 
 namespace gpumemtrace::analyzer {
 
 GroupKey ProcessMemory::key_of(const trace::CallHeader& call, const ledger::Target& target) {
-  // GroupKey is constructed in place, not copied: see FlatMap::add().
+  // GroupKey is constructed in place, because copying it would be slow: see ledger::FlatMap::add().
   GroupKey key{.site = present.site_of(call),
                .kind = target.kind,
                .device = target.device,
@@ -60,6 +61,7 @@ void ProcessMemory::hand_out(Space space, const LiveAllocation& entry) {
   });
 }
 
+// Takes the end of live memory. `call` freed it; nullptr if none did or the call is not known.
 void ProcessMemory::on_end(const LiveAllocation& entry, ledger::End how,
                            const trace::CallHeader* call) {
   ++version_;
@@ -85,6 +87,8 @@ void ProcessMemory::on_end(const LiveAllocation& entry, ledger::End how,
   if (nccl.is_used()) nccl.release(entry.born);
 }
 
+// Called if an address is handed out again while its memory is live. True if another thread's free
+// of it follows only later in the trace: that free then counts as made now.
 bool ProcessMemory::finds_late_free(std::uint64_t address) {
   if (!look_ahead.take_free(address)) return false;
   ++statistics.events;
@@ -118,7 +122,8 @@ bool ProcessMemory::end_block(const trace::Block& block) {
   if (block.bytes <= 0) {
     const LiveAllocation* const freed = framework.find_block(block.address);
     count_collected(block.record, freed);
-    // Recorders take no stack of the free of a block; a snapshot of PyTorch may have one.
+    // The recorder takes no stack when the framework frees a block, but a snapshot of PyTorch may
+    // have one.
     if (freed != nullptr && block.stack != trace::StackId::kNone) {
       accounts.add_free_site(freed->group, {.stack = present.stack}, present.time);
     }
@@ -152,8 +157,8 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
   LiveAllocation* around = live.find(Space::kAddresses, address);
   VirtualMemory::Reservation* reservation = virtual_memory.reservations().containing(address);
   if (around == nullptr && reservation == nullptr) {
-    // A new segment begins with its first block, so a search is needed only if something is missing
-    // in the trace.
+    // A new segment begins with its first block, so find() above finds its memory. A search around
+    // the address is needed only if records are missing in the trace.
     if (searched_version_ == version_) return 0;
     searched_version_ = version_;
     around = live.find_containing(address);
@@ -175,7 +180,7 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address,
 
 std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around,
                                                 PrivatePools::Capture* capture) {
-  // a copy, because groups added below move the others
+  // a copy, because group_of() may add a group, which moves all others
   const GroupKey key = accounts.group(around.group).key;
   if (level_of(key.kind) != Level::kDriver) return 0;
   if (around.link == 0) accounts.move_to_segments(around);
@@ -195,9 +200,11 @@ void ProcessMemory::on_reference(const trace::Mapping& call, const PhysicalMemor
   if (physical == nullptr && is_retained) ++statistics.unknown_frees;
 }
 
+// Adds a segment for a reservation of virtual memory that the record marks as one. Returns an empty
+// tag for all other reservations.
 ProcessMemory::SegmentTag ProcessMemory::tag_of(const trace::Mapping& call) {
   if ((call.call.record.flags & trace::kFlagSegment) == 0) return {};
-  // The first block of the segment came before a checkpoint's cut.
+  // A checkpoint marks the reservation as a segment, because its first block came before.
   return {framework.add_segment({.begin = call.address,
                                  .end = call.address + call.bytes,
                                  .device = call.location,

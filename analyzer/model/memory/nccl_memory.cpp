@@ -11,8 +11,8 @@ namespace {
 // ncclCommInitAll.
 bool is_init(std::string_view range) { return range.starts_with("ncclCommInit"); }
 
-// Ranges of these calls tell the ranks of the parent communicator; those of the child are known
-// later.
+// True for calls that make a communicator from a parent: their ranges have the hash and the ranks
+// of the parent, not of the child.
 bool makes_child(std::string_view range) {
   return range == "ncclCommSplit" || range == "ncclCommShrink" || range == "ncclCommGrow";
 }
@@ -34,6 +34,8 @@ void NcclMemory::annotate(const trace::Annotation& annotation, std::string_view 
   of.ranges.push_back(begin_range(annotation, name, of, now));
 }
 
+// Returns the range with the communicator that its call makes or uses. ncclGroupEnd carries out the
+// calls of its group, so its range is about their communicator, if that is the same for all.
 NcclMemory::Range NcclMemory::begin_range(const trace::Annotation& annotation,
                                           std::string_view name, Writer& of, std::uint64_t now) {
   if (name == "ncclGroupStart") {
@@ -87,8 +89,8 @@ void NcclMemory::describe(NcclCommunicator& communicator, const trace::Annotatio
   communicator.device = annotation.cuda_device;
 }
 
-// Ranks of one communicator on several devices of the process have the same hash: the device
-// decides.
+// Finds the communicator that a range is about. Ranks of one communicator on several devices of the
+// process have the same hash, and differ by the device.
 std::optional<std::size_t> NcclMemory::find(const Subject& subject, std::int32_t device) const {
   if (subject.kind == Subject::Kind::kUnknown) return std::nullopt;
   if (subject.kind == Subject::Kind::kMade) return subject.number;
@@ -104,8 +106,8 @@ std::optional<std::size_t> NcclMemory::find(const Subject& subject, std::int32_t
 }
 
 std::optional<std::size_t> NcclMemory::present(const Writer& of, std::int32_t device) const {
-  // Older recorders missed ends of ranges: a range that names no communicator may lie in one that
-  // does.
+  // From the innermost range outwards: in traces of older recorders, which missed ends of ranges,
+  // the innermost range may name no communicator.
   for (auto range = of.ranges.rbegin(); range != of.ranges.rend(); ++range) {
     if (const auto found = find(range->subject, device)) return found;
   }
@@ -123,6 +125,8 @@ std::optional<std::size_t> NcclMemory::present_elsewhere(std::int32_t device) co
   return found;
 }
 
+// For a thread that allocates outside of NCCL's calls: concludes that it allocates for the
+// communicator that the threads in NCCL's calls make or use, if that is the same one for all.
 void NcclMemory::note_service(NcclThread& thread, std::int32_t device) {
   const auto present = present_elsewhere(device);
   if (!present) return;
@@ -133,7 +137,8 @@ void NcclMemory::note_service(NcclThread& thread, std::int32_t device) {
 std::optional<std::size_t> NcclMemory::communicator_of(const NcclThread& thread,
                                                        std::int32_t device) const {
   const bool is_known = thread.communicator && !thread.serves_several;
-  // A range without an end may be one of an older recorder and have ended long before.
+  // thread.communicator is not certain if the range that makes it has no end in the trace: an older
+  // recorder may have missed an end long before.
   if (is_known && communicators_[*thread.communicator].is_made) return thread.communicator;
   std::optional<std::size_t> only;
   if (!knows_all_) return only;
@@ -158,7 +163,8 @@ NcclOwner& NcclMemory::owner_of(const Live& live) {
   return threads_[live.thread_id];
 }
 
-// Keeps the owner's bytes at the mark, before the bytes change for the first time after the mark.
+// Called before the owner's bytes change. If they have not changed since the last peak of NCCL's
+// bytes on the device (a mark), stores them as the bytes at that peak.
 void NcclMemory::keep_high_water(NcclUse& use, const Device& device) {
   if (use.mark == device.mark) return;
   use.bytes_at_mark = use.bytes;

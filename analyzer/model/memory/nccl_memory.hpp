@@ -22,8 +22,8 @@ struct NcclUse {
   std::uint64_t bytes = 0;
   std::uint64_t most_bytes = 0;
   std::uint64_t allocations = 0;
-  // The owner's bytes when all of NCCL held most on the device; valid if `mark` is that of the
-  // device.
+  // The owner's bytes when all of NCCL held most on the device, if `mark` equals Device::mark. If
+  // not, they are still `bytes`.
   std::uint64_t bytes_at_mark = 0;
   std::uint64_t mark = 0;
 };
@@ -38,16 +38,17 @@ struct NcclOwner {
 };
 
 struct NcclCommunicator : NcclOwner {
-  // NCCL's hash of the communicator, the same for all its ranks; 0 = not told
+  // NCCL's hash of the communicator, the same for all its ranks; 0 = not known
   std::uint64_t hash = 0;
-  std::uint32_t ranks = 0;   // number of ranks; 0 = not told
-  std::int32_t rank = -1;    // rank of this process; -1 = not told, or several
-  std::int32_t device = -1;  // CUDA device; -1 = not told, or several
+  std::uint32_t ranks = 0;   // number of ranks; 0 = not known
+  std::int32_t rank = -1;    // rank of this process; -1 = not known, or several
+  std::int32_t device = -1;  // CUDA device; -1 = not known, or several
   bool is_made = false;      // the NVTX range of the call that makes the communicator has ended
 };
 
 struct NcclThread : NcclOwner {
-  // The communicator for which the thread allocated, as far as ranges of other threads tell.
+  // The communicator for which the thread allocated, concluded from the NVTX ranges of other
+  // threads.
   std::optional<std::size_t> communicator;
   bool serves_several = false;
 };
@@ -57,7 +58,7 @@ class NcclMemory {
   // Takes the begin or the end of an NVTX range. `name` is empty at an end.
   void annotate(const trace::Annotation& annotation, std::string_view name, std::uint32_t writer,
                 std::uint64_t now);
-  // Notes that the writer's records are this thread's from here on.
+  // Notes that the records of the trace's writer `writer` are from now on those of this thread.
   void set_thread(std::uint32_t writer, std::uint64_t thread_id);
 
   // False if the process has made no communicator so far: then no memory is NCCL's.
@@ -88,14 +89,15 @@ class NcclMemory {
   struct Subject {
     enum class Kind : std::uint8_t { kUnknown, kMade, kHash };
     Kind kind = Kind::kUnknown;
-    std::uint64_t number = 0;  // index of the communicator that is made, or the hash
+    std::uint64_t number = 0;  // kMade: index in communicators_; kHash: NCCL's hash
 
     friend bool operator==(const Subject&, const Subject&) = default;
   };
   struct Range {
     Subject subject;
-    bool makes = false;    // the range makes the subject
-    bool is_init = false;  // the range's call tells of the made communicator, not of its parent
+    bool makes = false;  // the range's call makes the communicator `subject`
+    // the range has the hash and ranks of the made communicator, not of its parent
+    bool is_init = false;
   };
   // Calls between ncclGroupStart and ncclGroupEnd, which are carried out by ncclGroupEnd.
   struct Group {
@@ -118,7 +120,7 @@ class NcclMemory {
   struct Live {
     std::uint64_t bytes = 0;
     std::int32_t device = 0;
-    std::optional<std::size_t> communicator;  // none: the memory is the thread's
+    std::optional<std::size_t> communicator;  // none if the memory belongs to the thread
     std::uint64_t thread_id = 0;
   };
 
@@ -129,8 +131,8 @@ class NcclMemory {
   [[nodiscard]] std::optional<std::size_t> find(const Subject& subject, std::int32_t device) const;
   // The communicator that the thread itself makes or uses at present.
   [[nodiscard]] std::optional<std::size_t> present(const Writer& of, std::int32_t device) const;
-  // The communicator that all other threads in calls of NCCL make or use at present; none if they
-  // differ.
+  // The communicator that all threads in calls of NCCL make or use at present; none if they differ,
+  // or if one is not known.
   [[nodiscard]] std::optional<std::size_t> present_elsewhere(std::int32_t device) const;
   void note_service(NcclThread& thread, std::int32_t device);
 

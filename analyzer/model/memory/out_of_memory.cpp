@@ -13,6 +13,8 @@ bool same_caller(const CallSite& left, const CallSite& right) {
 
 }  // namespace
 
+// A failure by the caller of the open incident is one more attempt; any other failure ends that
+// incident and begins one. Returns true if the new one is the first of its kind.
 bool OutOfMemory::failed(std::uint32_t writer, const OomIncident& failure) {
   const auto found = pending_.find(writer);
   if (found != pending_.end()) {

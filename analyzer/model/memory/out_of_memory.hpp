@@ -25,7 +25,7 @@ struct OomIncident {
   std::uint32_t snapshot = 0;  // index of the snapshot + 1; 0 = none was taken
 };
 
-// Incidents of the same level, device, outcome and caller.
+// Incidents of the same level (ledger::Level), device, outcome and caller.
 struct OomRow {
   OomIncident first;
   OomOutcome outcome = OomOutcome::kUnknown;

@@ -108,8 +108,8 @@ std::uint32_t PrivatePools::join(Capture& capture, std::int32_t device, std::uin
   return merge(root_of(known->second), root);
 }
 
-// The older pool stays. The peak of both together is at least each one's peak, and at least the sum
-// of their present bytes.
+// Makes one pool of two; the older id stays. The common peak is not recorded, so the least that it
+// can have been is taken: the largest of the two peaks and the sum of the present bytes.
 std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   if (id == other) return id;
   const std::uint32_t stays = std::min(id, other);
@@ -130,7 +130,8 @@ std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   return stays;
 }
 
-// Keeps the pool's bytes at the mark, before the bytes change for the first time after the mark.
+// Returns the pool for a change of its bytes. At the first change after a mark (set_mark()), first
+// stores the bytes as those at the mark.
 PrivatePool& PrivatePools::changing(std::uint32_t id) {
   PrivatePool& pool = pools_[root_of(id) - 1];
   if (pool.mark != mark_) {

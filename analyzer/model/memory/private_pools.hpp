@@ -24,22 +24,22 @@ struct PoolBytes {
 
 struct PrivatePool {
   std::int32_t device = -1;
-  std::uint32_t merged_into = 0;  // id of the pool that this one turned out to be; 0 = none
+  std::uint32_t merged_into = 0;  // id of the pool into which this one was merged; 0 = none
   CallSite made_at;               // call site that began the pool's first capture
   std::uint64_t time = 0;         // model time at which that capture began
   std::uint64_t captures = 0;     // number of captures that allocated from the pool
   PoolBytes now;
   PoolBytes peak;                             // reserved and allocated bytes, each at its own time
-  std::uint64_t allocated_after_capture = 0;  // bytes when the pool's last capture ended
+  std::uint64_t allocated_after_capture = 0;  // allocated bytes when the pool's last capture ended
   // executable graphs instantiated from the pool's captures
   std::uint64_t live_graphs = 0;
   PoolBytes at_mark;  // bytes at the last mark; valid if `mark` is the present mark of PrivatePools
   std::uint64_t mark = 0;
 };
 
-// - Ids of pools begin at 1 and are stable. The numbers of a merged pool are those of the pool into
-//   which it was merged.
-// - Two pools are one if a capture allocates from segments of both.
+// - Ids of pools begin at 1 and stay valid. root_of() of a merged pool is the pool that has the
+//   bytes and counts of both.
+// - Two pools are merged if a capture allocates from segments of both.
 class PrivatePools {
  public:
   // Takes a call about graphs, also if it failed: a capture that became invalid ends with a failed

@@ -12,6 +12,7 @@ void ProcessMemory::pools_changed(std::int32_t device) {
   physical_changed(device);
 }
 
+// Called if driver memory or the reserved bytes of pools changed on the device.
 void ProcessMemory::physical_changed(std::int32_t device) {
   DeviceState& state = devices.state(device);
   const CardLogChange held{state.driver->bytes, pools.sums_of(device).reserved_bytes,
@@ -72,8 +73,8 @@ std::vector<Unit> ProcessMemory::units_at(const PeakSnapshot& moment, std::int32
       units.push_back({entry.address, entry.bytes, entry.address});
     }
   }
-  // Mappings of one segment share the segment's id as their run, which cannot be another unit's
-  // address.
+  // Mappings of one segment have the segment's id as their common Unit::run. No id is the address
+  // of another unit.
   for (const LiveAllocation& entry : live_at(moment, Level::kMapping, device)) {
     if (entry.link != 0 && !framework.is_private(entry.link)) {
       units.push_back({entry.address, entry.bytes, entry.link});

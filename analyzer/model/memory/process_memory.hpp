@@ -65,7 +65,7 @@ struct Tally {
 
 struct ModelStorage {
   using Entry = LiveAllocation;
-  // A mapping's `link` is the segment of which it became a part.
+  // LiveAllocation::link of a mapping: id of the framework's segment that the mapping belongs to.
   using Mapped = LiveAllocation;
   // The framework's segment in a reservation of virtual memory; 0 if no block was seen in it.
   struct SegmentTag {
@@ -78,11 +78,10 @@ struct ModelStorage {
   static constexpr std::size_t kSparseSlots = analyzer::kSparseSlots;
 };
 
-// - Observes the ledger: accounts, segments and all that the report says of single calls are
-//   changed when the ledger changes. Mappings have accounts of their own level, so that a past peak
-//   knows its mappings.
-// - Each part keeps its own rules. Functions here serve several kinds of calls or concern several
-//   parts.
+// - ProcessLedger keeps the live memory; the functions that it calls here update accounts, segments
+//   and statistics. Mappings have a level (ledger::Level) of their own, so that snapshots of past
+//   peaks include mappings.
+// - Rules that concern one member alone are in the class of that member.
 struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   // All arguments are borrowed, except for `process_index`.
   ProcessMemory(std::uint32_t process_index, PresentRecord& present_record,
@@ -112,7 +111,8 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   // Counts a call that got no memory. True if this is a shortage of a kind that has no snapshot
   // yet: the caller may then pass a snapshot to OutOfMemory::set_snapshot().
   [[nodiscard]] bool fail(const trace::Allocation& call, const GroupKey& key);
-  // Takes a call from which a graph was captured: the graph's launch hands the memory out.
+  // Takes an allocation that was captured into a graph: only a launch of the graph makes the memory
+  // live.
   void capture(const trace::Allocation& call, GroupKey key);
   // `group` is the group of `key`.
   void allocate(const trace::Allocation& call, const GroupKey& key, std::uint32_t group);
@@ -188,17 +188,19 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   }
   void on_unreferenced(const LiveAllocation& physical, const trace::CallHeader* call);
 
-  // Begins a second event of the present record: no two events share a time.
+  // Advances the model time by a tick for a second event of the same record, because no two events
+  // share a time.
   void begin_next_moment() { accounts.advance(++present.time); }
-  // Throws std::bad_alloc if a part of the ledger had no memory.
+  // Throws std::bad_alloc if the ledger could not allocate memory for its own tables.
   void check_parts() const;
 
-  // Visits the live memory of a level: blocks or mappings if the level is theirs, or else all other
-  // memory.
+  // Visits the framework's blocks for Level::kFramework, mappings for Level::kMapping, and all
+  // other live memory, of any level, for each other level.
   template <class Visit>
   void for_each_live(Level level, Visit&& visit) const;
-  // The memory of one level on one device that was live at the moment. The snapshot must watch that
-  // account, or be PeakSnapshot::now(). Memory that is still live has no use yet.
+  // The memory of one level on one device that was live at `moment`: a snapshot that gets the frees
+  // of this level and device (Account::watchers), or PeakSnapshot::now(). Memory that is still live
+  // has an empty BlockUse.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
@@ -228,13 +230,14 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   OutOfMemory out_of_memory;
   CollectedMemory collected;
   SharedMemory shared;
-  // addresses that cuMemFree frees but that have no memory of their own
+  // addresses of mapped external memory: cuMemFree ends the mapping, but it has no memory of its
+  // own
   std::set<std::uint64_t> external_mappings;
-  // Frees that had begun when the trace ended: it is not known whether their memory is live, unless
-  // the address is handed out again.
+  // Addresses whose free had begun when the trace ended: it is not known if their memory is live,
+  // unless the address is handed out again.
   std::set<std::uint64_t> unfinished_frees;
-  // Allocations that ended with their context and at whose address another allocation has ended the
-  // same way since, by group and reason.
+  // Allocations that ended with their context and whose address another allocation got that has
+  // since ended in the same way. By group and reason.
   std::map<std::pair<std::uint32_t, EndedBy>, Tally> replaced_ended;
 
  private:
@@ -243,10 +246,11 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   void open_import(const trace::Import& call);
   // Notes that another process may open the memory from now on.
   void export_memory(const trace::Import& call);
-  // Returns the group of the import; none if there is no such import, or it was opened more often
-  // than closed.
+  // Closes the import at the address. Returns its group; none if there is no import there, or if it
+  // is still open because it was opened several times.
   [[nodiscard]] std::optional<std::uint32_t> end_import(std::uint64_t address);
-  // Called before a free takes effect. `freed` is the memory; nullptr if the memory is not known.
+  // Counts a free in `collected` before it takes effect. `freed` is the memory; nullptr if not
+  // known.
   void count_collected(const trace::RecordHeader& record, const LiveAllocation* freed);
   // Called if a block of the framework lies outside of all known segments: the driver memory around
   // it is a segment. Returns the segment's id; 0 if no such memory is known. `capture` asked for
@@ -254,8 +258,9 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   std::uint32_t discover_segment(std::uint64_t address, PrivatePools::Capture* capture);
   std::uint32_t add_segment_around(LiveAllocation& around, PrivatePools::Capture* capture);
 
-  std::uint64_t version_ = 0;           // changes whenever memory begins or ends
-  std::uint64_t searched_version_ = 0;  // version at which a search for a segment found nothing
+  std::uint64_t version_ = 0;  // increased whenever memory begins or ends
+  // version_ at which discover_segment() last searched all live memory
+  std::uint64_t searched_version_ = 0;
 };
 
 using EndedAllocation = ProcessMemory::Live::Ended;

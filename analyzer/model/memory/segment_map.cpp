@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostSegments = 256;
 constexpr std::uint64_t kMostRuns = 1000;
 
-// Makes the runs of one segment; short runs that follow each other become one run.
+// Collects the runs of one segment, and merges neighbouring pieces shorter than `shortest` bytes.
 class Runs {
  public:
   explicit Runs(std::uint64_t shortest) : shortest_(shortest) {}
@@ -34,6 +34,7 @@ class Runs {
   }
 
  private:
+  // Adds the merged short pieces as one run, with the category of most of their allocated bytes.
   void flush() {
     if (together_.bytes == 0) return;
     std::uint64_t most = 0;
@@ -53,7 +54,7 @@ class Runs {
   std::vector<SegmentRun> runs_;
 };
 
-// Neighbouring units of one run, which are one segment to the allocator.
+// Neighbouring units with the same Unit::run: the allocator treats them as one segment.
 struct Joined {
   std::vector<Unit> units;
   std::uint64_t bytes = 0;
@@ -78,7 +79,8 @@ std::vector<Joined> join_units(std::vector<Unit> units) {
 
 using Blocks = std::vector<ReleasedAllocation>;
 
-// `first`: index of the first block that may lie in the segment or behind it.
+// `first`: index of the first block, by address, that may lie in the segment; is set to the first
+// block behind the segment.
 MappedSegment map_segment(const Joined& joined, const Blocks& blocks, std::size_t& first,
                           std::uint64_t shortest) {
   MappedSegment segment;

@@ -24,8 +24,8 @@ struct MappedSegment {
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
   std::uint64_t stranded_bytes = 0;
-  std::map<std::uint32_t, Pin> pins;  // by group; their stranded bytes sum to the segment's
-  std::vector<SegmentRun> runs;       // in the order of addresses; their bytes sum to the segment's
+  std::map<std::uint32_t, Pin> pins;  // pins by group; their stranded bytes sum to the segment's
+  std::vector<SegmentRun> runs;       // runs by address; their bytes sum to the segment's bytes
 };
 
 struct SegmentMap {
@@ -38,8 +38,8 @@ struct SegmentMap {
   std::uint64_t further_stranded_bytes = 0;
 };
 
-// Draws the 256 largest segments, with runs no shorter than a thousandth of all segments' bytes.
-// Blocks outside of all units do not count.
+// Draws the 256 largest segments. Neighbouring runs below a thousandth of all segments' bytes are
+// merged. Blocks outside of all segments do not count.
 [[nodiscard]] SegmentMap map_segments(std::vector<Unit> units,
                                       std::vector<ReleasedAllocation> blocks);
 

@@ -3,6 +3,8 @@
 
 namespace gpumemtrace::analyzer {
 
+// Does nothing if the handle was exported before and its memory is live. If that memory has ended,
+// the handle stands for new memory.
 void SharedMemory::hand_out(std::uint64_t handle, const LiveAllocation& memory, std::uint64_t now) {
   const auto [known, added] = exported_by_handle_.try_emplace(handle, exported_.size());
   if (!added && exported_[known->second].end_time == 0) return;

@@ -20,7 +20,7 @@ struct ExportedMemory {
   std::uint32_t group = 0;
   std::uint64_t time = 0;                      // time of the first call that exported the handle
   std::uint64_t end_time = 0;                  // 0: the memory is live
-  std::optional<ledger::CallSite> freed_at{};  // none: the memory is live, or its context ended it
+  std::optional<ledger::CallSite> freed_at{};  // none: the memory is live or ended with its context
 };
 
 // Memory of another process that this process opened.
@@ -43,10 +43,10 @@ class SharedMemory {
                     std::uint64_t now);
 
   void open(std::uint64_t handle, bool is_of_pool, const LiveAllocation& memory);
-  // Notes that memory was opened once more: the driver returns the same address, and waits for as
-  // many closing calls.
+  // Notes that open memory was opened again: the driver returned the same address, and closes the
+  // memory only after as many closing calls as opening calls.
   void open_again(std::uint64_t address);
-  // True if the driver waits for no further call to close the address, or if nothing is open there.
+  // Notes a closing call. True if the memory at the address is closed now, or was not open.
   [[nodiscard]] bool close(std::uint64_t address, std::uint64_t now);
 
   [[nodiscard]] const std::vector<ExportedMemory>& exported() const { return exported_; }
@@ -62,7 +62,7 @@ class SharedMemory {
   std::vector<ExportedMemory> exported_;
   // indexes of the newest exports, by handle
   std::unordered_map<std::uint64_t, std::size_t> exported_by_handle_;
-  // indexes of live exports, by the memory's birth
+  // indexes of live exports, by the time when the memory was allocated
   std::unordered_multimap<std::uint64_t, std::size_t> exported_by_born_;
   std::vector<OpenedMemory> opened_;
   std::unordered_map<std::uint64_t, Open> open_;  // open memory by address

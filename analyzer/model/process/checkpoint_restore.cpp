@@ -29,10 +29,12 @@ void CheckpointRestore::apply(const trace::Totals& totals) {
   }
 }
 
+// Restores the sums of allocations that have no records any more. All of them were freed, so their
+// segments count as allocated and as freed.
 void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
   const ledger::Target target = ledger::target_of(totals, memory_.contexts, memory_.pools);
-  // A call in an unknown context counts in the sums only if it succeeded.
+  // unknown_context counts successful calls only, and so does `totals`.
   if (target.call_device == kUnknownDevice && !is_block) {
     memory_.statistics.unknown_context += totals.count;
   }
@@ -80,6 +82,8 @@ void CheckpointRestore::apply(const trace::Peak& peak) {
   }
 }
 
+// Restores an account's peak, to which the PeakHolder records that follow belong. Ignores the peak
+// if the account already has a higher one.
 void CheckpointRestore::restore_account_peak(const trace::Peak& peak) {
   const std::optional<Level> level = ledger::level_of(peak.scope);
   if (!level) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restores the sums that a checkpoint has of records that are gone: totals, and peaks with their
-// holders. Records that the checkpoint keeps unchanged are processed like all others.
+// Restores the sums that a checkpoint has in place of dropped records: totals, and memory peaks
+// with the call sites that held the memory. Records that the checkpoint keeps unchanged are
+// processed like all others.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class CheckpointRestore {
   // `memory` and `copies` are borrowed.
   CheckpointRestore(ProcessMemory& memory, CopyCalls& copies) : memory_(memory), copies_(copies) {}
 
-  // Takes records that only checkpoints have.
+  // Each overload takes one kind of record that only checkpoints have.
   void apply(const trace::Totals& totals);
   void apply(const trace::RecentFree& recent);
   void apply(const trace::RefusedFree& refused) { memory_.refused_frees.add(refused); }
@@ -38,7 +39,7 @@ class CheckpointRestore {
 
   ProcessMemory& memory_;
   CopyCalls& copies_;
-  // The snapshot of the last peak record, to which the next holder records belong; nullptr: none.
+  // The peak to which the next PeakHolder records belong; nullptr: they are ignored.
   PeakSnapshot* peak_ = nullptr;
   Level level_ = Level::kDriver;
   std::int32_t device_ = kUnknownDevice;

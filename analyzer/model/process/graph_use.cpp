@@ -13,7 +13,7 @@ void GraphsOfDevices::instantiate(std::int32_t device, std::uint64_t executable,
 
 void GraphsOfDevices::restore_live(std::int32_t device, std::uint64_t executable,
                                    const ledger::CallSite& site) {
-  // the graph's end was not seen
+  // The handle is in use again: the earlier graph's destruction was not recorded.
   if (executables_.contains(executable)) destroy_executable(executable);
   executables_[executable] = device;
   GraphUse& graphs = devices_[device];
@@ -22,6 +22,7 @@ void GraphsOfDevices::restore_live(std::int32_t device, std::uint64_t executable
   graphs.live_peak = std::max(graphs.live_peak, graphs.live());
 }
 
+// In totals of graphs, `location` is the device and `largest_bytes` the most graphs live at once.
 void GraphsOfDevices::restore_destroyed(const trace::Totals& totals) {
   GraphUse& graphs = devices_[totals.location];
   graphs.instantiated += totals.count;

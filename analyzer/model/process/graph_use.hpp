@@ -15,7 +15,7 @@ struct GraphUse {
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;
-  std::uint64_t since_cut = 0;  // graphs instantiated after a checkpoint's cut
+  std::uint64_t since_cut = 0;  // graphs instantiated after the checkpoint, if any
   std::map<ledger::CallSite, std::uint64_t> instantiated_at;
 
   [[nodiscard]] std::uint64_t live() const { return instantiated - destroyed; }
@@ -24,7 +24,7 @@ struct GraphUse {
 class GraphsOfDevices {
  public:
   void instantiate(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
-  // Restores a checkpoint's graphs: one that is alive at its cut, and those destroyed before it.
+  // Restore graphs from a checkpoint: one that is live at its end, and those destroyed before.
   void restore_live(std::int32_t device, std::uint64_t executable, const ledger::CallSite& site);
   void restore_destroyed(const trace::Totals& totals);
   void launch(std::uint64_t executable);

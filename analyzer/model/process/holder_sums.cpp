@@ -62,7 +62,7 @@ NamedHolders HolderSums::named_at(const PeakSnapshot& moment, std::int32_t devic
   return holders;
 }
 
-// A gradient that was made before the optimizer last began has been used by that optimizer step.
+// A gradient allocated before the last optimizer phase began was already used by that phase.
 Holders HolderSums::gradients_left_at_peak(const Account& account) const {
   Holders holders;
   const PhaseClock& clock = account.clock_at_peak;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holders of memory: sums of live memory by call site, and of the framework's also by category.
+// Sums of live memory by holder: by call site, and for blocks of the framework also by category.
 #pragma once
 
 #include <compare>
@@ -15,8 +15,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// A holder is the allocations of one group, of which segments of the framework and the rest are
-// separate, and blocks are separate by category.
+// The key of a holder: live allocations of one group. The framework's segments and the group's
+// other allocations are separate holders, and so are blocks of different categories.
 struct HolderKey {
   std::uint32_t group = 0;
   bool segment = false;
@@ -24,8 +24,8 @@ struct HolderKey {
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
 using Holders = std::map<HolderKey, Tally>;
-// Holders among the framework's blocks. Blocks that the program named are separate, by the number
-// of their names in TensorNames.
+// Holders of the framework's blocks. The second part of the key is the number of the blocks' set of
+// tensor names in TensorNames.
 using NamedHolders = std::map<std::pair<HolderKey, std::uint32_t>, Tally>;
 [[nodiscard]] Holders sum_by_holder(const std::vector<LiveAllocation>& entries);
 
@@ -36,17 +36,18 @@ class HolderSums {
       : memory_(memory), program_(program) {}
 
   // The call sites that held memory of one level (driver, framework, host, ...) on one device at a
-  // moment. The snapshot must have been made for that level and device. A peak that a checkpoint
-  // replaced by sums has holders, too.
+  // moment. The snapshot must have been made for that level and device, and may be a peak that a
+  // checkpoint has only as sums.
   [[nodiscard]] Holders at(const PeakSnapshot& moment, Level level, std::int32_t device) const;
-  // Holders among the framework's blocks at a moment that is not before a checkpoint's cut.
+  // Holders of the framework's blocks. `moment` must not lie before the end of a checkpoint.
   [[nodiscard]] NamedHolders named_at(const PeakSnapshot& moment, std::int32_t device) const;
-  // The single allocations live at a moment that is not before a checkpoint's cut.
+  // Each allocation live at `moment`, which must not lie before the end of a checkpoint.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
-  // Gradients of a former step that were live at the account's peak, outside of the optimizer.
+  // Gradients live at the account's peak that an optimizer step had already used; none if the peak
+  // lies in an optimizer phase.
   [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
-  // The framework's segments with their blocks, at a moment that is not before a checkpoint's cut.
+  // The framework's segments with blocks. `moment` must not lie before the end of a checkpoint.
   [[nodiscard]] SegmentMap segments_at(const PeakSnapshot& moment, std::int32_t device) const;
 
  private:
@@ -63,7 +64,7 @@ struct OomSnapshot {
   Holders holders;                             // holders of the snapshot's level
   Holders driver_holders;                      // holders of driver memory
   std::optional<Fragmentation> fragmentation;  // set if the framework uses the device
-  std::optional<SegmentMap> segments;          // set in the first such snapshot of a device
+  std::optional<SegmentMap> segments;          // set only in the device's first snapshot
 };
 
 class OomSnapshots {
@@ -72,12 +73,12 @@ class OomSnapshots {
   OomSnapshots(ProcessMemory& memory, const HolderSums& holders)
       : memory_(memory), holders_(holders) {}
 
-  // True if there is no room for snapshots of further kinds of shortages.
+  // True if the largest number of snapshots is reached: the caller must not take another one.
   [[nodiscard]] bool is_full() const { return snapshots_.size() >= kMaxSnapshots; }
-  // Returns the number of the snapshot in all(), plus 1.
+  // Takes a snapshot of the device's memory now. Returns its index in all(), plus 1.
   std::uint32_t take(Level level, std::int32_t device);
-  // Gives the sample to snapshots that were taken before the first sample of their device: it is
-  // the nearest to them.
+  // Gives the sample to the device's snapshots that have none: they were taken before the device's
+  // first sample.
   void add_sample(std::int32_t device, const DriverSample& sample);
   [[nodiscard]] const std::vector<OomSnapshot>& all() const { return snapshots_; }
 

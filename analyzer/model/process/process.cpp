@@ -17,13 +17,13 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (statistics_.first_time == 0) statistics_.first_time = present_.time;
   statistics_.last_time = present_.time;
   if (!present_.in_checkpoint) accounts_.advance(present_.time);
-  // the thread's exec failed
+  // The thread that called exec goes on, so exec failed.
   if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;
   if (trace::is_call(record.kind) && !begin_call(record)) return;
   trace::dispatch(record, [this](const auto& typed) { apply(typed); });
 }
 
-// Does what all calls need. Returns false for a call in which the trace ends.
+// Counts a call and finds its stack. Returns false for a call without an end: the trace ends in it.
 bool ProcessModel::begin_call(const trace::RecordHeader& record) {
   const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
   ++statistics_.events;
@@ -35,6 +35,8 @@ bool ProcessModel::begin_call(const trace::RecordHeader& record) {
   return true;
 }
 
+// Passes the record to the first part of the model that takes its type. Other records that are no
+// calls go to the dictionary.
 template <class Record>
 void ProcessModel::apply(const Record& record) {
   if constexpr (requires { memory_.apply(record); }) {
@@ -69,7 +71,7 @@ void ProcessModel::apply(const trace::Allocation& call) {
   if ((record.flags & trace::kFlagCaptured) != 0) return memory_.capture(call, key);
   const std::uint32_t group = accounts_.group_of(key);
   expect_activity(call, group, key.kind);
-  // If there is a framework, the steps are found in its blocks.
+  // Periodic steps are searched in the framework's blocks; without a framework, in driver memory.
   if (!present_.in_checkpoint && level_of(key.kind) != Level::kHost &&
       memory_.framework.devices().empty()) {
     program_.steps().allocated(group, call.bytes, present_.time);
@@ -174,12 +176,12 @@ void ProcessModel::apply(const trace::Block& block) {
     const std::uint32_t group = memory_.begin_block(block, phase);
     program_.block_allocated(group, block);
   }
-  // In a checkpoint, the framework's totals count blocks that have no records any more.
+  // In a checkpoint, the totals include blocks that have no records, so they are not checked.
   if (present_.in_checkpoint) return;
   if (memory_.framework.check_totals(block, present_.time)) ++statistics_.framework_mismatch;
 }
 
-// A tensor's name is ignored if its memory was not handed out by the framework, or was taken back.
+// Ignores the name of a tensor at whose address no block of the framework is live.
 void ProcessModel::apply(const trace::Tensor& tensor) {
   const LiveAllocation* const block = memory_.framework.find_block(tensor.address);
   if (block != nullptr) program_.name_tensor(tensor, *block);
@@ -208,10 +210,12 @@ void ProcessModel::apply(const trace::Thread& thread) {
   program_.add_thread(thread);
 }
 
+// Only NVML's bytes of the process show what the driver uses itself: the bytes beyond the process's
+// own allocations.
 void ProcessModel::apply(const trace::MemorySample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
   if (sample.source == trace::SampleSource::kNone) {
-    DriverSample free;  // only the free bytes are known: the bytes in use do not follow from them
+    DriverSample free;  // the sample has only the free bytes, which do not show the bytes in use
     free.time = present_.time;
     free.free_bytes = sample.free_bytes;
     free.physical_bytes = device.physical_bytes;
@@ -236,6 +240,8 @@ void ProcessModel::apply(const trace::ProcessSample& sample) {
   memory_.devices.state(sample.device).log.sample(present_.time, sample);
 }
 
+// Corrects the device's sample, taken just before: it had counted new reserved bytes of the pool as
+// the driver's own use.
 void ProcessModel::apply(const trace::PoolSample& sample) {
   const std::int32_t ordinal = memory_.pools.device_of(sample);
   memory_.devices.state(ordinal).log.add(present_.time, CardEventKind::kRoundEnd);
@@ -279,7 +285,7 @@ void ProcessModel::apply(const trace::Mark& mark) {
       statistics_.stopped_because = trace::tail_of(mark.record);
       return;
     case trace::MarkKind::kExec: {
-      // After an exec in a checkpoint, the process has further records: so the exec failed.
+      // The process has further records after a checkpoint, so an exec recorded in it failed.
       if (present_.in_checkpoint) return;
       statistics_.exec_time = present_.time;
       exec_writer_ = present_.writer;
@@ -346,7 +352,7 @@ void ProcessModel::pause(std::uint64_t shortest_period) {
 }
 
 void ProcessModel::know_all_devices() {
-  // Collects the numbers before it makes devices: a new device adds an account to the list.
+  // Collects the ordinals first: state() may add an account to the list that the loop reads.
   std::set<std::int32_t> ordinals;
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) ordinals.insert(account.device);

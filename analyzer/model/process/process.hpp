@@ -28,9 +28,9 @@ namespace gpumemtrace::analyzer {
 // - Memory grows with live allocations, call sites and samples of the driver, not with calls.
 class ProcessModel final {
  public:
-  // Data of the whole trace, needed before its records come: `waits`, all WaitingStack records;
-  // `clocks`; and `activity`, the widest mode that CUPTI ever recorded in. `ns_per_tick`: the
-  // average rate.
+  // Takes data of the whole trace that the model needs before the first record. `waits`: all
+  // WaitingStack records. `clocks`: converts CUPTI's times. `activity`: the widest mode that CUPTI
+  // ever recorded in. `ns_per_tick`: the average over the trace.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, std::vector<trace::WaitingStack> waits,
                ActivityClocks clocks, trace::ActivityMode activity, const ModelDetail& detail,
                double ns_per_tick)
@@ -41,7 +41,7 @@ class ProcessModel final {
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
-  // To be called before the first record; as in Accounts.
+  // Both must be called before the first record; see Accounts.
   void set_window(const Window& window) { accounts_.set_window(window); }
   void keep_moment(std::uint64_t time) { accounts_.keep_moment(time); }
   // Adds the physical devices that the process uses, before the first record: so they come first in
@@ -50,9 +50,9 @@ class ProcessModel final {
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks, as in Steps.
   void finish(std::uint64_t shortest_period);
-  // Called instead of finish() if more records may follow: live memory, its history and the steps
-  // are then as at the end of the trace, but timelines and failed requests are not. Call go_on()
-  // before the next record.
+  // Called instead of finish() if more records may follow. Live memory, peaks and steps can then be
+  // read as after finish(), but timelines and failed requests cannot. Call go_on() before the next
+  // record.
   void pause(std::uint64_t shortest_period);
   void go_on() { program_.go_on(); }
 
@@ -109,18 +109,18 @@ class ProcessModel final {
     program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
-  // True if the call site is in NCCL, so that its call gave memory to NCCL.
+  // True if the call site is in NCCL's library, which then owns the memory.
   [[nodiscard]] bool is_nccl(const CallSite& site) const;
-  // For a checkpoint that has samples but no records of the driver's use: restores the use from
-  // those samples whose bytes of the process's calls are known.
+  // Restores the memory that the driver itself uses, if the checkpoint has no records of it: from
+  // samples for which the bytes of the process's own calls are known.
   void restore_driver_use();
   // Counts a call that has no end: the trace ends in it.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();
-  // Makes a device of the process of every device that has an account.
+  // Adds every device that has an account to the devices of the process.
   void know_all_devices();
 
-  // Notes an allocation or a free of memory whose moves of pages CUPTI may report.
+  // Notes an allocation or a free of managed memory, whose page migrations CUPTI may report.
   void expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
   void expect_activity(const trace::Free& call);
   // Notes a call about which CUPTI may report work on the GPU.

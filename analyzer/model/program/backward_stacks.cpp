@@ -22,8 +22,8 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead
     : look_ahead_(look_ahead), stacks_(stacks) {
   std::ranges::stable_sort(waits, {}, time_of);
   for (const trace::WaitingStack& wait : waits) {
-    // Stack 0 in records of older recorders means that the thread no longer waits. The thread's own
-    // events mean the same.
+    // Older recorders wrote stack 0 when the thread no longer waits, which the thread's own events
+    // show, too.
     if (wait.stack != trace::StackId::kNone) waits_[wait.thread_id].push_back(wait);
   }
 }
@@ -54,7 +54,7 @@ void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
   if (at != waits.end() && at->record.time == wait.record.time) return;
   waits.insert(at, wait);
   waiting_until_ = 0;
-  // Waits before the thread's last own event add nothing.
+  // Forgets waits before the waiting thread's last own event: they are over.
   std::uint64_t needed_from = kNever;
   for (const auto& [writer, thread] : threads_) {
     if (thread.thread_id == wait.thread_id) needed_from = std::min(needed_from, thread.last_own);
@@ -96,6 +96,8 @@ BackwardStacks::Root BackwardStacks::root_of(trace::StackId stack) {
   return root;
 }
 
+// Learns the thread's role from the event. An event of a Python thread keeps its own stack; one of
+// another thread gets its stack joined with that of the thread that waits.
 trace::StackId BackwardStacks::find_stack(std::uint32_t writer, trace::StackId stack,
                                           std::uint64_t time, bool is_block) {
   Thread& thread = thread_of(writer);
@@ -129,7 +131,7 @@ void BackwardStacks::record_own_event(Thread& thread, trace::StackId stack, std:
 }
 
 bool BackwardStacks::turns_out_engine(Thread& thread, std::uint64_t time) {
-  thread.role = Role::kEngine;  // so that the thread is not found to wait for itself
+  thread.role = Role::kEngine;  // so that update_waiting() does not find this thread
   update_waiting(time);
   if (!waiting_.seen_waiting) thread.role = Role::kPython;
   return waiting_.seen_waiting;
@@ -141,6 +143,8 @@ void BackwardStacks::update_waiting(std::uint64_t time) {
   waiting_number_ = waiting_numbers_.try_emplace(waiting_, next).first->second;
 }
 
+// Prefers a Python thread that was seen waiting, or else guesses that the one with the latest block
+// waits. Sets waiting_until_ to the time at which the answer may change.
 BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
   Waiting seen;
   Waiting guessed;
@@ -166,6 +170,7 @@ BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
   return seen.inferred != trace::StackId::kNone ? seen : guessed;
 }
 
+// Returns the one id for `own` and the present waiting stack; `own` if too many stacks are joined.
 trace::StackId BackwardStacks::join(trace::StackId own) {
   const std::uint64_t key = number_of(own) | std::uint64_t{waiting_number_ + 1} << 32;
   const Slot* known = slots_.find(key);

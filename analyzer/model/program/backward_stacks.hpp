@@ -14,22 +14,23 @@
 
 namespace gpumemtrace::analyzer {
 
-// The two stacks behind a stack number from kFirstJoined on.
+// The two stacks for which one stack id, kFirstJoined or larger, stands.
 struct JoinedStack {
   // recorded with the event; 0 = no stack was recorded
   trace::StackId own = trace::StackId::kNone;
   trace::StackId inferred = trace::StackId::kNone;  // stack of the Python thread that waited
   std::uint64_t thread_id = 0;                      // kernel's id of the thread that waited
-  // True if the recorder saw that thread wait. Else `inferred` is the thread's last stack before,
-  // which counts only if it was in a backward call.
+  // True if the recorder saw that thread wait. Else `inferred` is the stack of the thread's last
+  // block, which counts only if it is in a backward call.
   bool seen_waiting = false;
 };
 
 // A thread that waits records nothing. So the stack in its WaitingStack record holds from the
 // thread's last own event before that record until its next own event, and events of other threads
-// in between are taken to be caused by it. A thread of the program makes the record before that of
-// the event that needs it; if the recorder's own thread took the sample, the records are known
-// ahead, and the merge shows when the waiting thread's next event comes.
+// in between are taken to be caused by the waiting thread. A WaitingStack record comes before the
+// event that needs it if a thread of the program made it. The recorder's own thread may make it
+// later: so the constructor gets these records ahead, and LookAhead tells when the waiting thread's
+// next event comes.
 //
 // The stacks of two kinds of threads are joined: threads that never had Python frames, and those of
 // the autograd engine. Python code of an autograd.Function, a compiled function or a hook runs on
@@ -43,7 +44,7 @@ class BackwardStacks {
  public:
   static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
 
-  // `waits`: the waiting stacks that are needed ahead of their time. `stacks` has all stacks and
+  // `waits`: records that may be needed before their own time. `stacks` must have all stacks and
   // code objects that came before an event.
   BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                  const PythonStacks& stacks);
@@ -52,8 +53,8 @@ class BackwardStacks {
   void add_thread(std::uint32_t writer, std::uint64_t thread_id);
   // Adds a waiting stack unless it is known already. Called in the order of events.
   void add_wait(const trace::WaitingStack& wait);
-  // Called at a checkpoint's cut: of the threads before the cut, only waits that go on at it are
-  // left.
+  // Called at the end of a checkpoint, at the time `cut`: of the threads' waits, the checkpoint has
+  // only those that still last then.
   void begin_at(std::uint64_t cut);
 
   // The id to use for the stack of an event: the id of the stack itself, or that of a joined stack.
@@ -85,7 +86,7 @@ class BackwardStacks {
     std::uint64_t last_block = 0;  // time of the thread's last block with a stack
     trace::StackId last_block_stack = trace::StackId::kNone;
   };
-  // The stack of the thread that waits, which stands for the stack that other threads lack.
+  // The thread that waits, and its stack, which other threads' events get in addition.
   struct Waiting {
     trace::StackId inferred = trace::StackId::kNone;
     std::uint64_t thread_id = 0;
@@ -97,7 +98,7 @@ class BackwardStacks {
     Root root = Root::kNotLooked;
   };
   struct Slot {
-    std::uint64_t key = 0;  // own stack; in the upper half the number of the Waiting, plus 1
+    std::uint64_t key = 0;  // own stack in the lower 32 bits, waiting_number_ + 1 in the upper
     trace::StackId joined = trace::StackId::kNone;
   };
 
@@ -106,8 +107,8 @@ class BackwardStacks {
   [[nodiscard]] Thread& thread_of(std::uint32_t writer);
   [[nodiscard]] Root root_of(trace::StackId stack);
   void record_own_event(Thread& thread, trace::StackId stack, std::uint64_t time, bool is_block);
-  // For a Python thread that has a block without Python frames: true if the thread turns out to be
-  // the autograd engine's.
+  // To be called for a thread with the role kPython if one of its blocks has no Python frames. True
+  // if another thread waits, so that this thread must be the autograd engine's.
   [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
   // The thread that waits for the autograd engine's threads at the time.
   [[nodiscard]] Waiting find_waiting(std::uint64_t time);

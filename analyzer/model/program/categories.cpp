@@ -6,8 +6,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// PyTorch's default size of a cublasLt workspace, used if it is not the size of the cuBLAS
-// workspace.
+// PyTorch's default size of a cublasLt workspace, which may also be as large as the cuBLAS one.
 constexpr std::uint64_t kLtBytes = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -19,13 +18,15 @@ bool Workspaces::is_of_cublas(std::uint64_t caller) const {
   return path.substr(path.rfind('/') + 1).starts_with("libcublas.so");
 }
 
+// A workspace is the thread's first block after it made a cuBLAS handle, if the stack is the same,
+// and the next block if its stack is the same and its size that of a workspace.
 void Workspaces::judge_block(const trace::Block& block, std::uint32_t writer) {
   const auto found = makers_.find(writer);
   if (found == makers_.end()) return;
   Maker& maker = found->second;
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
   const PythonStacks& stacks = dictionary_.python_stacks();
-  // Threads of the autograd engine have no Python frames.
+  // Two stacks without Python frames, as on autograd's threads, count as the same place.
   const bool is_at_same_place = stacks.are_same(maker.stack, block.stack) ||
                                 (!stacks.has(maker.stack) && !stacks.has(block.stack));
   if (is_at_same_place && maker.next == Next::kGiven) {
@@ -46,7 +47,7 @@ namespace {
 constexpr CategoryGuess inferred(Category category) { return {category, Confidence::kInferred}; }
 constexpr CategoryGuess heuristic(Category category) { return {category, Confidence::kHeuristic}; }
 
-// A block that only its size and its neighbour show to be a workspace must also live like one.
+// True if the block has signs of a workspace, and no parameter has its size.
 bool may_be_workspace(const BlockFacts& block) {
   return block.workspace != WorkspaceSign::kNone && !block.parameter_sized;
 }
@@ -58,8 +59,8 @@ bool is_freed_as_gradient(const BlockFacts& block) {
   return block.life.outlived_phase || (block.on_engine && block.parameter_sized);
 }
 
-// A gradient is born in backward and waits for the optimizer. Workspaces of libraries are born in
-// backward, too, and live on; no parameter has their size.
+// The category of a block allocated in backward: a gradient lives until an optimizer has used it, a
+// library's workspace lives on and does not have a parameter's size.
 CategoryGuess born_in_backward(const BlockFacts& block) {
   if (block.life.outlived_step && may_be_workspace(block)) {
     return heuristic(Category::kWorkspace);
@@ -74,8 +75,8 @@ CategoryGuess born_in_backward(const BlockFacts& block) {
   return block.parameter_sized ? heuristic(Category::kGradient) : CategoryGuess{};
 }
 
-// A block that outlives its forward pass is kept for backward, or is a result that the next forward
-// pass replaces.
+// The category of a block allocated in a forward phase. A block that outlives the phase is kept for
+// backward, or is a result that the next forward pass replaces.
 CategoryGuess born_in_forward(const BlockFacts& block) {
   const bool follows = block.workspace == WorkspaceSign::kFollows && !block.life.freed;
   const bool has_sign = block.workspace != WorkspaceSign::kNone;
@@ -92,7 +93,7 @@ CategoryGuess placed(const BlockFacts& block) {
     case SiteRole::kAsBuffer:
       return inferred(Category::kBuffer);
     case SiteRole::kInModule:
-      // Parameters that are trained have gradients of their size, made in backward.
+      // For each trained parameter, backward allocates a gradient of the same size.
       return heuristic(block.backward_sized ? Category::kParameter : Category::kBuffer);
     case SiteRole::kAsOptimizerState:
       return inferred(Category::kOptimizerState);
@@ -105,10 +106,10 @@ CategoryGuess placed(const BlockFacts& block) {
   }
 }
 
-// The category of a block that is freed in the phase of its birth. A block that outlives a forward
-// pass waited for a backward pass; without autograd the program kept it, for an unknown reason.
+// The category of a block that is freed in the phase that allocated it. A block that outlives its
+// forward pass was kept for backward. Without autograd, the reason is unknown.
 CategoryGuess freed_in_its_phase(const BlockFacts& block) {
-  // The block's content was sent to the other ranks. The gradient comes back in another block.
+  // The block held data to exchange with other ranks. A reduced gradient lies in another block.
   if (block.placed == SiteRole::kAsGradient || block.placed == SiteRole::kAsGathered) {
     return inferred(Category::kGathered);
   }
@@ -123,6 +124,7 @@ CategoryGuess freed_in_its_phase(const BlockFacts& block) {
 
 }  // namespace
 
+// The first rule that fits decides; docs/concepts.md describes the rules.
 CategoryGuess categorize(const BlockFacts& block) {
   const bool is_placed = block.placed != SiteRole::kNone;
   const bool is_gradient = block.born_in == Phase::kBackward && is_freed_as_gradient(block);

@@ -20,8 +20,8 @@ namespace gpumemtrace::analyzer {
 
 // Sizes of blocks, by which other blocks are recognized.
 //
-// Two tensors of one size need not lie in blocks of one size: for memory above a mebibyte PyTorch's
-// allocator leaves up to a mebibyte at the end of a block.
+// Two tensors of one size need not lie in blocks of one size: above 1 MiB, PyTorch's allocator may
+// leave up to 1 MiB unused at the end of a block.
 class SizeSet {
  public:
   void insert(std::uint64_t bytes) {
@@ -29,7 +29,7 @@ class SizeSet {
   }
   [[nodiscard]] bool empty() const { return sizes_.empty(); }
   [[nodiscard]] bool has_exactly(std::uint64_t bytes) const { return sizes_.count(bytes) != 0; }
-  // True if the block can hold a tensor of one of the sizes.
+  // True if a block of `bytes` may hold a tensor as large as one in a block of a size in the set.
   [[nodiscard]] bool has(std::uint64_t bytes) const {
     const std::uint64_t slack = bytes > kMostExact ? std::min(kSlack, bytes / 4) : 0;
     const auto found = sizes_.lower_bound(bytes - slack);
@@ -56,8 +56,8 @@ class SizeSet {
 enum class WorkspaceSign : std::uint8_t {
   kNone,
   kSized,    // the block is as large as a known workspace
-  kFollows,  // the block after a workspace, of the same stack, with the size of cublasLt's
-  kGiven,    // the block that PyTorch takes for a new handle
+  kFollows,  // the block comes after a kGiven block at the same stack, and has a workspace's size
+  kGiven,    // the block is its thread's first one after making a cuBLAS handle at the same stack
 };
 
 // Events come in the order in which they took effect, each with its writer (thread).
@@ -97,10 +97,10 @@ class Workspaces {
   void judge_block(const trace::Block& block, std::uint32_t writer);
 
   const Dictionary& dictionary_;
-  // makers by writer, until the writer's next blocks
+  // threads that have just made a cuBLAS handle, by writer; removed after their next blocks
   std::unordered_map<std::uint32_t, Maker> makers_;
   std::unordered_map<std::uint64_t, WorkspaceSign> signs_;  // evidence for live blocks, by address
-  // sizes of workspaces of handles and of cublasLt
+  // sizes of cuBLAS and cublasLt workspaces
   std::set<std::uint64_t> sizes_;
 };
 
@@ -146,7 +146,7 @@ enum class SiteRole : std::uint8_t {
   kInModule,  // by the constructor of a module class of the program: a parameter or a buffer
   kAsOptimizerState,
   kAsGradient,  // code that adds up gradients of all ranks for sharded parameters
-  kAsGathered,  // code that makes sharded parameters whole, and buckets of gradients
+  kAsGathered,  // code that gathers sharded parameters, or makes buckets of gradients
 };
 
 struct BlockFacts {
@@ -159,7 +159,7 @@ struct BlockFacts {
   WorkspaceSign workspace = WorkspaceSign::kNone;
   bool on_engine = false;       // a thread of PyTorch's autograd engine asked for the block
   bool recomputed = false;      // made by forward code that ran again for backward
-  bool is_of_update = false;    // made by an optimizer where it computes with its state
+  bool is_of_update = false;    // made by an optimizer while it computes with its state
   bool under_autograd = false;  // made under autograd: backward may need it
   bool is_loaded_copy = false;  // the content was read from a file, then copied to another block
   Lifetime life;

@@ -13,6 +13,7 @@ std::uint64_t height_of(const Interval& interval) {
   return std::max(interval.framework.peak_bytes, interval.driver.peak_bytes);
 }
 
+// Stores the counts at the start of an interval; close() turns them into the interval's own.
 void open(IntervalUse& use, const Flow& flow) {
   use.peak_bytes = flow.bytes;
   use.live_bytes_at_start = flow.bytes;

@@ -33,8 +33,8 @@ struct Interval {
   std::uint64_t transfers_bytes = 0;
 };
 
-// Measures intervals that may overlap. An event costs nothing; a begin or an end visits every open
-// interval.
+// Measures intervals that may overlap. An event within them costs nothing. The begin or end of an
+// interval visits all open intervals.
 class IntervalMeter {
  public:
   explicit IntervalMeter(Accounts& accounts) : accounts_(accounts) {}
@@ -68,7 +68,7 @@ struct IntervalSums {
   struct Use {
     std::uint64_t peak_bytes = 0;  // the highest peak of any interval
     std::uint64_t allocated_bytes = 0;
-    // sum of bytes at the end less bytes at the start, modulo 2^64
+    // sum of (live bytes at the end - live bytes at the start), modulo 2^64
     std::uint64_t live_delta_bytes = 0;
   };
   std::uint64_t count = 0;

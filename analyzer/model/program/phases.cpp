@@ -30,7 +30,7 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
     return FrameRole::kNone;
   }
   if (name == "__init__") return FrameRole::kState;
-  // All optimizers but SGD have made their state before they call these functions.
+  // Optimizers other than SGD have allocated their state before they call functions so named.
   const bool computes = name.starts_with("_single_tensor_") || name.starts_with("_multi_tensor_");
   if (computes && !contains(file, "/sgd.py")) return FrameRole::kUpdate;
   // Optimizers of the user run inside `wrapper`, which PyTorch puts around every step.
@@ -68,7 +68,7 @@ SiteRole placed_by(FrameRole role) {
   }
 }
 
-// The phase of the innermost frame that has a role, if its role is not forward.
+// The phase of a stack whose innermost frame with a role has this one. The caller handles kForward.
 Phase phase_of(FrameRole role) {
   switch (role) {
     case FrameRole::kBackward:
@@ -139,7 +139,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     if (role == FrameRole::kNone) continue;
     result.loads = role == FrameRole::kLoading;
     if (result.loads) continue;
-    // The caller shows in which phase parameters are gathered.
+    // A frame further out shows in which phase parameters are gathered.
     if (role == FrameRole::kGathering && result.phase == Phase::kNone) {
       result.placed = SiteRole::kAsGathered;
       continue;
@@ -212,7 +212,8 @@ ClassKind* StackRoles::class_of(std::string_view method, std::string_view file) 
   return &classes_[std::string(file) + '\n' + std::string(method.substr(0, dot))];
 }
 
-// Learns the kinds of classes from a stack's functions, which come from the innermost outward.
+// Learns which classes are modules or optimizers: PyTorch's frame around their forward() or step()
+// shows it. `codes`: functions of a stack, innermost first.
 void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
   ClassKind* step = nullptr;
   ClassKind* forward = nullptr;
@@ -224,8 +225,8 @@ void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
   }
 }
 
-// A copy of a module copies the module's parameters, and its other tensors at the same call of
-// copy.deepcopy(). So such a call that copied a parameter copies buffers, too.
+// Notes the code that called copy.deepcopy() to copy a tensor. One call copies a whole module: if
+// code that copies a tensor also copied a parameter, the tensor is a buffer.
 void StackRoles::record_module_copy(const std::vector<CodeRole>& codes,
                                     const std::vector<CodePlace>& places, StackRole& role) {
   const auto copy = std::ranges::find_if(codes, [](const CodeRole& code) {
@@ -245,6 +246,8 @@ void StackRoles::record_module_copy(const std::vector<CodeRole>& codes,
   }
 }
 
+// Reads a stack for the first time. The stack also tells about other stacks: which classes are
+// modules, and which code copies or moves parameters.
 const StackRole& StackRoles::find_role(trace::StackId stack) {
   if (!stacks_.has(stack)) return kUnknown;
   const std::vector<CodePlace> places = stacks_.places_of(stack);
@@ -274,6 +277,8 @@ const StackRole& StackRoles::find_role(trace::StackId stack) {
   return role;
 }
 
+// Goes from the present phase to that of an event, and returns the latter. Ends a step if the
+// optimizer phase is over, or if forward follows backward and no event shows the optimizer.
 Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   if (clock_.phase == Phase::kOptimizer && phase != Phase::kOptimizer && worked_) end_seen_step();
   if (role.zero_grad) record_zero_grad(now);
@@ -302,8 +307,8 @@ void Phases::record_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
   if (clock_.phase == Phase::kBackward) return end_invisible_step(now);
-  // Before the first backward pass there is no gradient to free. So the gradients of the first step
-  // are freed in the forward phase of the second step, and that phase goes on.
+  // If zero_grad() follows forward, its first call frees nothing, and the second call frees the
+  // first step's gradients in the forward phase of the second step. That phase goes on.
   if (clock_.phase != Phase::kForward || longest_step_ != 0 || backward_passes_ == 0) return;
   end_invisible_step(now);
   worked_ = grads_were_freed_ = true;
@@ -327,11 +332,13 @@ void Phases::end_seen_step() {
   end_step();
 }
 
+// Ends a step whose optimizer no event shows, but whose gradients were freed.
 void Phases::end_invisible_step(std::uint64_t now) {
   end_seen_step();
   optimizer_worked(now);
 }
 
+// Ends a step that neither optimizer events nor freed gradients show: see is_optimizer_hidden().
 void Phases::end_hidden_step(std::uint64_t now) {
   is_hidden_ = true;
   end_step();

@@ -17,10 +17,8 @@
 
 namespace gpumemtrace::analyzer {
 
-// The program's phase by a Python stack: PyTorch's modules, autograd and optimizers are known by
-// their files and functions.
-//
-// The role of one frame of a Python stack.
+// The role of one frame of a Python stack. The roles of a stack's frames show the program's phase:
+// PyTorch's modules, autograd and optimizers are known by their files and functions.
 enum class FrameRole : std::uint8_t {
   kNone,
   kForward,        // the call of a module
@@ -40,8 +38,8 @@ enum class FrameRole : std::uint8_t {
 // The role of a frame. `function` is the name as the interpreter tells it, qualified or not.
 [[nodiscard]] FrameRole role_of_frame(std::string_view function, std::string_view file);
 
-// The kind of a class of the program. PyTorch's frames around the class's methods show the kind,
-// which decides what the blocks of its constructor are.
+// The kind of a class of the program. PyTorch's frames around the class's methods show it. The kind
+// decides the category of blocks that the class's constructor allocates.
 enum class ClassKind : std::uint8_t { kUnknown, kModule, kOptimizer };
 
 struct StackRole {
@@ -50,13 +48,13 @@ struct StackRole {
   // makes the gradient of the loss, which belongs to no parameter
   bool first_gradient = false;
   bool recomputes = false;  // runs forward code again, for backward
-  bool updates = false;     // the frame that decides has the role kUpdate
-  // reads tensors from a file, and no frame around that has a role
+  bool updates = false;     // the frame that decides the phase has the role kUpdate
+  // reads tensors from a file, and no frame further out has a role
   bool loads = false;
   SiteRole placed = SiteRole::kNone;  // by the innermost frame that has a role
   std::uint32_t moved_at = 0;         // instruction in Module._apply; 0: the stack moves no module
   std::uint64_t copied_at = 0;  // caller of copy.deepcopy(), for a tensor that is no parameter
-  // Classes whose constructors run, and inside of which no frame has a role.
+  // Classes whose constructors are on the stack, further in than all frames that have a role.
   std::vector<const ClassKind*> built;
   Phase phase = Phase::kNone;
 };
@@ -74,8 +72,8 @@ class StackRoles {
     if (const KnownStack* const known = known_.find(number_of(stack))) return roles_[known->role];
     return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
-  // The role of the stack in building modules and optimizers. The stacks read so far decide it: a
-  // stack that is read later may change it.
+  // The part that a stack with this role has in building modules and optimizers. The answer depends
+  // on the stacks read so far, and may change when further ones are read.
   [[nodiscard]] SiteRole placed_by(const StackRole& role) const;
 
  private:
@@ -145,15 +143,15 @@ class Phases {
       return phase;  // the present phase goes on
     return change(role, phase, now);
   }
-  // Notes that a Python thread released a block that the backward phase made, as zero_grad does.
-  // Recorders leave out the stacks of frees, so the release stands for zero_grad's frames. Only the
-  // release of a parameter's gradient can show the end of a step.
+  // Notes that a Python thread freed a block that the backward phase made, as zero_grad does. The
+  // free itself has to show zero_grad, as recorders leave out the stacks of frees. Only the free of
+  // a parameter's gradient can show the end of a step.
   void record_gradient_release(bool of_parameter, std::uint64_t now) {
     clock_.in_zero_grad = true;
     if (of_parameter) record_zero_grad(now);
   }
   void record_other_release() { clock_.in_zero_grad = false; }
-  // The phase of an event outside of the order of events, by its stack alone.
+  // The role of a stack by itself; does not count as an event.
   [[nodiscard]] const StackRole& role_of(trace::StackId stack) const {
     return roles_.role_of(stack);
   }
@@ -199,13 +197,13 @@ class Phases {
   void optimizer_worked(std::uint64_t now);
 
   const PythonStacks& stacks_;
-  mutable StackRoles roles_;  // mutable, as it keeps answers
+  mutable StackRoles roles_;  // mutable: look-ups keep their results
   PhaseClock& clock_;
   std::uint32_t backward_passes_ = 0;  // backward passes since the last step ended
   std::uint64_t all_backward_passes_ = 0;
   std::uint32_t longest_step_ = 0;  // most backward passes in a step whose end was seen
-  bool left_ = false;               // something outside of the last phase has happened since
-  bool between_passes_ = true;      // in the forward phase, but outside of the model
+  bool left_ = false;               // an event without a phase came after the phase's last one
+  bool between_passes_ = true;      // in the forward phase, after an event outside of the model
   bool worked_ = false;             // forward or backward ran since the last step ended
   bool grads_were_freed_ = false;   // gradients were freed since the last step ended
   // is_optimizer_hidden() was true, and no end of a step was seen since

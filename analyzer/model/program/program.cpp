@@ -25,7 +25,7 @@ Category category_of(trace::TensorRole role) {
 }
 
 void TensorNames::add(const LiveAllocation& block, const trace::Tensor& record) {
-  // a role of a later version of the recorder
+  // Ignores roles that only later versions of the recorder know.
   if (category_of(record.role) == Category::kUnknown) return;
   const TensorName name{record.role, record.name, record.state, record.layer, record.bytes};
   const std::uint32_t known = find(block);
@@ -62,6 +62,7 @@ constexpr std::uint32_t kMaxWriters = 1 << 16;
 
 }  // namespace
 
+// Notes which thread writes a stream from now on. A process's first thread has the process's id.
 void Program::add_thread(const trace::Thread& thread) {
   threads_.add(thread, trace::tail_of(thread.record), present_.writer);
   backward_stacks_.add_thread(thread.writer != 0 ? thread.writer : present_.writer,
@@ -84,7 +85,7 @@ void Program::add_stack(const trace::Stack& stack) {
 }
 
 void Program::annotate(const trace::Annotation& annotation) {
-  // A checkpoint keeps marks only.
+  // A checkpoint keeps no annotations except marks.
   if (present_.in_checkpoint && annotation.operation != trace::AnnotationOperation::kMark) return;
   steps_.apply(annotation, present_.writer, present_.time);
 }
@@ -101,8 +102,8 @@ Phase Program::enter_phase(trace::StackId stack, bool is_block) {
   return phase;
 }
 
-// A gradient is a block made in backward, except for the gradient of the loss itself, which is
-// freed when backward() returns.
+// True for a block made in backward, but not for the gradient of the loss itself, which is freed
+// when backward() returns.
 bool Program::may_be_gradient(const LiveAllocation& block) const {
   const GroupKey& key = accounts_.group(block.group).key;
   return key.phase == Phase::kBackward && !phases_.role_of(key.site.stack).first_gradient;
@@ -128,7 +129,7 @@ void Program::block_allocated(std::uint32_t group, const trace::Block& block) {
   steps_.allocated(group, bytes, present_.time);
 }
 
-// A block receives input if the code that uploads into it got the block just before.
+// A call site's blocks receive input if the code that allocates one copies host memory into it.
 void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
   if (input_groups_.count(block.group) != 0) return;
   const GroupKey& key = accounts_.group(block.group).key;
@@ -137,9 +138,10 @@ void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
   }
 }
 
+// Notes a block that was read from a file and copied: the copy takes its place.
 void Program::copied_on_device(const trace::Copy& call, const LiveAllocation& block) {
   const GroupKey& key = accounts_.group(block.group).key;
-  // A copy of a part of a block shows only that the part is used, not that the block is replaced.
+  // A copy of half of the block or less shows a use of the block, not its replacement.
   const bool is_whole = call.bytes > block.bytes / 2;
   if (is_whole && phases_.role_of(key.site.stack).loads) {
     loaded_copies_.emplace(block.address, block.born);

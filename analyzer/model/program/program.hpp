@@ -55,12 +55,10 @@ class Threads {
  private:
   std::map<std::uint32_t, ThreadName> by_writer_;
   std::map<std::uint64_t, std::string> by_id_;
-  std::map<trace::StackId, std::uint64_t> stacks_;  // stacks, to the kernel's ids of threads
+  std::map<trace::StackId, std::uint64_t> stacks_;  // kernel's id of the first thread, by stack
 };
 
-// The program's names of its tensors, by the framework's block that holds them.
-//
-// The name of one tensor, as numbers of texts (trace::Name).
+// The name that the program gave one tensor, as numbers of texts (trace::Name).
 struct TensorName {
   trace::TensorRole role = trace::TensorRole::kUnknown;
   std::uint32_t name = 0;
@@ -73,8 +71,9 @@ struct TensorName {
 
 [[nodiscard]] Category category_of(trace::TensorRole role);
 
-// - A name holds for the block that lives at the name's address when the name is recorded, over the
-//   block's whole life; a later block at that address has no name until one is recorded.
+// The names of tensors, by the framework's block that holds them.
+// - A name holds for the block that is live at the tensor's address when the name is recorded. A
+//   later block at that address has no name until one is recorded.
 // - Each set of names that blocks have gets a number, which all blocks with those names share; 0 =
 //   no name. Memory grows with the tensors of the program, not with how often they are named.
 class TensorNames {
@@ -84,8 +83,8 @@ class TensorNames {
 
   void add(const LiveAllocation& block, const trace::Tensor& record);
   [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
-  // True if a block of this call site and size was named a gradient: another such block that lives
-  // between backward and zero_grad is likely a gradient, too.
+  // True if the program named a block of this group and size a gradient: another block of that
+  // group and size that lives from backward to zero_grad is likely a gradient, too.
   [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
     return gradient_places_.count({group, bytes}) != 0;
   }
@@ -111,7 +110,8 @@ class TensorNames {
   std::set<std::pair<std::uint32_t, std::uint64_t>> gradient_places_;
 };
 
-// The model of one process's program. Borrows the present record, which its owner keeps up to date.
+// The model of one process's program. Keeps a reference to the present record, which the record's
+// owner keeps up to date.
 class Program final : public BlockUses {
  public:
   // `waits` is given to BackwardStacks.
@@ -134,13 +134,13 @@ class Program final : public BlockUses {
   void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
   void annotate(const trace::Annotation& annotation);
 
-  // The stack under which the present event counts. Before a checkpoint's cut it is the event's
-  // own: too few records are left to find the thread that waited.
+  // The stack to which the present event is attributed. In a checkpoint it is the event's own:
+  // too few records are left to find a thread that waited.
   [[nodiscard]] trace::StackId stack_of_event(trace::StackId stack, bool is_block) {
     if (present_.in_checkpoint) return stack;
     return backward_stacks_.stack_of_event(present_.writer, stack, present_.time, is_block);
   }
-  // Takes every event with a stack, and returns the phase to which the event belongs.
+  // Finds the phase of an event by its stack. Must be called for each event with a stack.
   Phase enter_phase(trace::StackId stack, bool is_block);
   // Notes that a call of the driver returned memory.
   void memory_allocated(const trace::Allocation& call) {
@@ -151,9 +151,9 @@ class Program final : public BlockUses {
   void ran_out_of_memory() { accounts_.phase_clock().unwinds = !present_.in_checkpoint; }
   // Forgets a freed block. Called after the block's category was chosen.
   void block_gone(std::uint64_t address) { workspaces_.record_release(address); }
-  // Notes that a block was freed. Gradients that a Python thread frees in a row mark zero_grad(),
-  // which ends a step; if the free has a stack, the stack tells the phase. `find` returns the
-  // block, or nullptr if the block is not known.
+  // Notes that a block was freed. If the free has a stack, the stack shows the phase. If not, a
+  // gradient freed by a Python thread stands for zero_grad(), which ends a step. `find` returns the
+  // block, or nullptr if it is not known.
   template <class Find>
   void block_released(const trace::Block& block, Find&& find);
   // Notes a copy from the host into the block.

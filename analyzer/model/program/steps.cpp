@@ -9,18 +9,19 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Candidates are searched among this many first allocations, and among this many different ones.
+// The search for candidates ends after so many allocations, and remembers at most so many different
+// pairs of call site and size.
 constexpr std::uint64_t kSearchedAllocations = 200'000;
 constexpr std::size_t kMaxSeen = 20'000;
 
-// The equal gaps that make an allocation a candidate, and the fewest periods of a candidate for
-// steps.
+// An allocation becomes a candidate after so many equal gaps in a row, and can mark the steps if it
+// has at least so many periods.
 constexpr std::uint64_t kGapsOfCandidate = 3;
 constexpr std::uint64_t kLeastPeriods = 6;
 
 // A program makes steps most of the time. Layers that are put on the device one after the other
-// come in equal gaps, too, but other work follows. So at least one allocation in this many must be
-// in a step.
+// also have equal gaps, but other work follows. So regular periods must contain at least one in so
+// many of all allocations.
 constexpr std::uint64_t kMostOtherAllocations = 4;
 
 // A period of one allocation is no pattern.
@@ -55,6 +56,7 @@ std::size_t Periods::follow(std::uint64_t key) {
   return kNone;
 }
 
+// Counts equal gaps between allocations of one key, which make the key a candidate.
 void Periods::search(std::uint64_t key) {
   Seen* const seen = seen_.find(key);
   if (seen == nullptr) {
@@ -68,13 +70,14 @@ void Periods::search(std::uint64_t key) {
   if (gap >= kShortestPeriod && seen->equal_gaps >= kGapsOfCandidate) nominate(*seen);
 }
 
-// One candidate for each length of period is enough.
+// Adds a candidate unless one has the same length of period already.
 void Periods::nominate(const Seen& seen) {
   if (candidates_.size() == kMaxCandidates) return;
   if (std::ranges::find(candidates_, seen.gap, &Candidate::period) != candidates_.end()) return;
   candidates_.push_back({seen.key, seen.gap, count_, count_, 0, 0});
 }
 
+// The shortest period that is regular in 19 of 20 cases and covers enough of all allocations.
 std::size_t Periods::best() const {
   std::size_t best = kNone;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -90,7 +93,7 @@ std::size_t Periods::best() const {
 namespace {
 
 constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
-// If another source has recorded this many steps, the allocations are not searched for steps.
+// Once another source has recorded this many steps, allocations are no longer searched for periods.
 constexpr std::uint64_t kEnoughSteps = 3;
 // Bounds open ranges: pushes without pops and starts without ends must not fill the memory.
 constexpr std::size_t kMaxNesting = 1024;
@@ -250,12 +253,13 @@ void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
 }
 
 Steps Steps::by_now(bool keep_optimizer_step, std::uint64_t shortest_period) {
-  meter_.absorb();  // so that the copy's meter takes no peak of the accounts from this meter
+  meter_.absorb();  // takes the accounts' peaks first, which the copy's finish() resets
   Steps steps = *this;
   steps.finish(keep_optimizer_step, shortest_period);
   return steps;
 }
 
+// True if the periods are at least `shortest_period` ticks long on average.
 bool Steps::has_periods_of(std::uint64_t shortest_period) const {
   if (periods_.best() == Periods::kNone) return false;
   const KeptIntervals& periods = period_tracks_[periods_.best()].over;

@@ -32,8 +32,8 @@ class Periods {
   static constexpr std::size_t kMaxCandidates = 4;
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  // Takes an allocation of `bytes` at the call site `site`. Returns the candidate whose next period
-  // begins with this allocation, or kNone.
+  // Takes an allocation of `bytes` at the call site `site`. Returns the index of the candidate
+  // whose next period begins with this allocation, or kNone.
   std::size_t add(std::uint32_t site, std::uint64_t bytes);
   // The candidate whose periods are the steps, or kNone.
   [[nodiscard]] std::size_t best() const;
@@ -50,7 +50,7 @@ class Periods {
     std::uint64_t period = 0;
     std::uint64_t first = 0;  // number of the allocation at which the candidate was found
     std::uint64_t last = 0;
-    std::uint64_t equal = 0;  // number of periods of exactly that length
+    std::uint64_t equal = 0;  // number of periods of exactly `period` allocations
     std::uint64_t other = 0;
   };
 
@@ -127,8 +127,8 @@ class Steps {
   void work_began(std::uint64_t now);
   void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
   void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }
-  // `keep_optimizer_step`: work after the last optimizer phase is a step, too. Periods that are
-  // shorter than `shortest_period` ticks on average are loops, not steps.
+  // `keep_optimizer_step`: work after the end of the last optimizer step counts as a step, too.
+  // Periods shorter than `shortest_period` ticks on average are taken for loops, not steps.
   void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
   // The steps as they would be if the trace ended now.
   [[nodiscard]] Steps by_now(bool keep_optimizer_step, std::uint64_t shortest_period);
@@ -161,10 +161,10 @@ class Steps {
   struct OpenRange {
     std::size_t slot = IntervalMeter::kNone;
     bool is_step = false;
-    std::uint64_t id = 0;  // id of a process range
+    std::uint64_t id = 0;  // the range's id, by which kEnd finds it
   };
-  // Key of open ranges that nest: writer, source and domain. Ranges of the process have
-  // kWholeProcess for the writer.
+  // Key of open ranges that nest: writer, source and domain. Ranges that any thread may end have
+  // kWholeProcess instead of a writer.
   using Nest = std::tuple<std::uint32_t, trace::AnnotationSource, std::uint32_t>;
   static constexpr std::uint32_t kWholeProcess = ~std::uint32_t{0};
 

@@ -129,7 +129,7 @@ class Server {
   }
 
  private:
-  // One buffer for every token, or a new one (the older ones are still in the log of requests).
+  // With `reuse_`, one description serves all tokens; else each gets a new one (all are kept).
   Description& next_description() {
     if (descriptions_.empty() || !reuse_) descriptions_.push_back(std::make_unique<Description>());
     return *descriptions_.back();

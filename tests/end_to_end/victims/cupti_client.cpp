@@ -176,7 +176,7 @@ void set(std::size_t bytes) {
   call(function(memory().device, 1, bytes), "cuMemsetD8_v2");
 }
 
-// Makes the driver calls in `work` as calls of a function of the CUDA runtime.
+// Makes the driver calls in `work` as if the CUDA runtime's function `symbol` made them.
 template <class Work>
 void in_runtime(const char* symbol, Work&& work) {
   using Mark = void(const char*);
@@ -242,7 +242,7 @@ void profile_in_sessions() {
   std::printf("copies and sets without a call: %zu\n", unknown.size());
 }
 
-// As PyTorch's profiler, calls flush only while CUPTI holds one of the program's buffers.
+// Flushes only while CUPTI holds one of the program's buffers, as PyTorch's profiler does.
 void profile_as_pytorch_does() {
   start();
   work(100);
@@ -263,7 +263,7 @@ void profile_as_pytorch_does() {
   }
 }
 
-// Enables kinds before the first CUDA call, as profilers do that the environment switches on.
+// Enables kinds before the first CUDA call, as a profiler that an environment variable switches on.
 void profile_from_the_begin() {
   register_callbacks();
   enable(Kind::kMemcpy);

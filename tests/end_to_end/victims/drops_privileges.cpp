@@ -15,7 +15,7 @@ namespace gpumemtrace::victims {
 namespace {
 
 constexpr int kRounds = 10;
-constexpr unsigned int kLongestSeconds = 60;  // then SIGALRM ends the process
+constexpr unsigned int kLongestSeconds = 60;  // after this time SIGALRM ends the process
 
 abi::CUcontext context = nullptr;
 std::atomic<bool> is_over = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fails to open a library, then calls the driver: dlerror's pending message and errno must survive
-// the calls. The first of the calls starts a recording. Prints both.
+// the calls. The first call starts a recording. Prints errno and the message.
 #include <cerrno>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces libc10.so: keeps PyTorch's gradient mode (c10/core/GradMode.h), which is per thread and
-// says whether autograd saves data for a backward pass. Its report of memory usage does nothing.
+// says whether autograd saves data for a backward pass. Its function that
+// reports memory usage does nothing.
 #include <cstddef>
 #include <cstdint>
 

@@ -95,8 +95,8 @@ int main(int count, char** arguments) {
   // RTLD_NEXT finds the recorder's function, since the recorder follows the program in the order of
   // libraries.
   ask_about("cuMemcpyBatchAsync");
-  // Not asked with a driver that is loaded locally: the recorder finds symbols there that a program
-  // without the recorder does not find.
+  // cuInit is left out if the driver is loaded locally: a program finds it there only with the
+  // recorder.
   if (std::strcmp(driver, "local") != 0) ask_about("cuInit");
   return 0;
 }

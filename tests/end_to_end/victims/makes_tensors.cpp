@@ -2,7 +2,7 @@
 // Makes tensors by PyTorch's functions, on an allocator that follows PyTorch's rules for requests
 // of 10 MiB and more: each gets its own segment. An argument that arrives changed, or a result that
 // does not come back, ends the program with code 3. With an argument it makes only tensors whose
-// sizes a call tells.
+// sizes the recorder learns from a call.
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -128,8 +128,8 @@ int main(int count, char**) {
   make_by_every_function(gpu);
   if (count > 1) return 0;
 
-  // Allocations whose tensor sizes no call tells: a workspace, also after a call that ended by an
-  // exception, and an element type that the recorder does not know.
+  // Allocations for which no call tells the recorder a tensor's size: a workspace, also after a
+  // call that ended by an exception, and an element type that the recorder does not know.
   leave_by_exception(gpu);
   gpu.allocate(12 * kMib);
   const Sizes sizes{13, 1 << 20};

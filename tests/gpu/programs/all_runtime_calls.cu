@@ -424,7 +424,7 @@ void copies_and_sets(RuntimeLedger& ledger, Buffers& b) {
 
 }  // namespace
 
-// With --expect-joined, CUPTI records copies beside us: each must find its call.
+// With --expect-joined, CUPTI records copies, too: each record must be joined to its call.
 int main(int count, char** arguments) {
   const bool expects_joined = count > 1 && std::strcmp(arguments[1], "--expect-joined") == 0;
   RuntimeLedger ledger;

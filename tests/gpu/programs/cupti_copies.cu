@@ -31,7 +31,7 @@ constexpr std::size_t kSmallBytes = 256;
 constexpr int kSets = 20;
 constexpr int kLaunches = 5;
 constexpr std::size_t kGraphBytes = 1 << 20;
-// Between the sum of the events and that of the records.
+// Largest relative difference between the sum of the events' times and that of the records' times.
 constexpr double kLargestDifference = 0.03;
 
 void check(cudaError_t result, const char* what) {
@@ -58,7 +58,7 @@ class Program {
     pageable_ = std::malloc(kTimedBytes);
     std::memset(pinned_, 1, kTimedBytes);
     std::memset(pageable_, 2, kTimedBytes);
-    // Under another name than the timed ones, so that the report has them in another row.
+    // These copies are in another function than the timed ones, so the report has separate rows.
     for (void* host : {pinned_, pageable_}) {
       check(cudaMemcpy(device_, host, kTimedBytes, cudaMemcpyHostToDevice), "warm-up");
       check(cudaMemcpy(host, device_, kTimedBytes, cudaMemcpyDeviceToHost), "warm-up");

@@ -3,8 +3,8 @@
 // with libcupti, so that a recorder which is asked to collect finds it. ../cupti_cost.py runs it
 // without a recorder and with one in each mode, and compares.
 //
-// Prints one line a figure: NAME VALUE. Also the time of the first cuInit, and the bytes of the
-// device's memory that went while the first copy, set and kernel ran.
+// Prints one line per figure: NAME VALUE. Other figures are the time of the first cuInit, and the
+// bytes of device memory that the first kernel, copy and set took.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -80,7 +80,7 @@ class Program {
   }
   void wait() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
-  // Anything that CUPTI needs on the device to watch what runs there, it has after these.
+  // After this work CUPTI has allocated all that it needs on the device to observe such work.
   void measure_device_memory() {
     const std::size_t before = free_bytes();
     launch();

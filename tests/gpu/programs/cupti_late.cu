@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program with a profiler of its own that opens libcupti long after CUDA was initialised, as
 // profilers do that are plugins. It prints the profiler's records: they must be the same whether or
-// not other code collects records in the process. Such code has the copies since the profiler's
+// not a recorder collects records in the process. The recorder gets the copies since the profiler's
 // first call.
 
 #include <cuda_runtime.h>

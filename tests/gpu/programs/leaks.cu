@@ -3,7 +3,7 @@
 // program ends with cudaDeviceReset, which compute-sanitizer needs to look for leaks; with --busy
 // it also works for a while, so that the cost of tools can be compared.
 //
-// Built with debug information. Functions that are kept have frames of their own, so that others
+// Built with debug information. Functions marked KEPT have frames of their own, so that all tools
 // see the same functions and lines; `grow` is inlined, so that a leak has a frame without a call.
 
 #include <cuda_runtime.h>

@@ -34,7 +34,7 @@ constexpr std::size_t kPrefetchedBytes = std::size_t{96} << 20;
 constexpr std::size_t kDeviceOnlyBytes = std::size_t{16} << 20;
 constexpr int kFaultedRounds = 3;
 constexpr int kPrefetchedRounds = 2;
-constexpr std::size_t kPageBytes = 4096;  // the smallest that a host has
+constexpr std::size_t kPageBytes = 4096;  // the smallest page size of any host
 constexpr unsigned kThreads = 256;
 
 void check(cudaError_t result, const char* what) {
@@ -117,7 +117,7 @@ class Statement {
         how_(how),
         where_(R"(,"where":{"allocations":1,"bytes":)" + std::to_string(bytes) + "}") {}
 
-  // `passes`: in each the driver may move a block more or less.
+  // `passes`: in each pass the driver may move one block more or less than `bytes` says.
   void moved(const char* field, std::uint64_t bytes, int passes) {
     const std::string allowance =
         R"(,"allow":[{"reason":"managed_blocks","units":)" + std::to_string(passes) + "}]";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small jobs in C++ that hold their highest use of the card, as python_jobs.py does.
+// Small jobs in C++ that hold their peak use of GPU memory for a while, as python_jobs.py does.
 //
 // usage: compiled_jobs NAME
 #include <cuda.h>
@@ -44,7 +44,7 @@ __global__ void touch(char* bytes, std::size_t count) {
     bytes[at] = 1;
 }
 
-// Needs local memory: the array is indexed by a value that the compiler does not know.
+// A kernel that needs local memory: its array is indexed by a value unknown to the compiler.
 __global__ void use_local_memory(int* out, int stride) {
   int values[4096];
   for (int i = 0; i < 4096; ++i) values[(i * stride) & 4095] = i * stride;
