@@ -66,10 +66,10 @@ function(gpumemtrace_sources variable)
 endfunction()
 
 # Compiles a library's sources in groups, where GPUMEMTRACE_UNITY asks for it. Most of the time goes
-# into headers that all of them include: groups of 16 take a quarter of the time of single files.
+# into headers that all of them include: groups of 48 take a sixth of the time of single files.
 function(gpumemtrace_unity target)
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${GPUMEMTRACE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+    UNITY_BUILD ${GPUMEMTRACE_UNITY} UNITY_BUILD_BATCH_SIZE 48)
 endfunction()
 
 # Installs a program or a library without its debug information, which then lies beside it as

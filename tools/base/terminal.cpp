@@ -41,7 +41,7 @@ bool is_pasted(const std::string& line) {
          line.find("Suppress: ") != std::string::npos;
 }
 
-StyledText printable(const StyledText& text) {
+StyledText printable_styled(const StyledText& text) {
   StyledText shown;
   text.for_each_part([&](std::string_view letters, Style style) {
     shown += StyledText(analyzer::printable_lines(letters), style);
@@ -82,7 +82,7 @@ TextStyle style_of(std::FILE* stream, const std::string& color_mode) {
 
 std::string styled(const StyledText& text, const TextStyle& style) {
   std::string result;
-  for (const StyledText& line : lines_of(printable(text))) {
+  for (const StyledText& line : lines_of(printable_styled(text))) {
     const bool is_whole = style.columns == 0 || is_pasted(line);
     for (const StyledText& shown : is_whole ? Lines{line} : broken(line, style.columns)) {
       result += (style.has_color ? colored(shown) : shown.letters()) + "\n";

@@ -115,7 +115,7 @@ std::string verdict_json(const Verdict& verdict) {
 
 namespace {
 
-std::string xml(const std::string& text) {
+std::string junit_text(const std::string& text) {
   return replaced(analyzer::printable_lines(text),
                   {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\n', "&#10;"}});
 }
@@ -169,16 +169,16 @@ std::string verdict_junit(const Verdict& verdict) {
       verdict.checks.size(), failures, recorded_seconds(verdict));
   for (const PolicyCheck& check : verdict.checks) {
     text += format_text("    <testcase classname=\"gpumemtrace.check\" name=\"{}\" time=\"0\"",
-                        xml(title_of(check)));
+                        junit_text(title_of(check)));
     if (check.holds) {
       text += "/>\n";
       continue;
     }
     text += format_text(">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
-                        xml(check.message), xml(reasons_of(verdict, check)));
+                        junit_text(check.message), junit_text(reasons_of(verdict, check)));
   }
   if (!verdict.notes.empty()) {
-    text += format_text("    <system-out>{}</system-out>\n", xml(joined(verdict.notes, "\n")));
+    text += format_text("    <system-out>{}</system-out>\n", junit_text(joined(verdict.notes, "\n")));
   }
   return text + "  </testsuite>\n</testsuites>\n";
 }

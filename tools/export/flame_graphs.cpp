@@ -93,7 +93,7 @@ SpeedscopeProfile profile_of(const BytesByStack& stacks, std::map<NamedFrame, st
   return profile;
 }
 
-std::string xml(const std::string& text) {
+std::string svg_text(const std::string& text) {
   return replaced(analyzer::printable(text), {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
@@ -116,7 +116,7 @@ class Picture {
                "viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"11\">\n"
                "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
                "<text x=\"4\" y=\"16\" font-size=\"14\">{}</text>\n",
-               kWidth, height, kWidth, height, xml(title_)) +
+               kWidth, height, kWidth, height, svg_text(title_)) +
            boxes_ + "</svg>\n";
   }
 
@@ -142,11 +142,11 @@ class Picture {
     boxes_ += format_text(
         "<g><title>{}: {} bytes ({}, {:.1f} %)</title><rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" "
         "height=\"{}\" fill=\"hsl({},80%,72%)\" stroke=\"#fff\" stroke-width=\"0.5\"/>",
-        xml(frame.name), box.bytes, size_text(box.bytes), percent, x, y, width, kRow - 1, 10 + hue);
+        svg_text(frame.name), box.bytes, size_text(box.bytes), percent, x, y, width, kRow - 1, 10 + hue);
     const auto letters = static_cast<std::size_t>(width / kLetter);
     if (letters > 3) {
       boxes_ += format_text("<text x=\"{:.1f}\" y=\"{}\">{}</text>", x + 2, y + 12,
-                            xml(cut(frame.name, letters, "..")));
+                            svg_text(cut(frame.name, letters, "..")));
     }
     boxes_ += "</g>\n";
     for (const auto& [name, inside] : box.inside) {

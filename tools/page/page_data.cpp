@@ -29,7 +29,7 @@ constexpr std::size_t kTimelineBytes = 2'500'000;
 constexpr std::size_t kBlockBytes = 1'000'000;
 
 constexpr std::size_t kMostHeadRows = 512;
-constexpr std::size_t kMostRows = 4096;
+constexpr std::size_t kMostReportRows = 4096;
 constexpr std::size_t kMostCosts = 15'000;
 constexpr std::size_t kMostBlocks = 8192;
 constexpr std::size_t kMostHeadBuckets = 512;
@@ -228,7 +228,7 @@ std::vector<PageChunk> page_chunks(const Report& report) {
   const Report tables =
       part_of(report, [](const char* key) { return !is_among(kSeparateSections, key); });
   std::vector<PageChunk> chunks;
-  chunks.push_back({"report", fitting_chunk(kMostRows, kReportBytes, [&](std::size_t most) {
+  chunks.push_back({"report", fitting_chunk(kMostReportRows, kReportBytes, [&](std::size_t most) {
                       PageTables page = {tables, {}};
                       page.left_out = limit_all(page.report, most);
                       return page;

@@ -14,7 +14,7 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-constexpr std::size_t kMostRows = 8;
+constexpr std::size_t kMostHolders = 8;
 
 std::string words_of(Level level) {
   switch (level) {
@@ -109,7 +109,7 @@ Lines holder_rows(const StepMoment& moment, std::size_t width) {
   std::size_t shown = 0;
   for (const auto& [name, bytes] :
        largest_first(bytes_by(moment, has_categories ? category_of : line_of))) {
-    if (shown == kMostRows || bytes < moment.bytes / kLeastShare) {
+    if (shown == kMostHolders || bytes < moment.bytes / kLeastShare) {
       rest += bytes;
       continue;
     }
@@ -164,8 +164,8 @@ Lines difference_rows(const StepMoment& now, const StepMoment& before, std::size
   for (const auto& [sign, list] : {std::pair{'+', &more}, std::pair{'-', &less}}) {
     std::size_t shown = 0;
     for (const auto& [name, size] : largest_first(*list)) {
-      if (shown++ == kMostRows / 2) {
-        lines.push_back(format_text("              and {}", count_of(list->size() - kMostRows / 2,
+      if (shown++ == kMostHolders / 2) {
+        lines.push_back(format_text("              and {}", count_of(list->size() - kMostHolders / 2,
                                                                      "other line", "other lines")));
         break;
       }
