@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kDeviceName = "Simulated GPU";
 
 std::string pci_bus_id(int ordinal) {
-  char text[16];
+  char text[24];
   std::snprintf(text, sizeof text, "0000:%02X:00.0", ordinal + 1);
   return text;
 }

@@ -23,7 +23,7 @@ struct Description {
 static_assert(sizeof(Description) <= sizeof(CUipcMemHandle));
 
 constexpr char kMagic[8] = "simcuda";
-constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kSharedPageBytes = 4096;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ CUresult open_shared(const void* handle, Kind kind, CUmemoryPool pool, CUdevicep
                 static_cast<long long>(description.file));
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file == -1) return CUDA_ERROR_INVALID_VALUE;
-  const std::uint64_t into_page = description.offset % kPageBytes;
+  const std::uint64_t into_page = description.offset % kSharedPageBytes;
   const std::uint64_t bytes = round_up(description.bytes + into_page, kGranuleBytes);
   const std::uint64_t mapped = map_foreign(file, description.offset - into_page, bytes);
   close(file);

@@ -7,7 +7,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 // More writers than any process has: a damaged record must not make the table huge.
-constexpr std::uint32_t kMaxWriters = 1 << 20;
+constexpr std::uint32_t kMaxCallWriters = 1 << 20;
 
 // Threads that run one after the other often have the same pthread_self(): the most threads kept
 // for one id.
@@ -20,7 +20,7 @@ constexpr std::size_t kTrimEvery = 1024;
 // CUPTI names a thread by the low 32 bits of either of its ids, so the thread is listed under both.
 // The thread that was announced last is the likeliest.
 void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record) {
-  if (writer >= kMaxWriters) return;
+  if (writer >= kMaxCallWriters) return;
   latest_threads_ = nullptr;
   const auto next = static_cast<std::uint32_t>(threads_.size());
   const auto [known, is_new] = by_thread_id_.try_emplace(record.thread_id, next);
@@ -42,7 +42,7 @@ std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
   // them.
   trace::Thread unknown;
   unknown.thread_id = (std::uint64_t{1} << 32) + writer;
-  if (writer >= kMaxWriters) return 0;
+  if (writer >= kMaxCallWriters) return 0;
   add_thread(writer, unknown);
   return by_writer_[writer] - 1;
 }
