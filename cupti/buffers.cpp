@@ -63,7 +63,7 @@ void Buffers::release(const Filled& filled) noexcept {
   slots_[index_of(filled.bytes)].state.store(State::kFree);  // mutant: free_without_release
 }
 
-void Buffers::let_go(const std::uint8_t* buffer) noexcept {
+void Buffers::drop_unread(const std::uint8_t* buffer) noexcept {
   State expected = State::kFilled;
   if (slots_[index_of(buffer)].state.compare_exchange_strong(expected, State::kFree)) {
     filled_count_.fetch_sub(1);

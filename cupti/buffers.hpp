@@ -3,7 +3,7 @@
 // that an address shows whether it lies in a buffer of ours, and in which one.
 //
 //   free --take()--> with CUPTI --completed()--> filled --take_filled()--> being read --release()
-//                                                       --let_go()
+//                                                       --drop_unread()
 //
 // - Any thread, no lock, no allocation. take() touches no memory.
 // - A buffer may stay with CUPTI for ever (one for each thread that stopped using CUDA).
@@ -48,7 +48,7 @@ class Buffers {
   [[nodiscard]] bool take_filled(Filled& filled) noexcept;
   void release(const Filled& filled) noexcept;
   // Drops a completed buffer unread, unless it is being read.
-  void let_go(const std::uint8_t* buffer) noexcept;
+  void drop_unread(const std::uint8_t* buffer) noexcept;
 
   // Called in a forked child: makes all buffers free.
   void reset() noexcept;

@@ -27,14 +27,18 @@ inline constexpr std::uint32_t kEverywhere = ~std::uint32_t{0};
 // The times at which a kind was switched on and off, by CUPTI's clock: a record belongs to a client
 // if the client had its kind on at the record's time.
 //
-// Keeps the last kCapacity switches, and the state before the oldest of them. One thread at a time.
+// Keeps kCapacity switches, and the state before the oldest of them. When there are more, forgets
+// the oldest switch that a later one overrides: the last switch of each of kCapacity contexts is
+// kept, however often they are switched. One thread at a time.
 template <std::size_t kCapacity>
 class History {
  public:
   void add(const Switch& change) noexcept {
     if (count_ == kCapacity) {
-      if (changes_[0].context == kEverywhere) before_ = changes_[0].on;
-      for (std::size_t i = 1; i < kCapacity; ++i) changes_[i - 1] = changes_[i];
+      const std::size_t forgotten = first_overridden(change);
+      // No switch lies before one for all contexts: that would have been overridden, too.
+      if (changes_[forgotten].context == kEverywhere) before_ = changes_[forgotten].on;
+      for (std::size_t i = forgotten + 1; i < kCapacity; ++i) changes_[i - 1] = changes_[i];
       --count_;
     }
     changes_[count_++] = change;
@@ -61,11 +65,20 @@ class History {
   }
 
   // Called when CUPTI's clock was exchanged: the times of past switches mean nothing any more. `on`
-  // is the present state.
+  // is the present state, which single contexts may have left since.
   void forget_times(bool on, bool known) noexcept {
     before_ = on;
     is_known_ = known;
-    count_ = 0;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Switch change = changes_[i];
+      if (change.context == kEverywhere) {
+        kept = 0;
+      } else {
+        changes_[kept++] = {0, change.context, change.on};
+      }
+    }
+    count_ = kept;
   }
 
   // True if the kind is on now, for one context at least.
@@ -83,6 +96,18 @@ class History {
  private:
   [[nodiscard]] static bool applies(const Switch& change, std::uint32_t context) noexcept {
     return change.context == kEverywhere || change.context == context;
+  }
+
+  // Index of the oldest switch that `newest` or a switch before it overrides; 0 if there is none.
+  [[nodiscard]] std::size_t first_overridden(const Switch& newest) const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const std::uint32_t context = changes_[i].context;
+      if (applies(newest, context)) return i;
+      for (std::size_t later = i + 1; later < count_; ++later) {
+        if (applies(changes_[later], context)) return i;
+      }
+    }
+    return 0;
   }
 
   Switch changes_[kCapacity];

@@ -23,7 +23,8 @@ constexpr std::size_t kDeviceBufferBytes = std::size_t{256} << 10;
 constexpr long kWaitStepNs = 100'000;
 constexpr int kMostWaitSteps = 10'000;  // one second of waiting
 
-// CUPTI before CUDA 12.9 gets this buffer if no other is free. Its records are not read.
+// CUPTI before CUDA 12.9 gets this buffer if no other is free, for one record at a time so that
+// lost records can be counted. The record is not read: several threads may have the buffer at once.
 alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
 
 const char* explanation(Result result) noexcept {
@@ -50,9 +51,9 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
   std::uint32_t version = 0;
   real.cuptiGetVersion(&version);
   recorder_ = &recorder;
-  what_ = TakeOver{};
-  what_.version = version;
-  what_.library = static_cast<std::uint16_t>(library.index());
+  settings_ = TakeOver{};
+  settings_.version = version;
+  settings_.library = static_cast<std::uint16_t>(library.index());
   if (version < kOldestVersion) {
     stay_off("this libcupti is older than CUDA 11.8", nullptr);
     return false;
@@ -80,8 +81,8 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
     return false;
   }
   library.attach(own);
-  what_.kinds = own.kinds;  // mutant: collecting_before_settled
-  what_.calls = own.calls;
+  settings_.kinds = own.kinds;  // mutant: collecting_before_settled
+  settings_.calls = own.calls;
   mode_ = plan.mode;
   state_.store(State::kCollecting);
   const char* const remark =
@@ -182,11 +183,11 @@ void Collection::add_state(ActivityMode mode, Result returned, const char* text,
   StateEntry& entry = states_[state_count_++];
   entry = StateEntry{};
   Library* const library = library_.load();
-  entry.record.version = what_.version;
+  entry.record.version = settings_.version;
   entry.record.returned = static_cast<std::uint32_t>(returned);
   entry.record.mode = mode;
   entry.record.is_shared = library != nullptr && library->program_has_callbacks() ? 1 : 0;
-  entry.record.library = what_.library;
+  entry.record.library = settings_.library;
   std::size_t size = 0;
   const auto append = [&](const char* from) noexcept {
     for (; from != nullptr && *from != '\0' && size + 1 < kMostText; ++from) {
@@ -205,15 +206,16 @@ void Collection::add_state(ActivityMode mode, Result returned, const char* text,
 void Collection::request(std::uint8_t** buffer, std::size_t* bytes,
                          std::size_t* most_records) noexcept {
   const int saved_errno = errno;
-  if (Library* const library = collection.library_.load()) library->open_program_buffer();
+  if (Library* const library = collection.library_.load()) library->ask_program_for_buffer();
   errno = saved_errno;
   *most_records = 0;
   *bytes = Buffers::kBytes;
   *buffer = collection.buffers_.take();
   if (*buffer != nullptr) return;
-  const bool takes_none = collection.what_.version >= kVersionThatTakesNoBuffer;
+  const bool takes_none = collection.settings_.version >= kVersionThatTakesNoBuffer;
   *buffer = takes_none ? nullptr : spare_buffer;
   *bytes = takes_none ? 0 : sizeof spare_buffer;
+  *most_records = takes_none ? 0 : 1;
 }
 
 // Called by CUPTI when it returns a buffer. Copies the program's records out of one of ours, and
@@ -223,19 +225,21 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
   const int saved_errno = errno;
   Library* const library = collection.library_.load();
   if (buffer == spare_buffer) {
-    collection.dropped_by_recorder_.fetch_add(1);
+    if (valid_bytes != 0) collection.dropped_by_recorder_.fetch_add(1);
+    const bool is_shared = library != nullptr && library->program_has_callbacks();
+    if (valid_bytes != 0 && is_shared) library->add_dropped(1);
   } else if (library != nullptr && !collection.buffers_.is_ours(buffer)) {
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
     library->serve_program(buffer, valid_bytes);  // mutant: served_after_completed
-    // Buffers are kept only once start() is over, because only then `what_` is complete.
+    // Buffers are kept only once start() is over, because only then `settings_` is complete.
     const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
     collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
     // The reading may have ended meanwhile. The thread that ends it and the one that fills a buffer
     // each check the other's store, in the one order of sequentially consistent operations: no
     // buffer stays filled.
     // mutant: filled_behind_the_end
-    if (keep && !collection.reading_.load()) collection.buffers_.let_go(buffer);
+    if (keep && !collection.reading_.load()) collection.buffers_.drop_unread(buffer);
     if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
   errno = saved_errno;
@@ -244,7 +248,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
 // --- Calls of the program
 
 // The new state says that the program has callbacks of its own.
-void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
+void Collection::program_registered() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
 
 void Collection::record_clock() noexcept {
   const trace::ActivityClock clock = read_clock(recorder_->ticks);
@@ -319,7 +323,7 @@ trace::ActivityClock Collection::read_clock(std::uint64_t (*ticks)()) noexcept {
   best.record.kind = trace::kind_of<trace::ActivityClock>();
   best.uncertainty_ticks = ~std::uint64_t{0};
   best.epoch = epoch_.load();
-  best.library = what_.library;
+  best.library = settings_.library;
   for (int i = 0; i < kTries; ++i) {
     const std::uint64_t before = ticks();
     const std::uint64_t timestamp = library_.load()->now();
@@ -350,36 +354,40 @@ bool Collection::read_one(const Recorder* recorder) noexcept {
   if (recorder != nullptr) {  // mutant: read_after_release
     Walk walk(library_.load()->real(), filled.bytes, filled.valid_bytes);
     for (RawRecord record; walk.next(record);) {
-      if (take_over(record, what_, *recorder) == Taken::kNoRoom) dropped_by_recorder_.fetch_add(1);
+      if (take_over(record, settings_, *recorder) == Taken::kNoRoom)
+        dropped_by_recorder_.fetch_add(1);
     }
   }
   buffers_.release(filled);
   return true;
 }
 
+// Notes for which there is no room stay, and are written by a later call.
 void Collection::write_notes(const Recorder& recorder) noexcept {
   for (;;) {
     StateEntry entry;
     {
       const SpinGuard guard(notes_lock_);
       if (states_written_ == state_count_) break;
-      entry = states_[states_written_++];
+      entry = states_[states_written_];
     }
     entry.record.record.kind = trace::kind_of<trace::ActivityState>();
     entry.record.record.time = recorder.ticks();
-    recorder.write(&entry.record, sizeof entry.record, entry.text, strlen(entry.text));
+    if (!recorder.write(&entry.record, sizeof entry.record, entry.text, strlen(entry.text))) return;
+    const SpinGuard guard(notes_lock_);
+    ++states_written_;
   }
-  for (std::size_t i = 0;; ++i) {
+  for (;;) {
     trace::ActivityClock clock;
     {
       const SpinGuard guard(notes_lock_);
-      if (i >= clock_count_) {
-        clock_count_ = 0;
-        return;
-      }
-      clock = clocks_[i];
+      if (clock_count_ == 0) return;
+      clock = clocks_[0];
     }
-    recorder.write(&clock, sizeof clock, nullptr, 0);
+    if (!recorder.write(&clock, sizeof clock, nullptr, 0)) return;
+    const SpinGuard guard(notes_lock_);
+    for (std::size_t i = 1; i < clock_count_; ++i) clocks_[i - 1] = clocks_[i];
+    --clock_count_;
   }
 }
 
@@ -388,7 +396,7 @@ void Collection::reset() noexcept {
   state_.store(State::kOff);
   library_.store(nullptr);
   buffers_.reset();  // mutant: child_has_parents_buffers
-  what_ = TakeOver{};
+  settings_ = TakeOver{};
   mode_ = ActivityMode::kOff;
   in_call_.store(false);
   reading_.store(false);

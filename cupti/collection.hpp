@@ -43,7 +43,7 @@ class Collection final : public LibraryObserver {
   Library* collecting() const noexcept;
 
   // --- Called when the program calls the library.
-  void program_joined() noexcept override;
+  void program_registered() noexcept override;
   void clock_changes() noexcept override { record_clock(); }
   void clock_changed() noexcept override;
   // Called when the program has flushed: a second pair of times gives the clocks' rate, also in a
@@ -101,7 +101,7 @@ class Collection final : public LibraryObserver {
   std::atomic<State> state_ = State::kOff;
   std::atomic<Library*> library_ = nullptr;
   Buffers buffers_;
-  TakeOver what_;
+  TakeOver settings_;
   const Recorder* recorder_ = nullptr;
   trace::ActivityMode mode_ = trace::ActivityMode::kOff;
   std::atomic<bool> in_call_ = false;  // the thread that records is inside CUPTI

@@ -13,7 +13,7 @@ void Delivery::ask() noexcept {
 
 void Delivery::add(const RawRecord& record) noexcept {
   if (!buffer_.has_room(record.size)) {
-    complete();
+    return_to_program();
     ask();
   }
   if (!buffer_.has_room(record.size)) {
@@ -26,16 +26,16 @@ void Delivery::add(const RawRecord& record) noexcept {
 }
 
 void Delivery::leave_open() noexcept {
-  if (buffer_.bytes != nullptr && !open_.put(buffer_)) complete();
+  if (buffer_.bytes != nullptr && !open_.put(buffer_)) return_to_program();
   buffer_ = {};
 }
 
 void Delivery::give_back(bool also_empty) noexcept {
-  if (buffer_.used != 0 || also_empty) complete();
+  if (buffer_.used != 0 || also_empty) return_to_program();
 }
 
 // Names neither context nor stream, as CUPTI does for buffers that hold records of several.
-void Delivery::complete() noexcept {
+void Delivery::return_to_program() noexcept {
   if (buffer_.bytes != nullptr) {
     callbacks_.complete(nullptr, 0, buffer_.bytes, buffer_.size, buffer_.used);
   }

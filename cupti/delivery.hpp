@@ -41,8 +41,12 @@ class HeldRecords {
   // Returns false if there is no room.
   [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
+  // Earlier than every round in which a record is held.
+  static constexpr std::uint64_t kEndedRound = 0;
+
   // Passes each held record and its round to `decide`, which returns whether to hold it further. If
-  // another thread is reviewing, waits for that thread if `wait` is true, else does nothing.
+  // there is no room to hold it further, passes it again, as a record of kEndedRound. If another
+  // thread is reviewing, waits for that thread if `wait` is true, else does nothing.
   template <class Decide>
   void review(bool wait, Decide&& decide) noexcept {
     // Acquire and release: the area under review passes from one reviewer to the next.
@@ -55,8 +59,10 @@ class HeldRecords {
       Header header;
       memcpy(&header, under_review.bytes + at, sizeof header);
       const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
-      // The record is lost if other threads have filled the area meanwhile.
-      if (decide(record, header.round)) static_cast<void>(hold(record, header.round));
+      // Other threads may have filled the area meanwhile.
+      if (decide(record, header.round) && !hold(record, header.round)) {
+        static_cast<void>(decide(record, kEndedRound));
+      }
       at += sizeof header + (header.size + 7) / 8 * 8;
     }
     reviewing_.store(false, std::memory_order_release);
@@ -181,7 +187,7 @@ class Delivery {
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
-  void complete() noexcept;
+  void return_to_program() noexcept;
 
   Callbacks callbacks_;
   OpenBuffer& open_;

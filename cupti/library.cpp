@@ -51,8 +51,8 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   if (result != kSuccess) return result;
   const bool is_first = !program_has_callbacks();
   client_.set_callbacks({request, complete});
-  if (is_attached() && is_first) observer_->program_joined();
-  open_program_buffer();
+  if (is_attached() && is_first) observer_->program_registered();
+  ask_program_for_buffer();
   return result;
 }
 
@@ -71,7 +71,7 @@ bool Library::get_callbacks(Callbacks& callbacks) noexcept {
   return is_attached() && callbacks.request != nullptr && callbacks.complete != nullptr;
 }
 
-void Library::open_program_buffer() noexcept {
+void Library::ask_program_for_buffer() noexcept {
   Callbacks callbacks;
   if (!client_.collects() || open_.is_there() || !get_callbacks(callbacks)) return;
   Delivery delivery(callbacks, open_);
@@ -101,16 +101,16 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexc
 // Delivers held records that turn out to be the program's. The owner of a record that was held
 // before the last flush is guessed if its call has not come.
 void Library::deliver_held(Delivery& delivery, bool wait) noexcept {
-  const std::uint64_t told = told_round_.load();
+  const std::uint64_t last_flushed = last_flushed_round_.load();
   held_.review(wait, [&](const RawRecord& record, std::uint64_t round) noexcept {
     Owner owner = owner_of(record);
-    if (owner == Owner::kNotKnown && round <= told) owner = guess_owner_of(record);
+    if (owner == Owner::kNotKnown && round <= last_flushed) owner = guess_owner_of(record);
     if (owner == Owner::kProgram) delivery.add(record);
     return owner == Owner::kNotKnown;
   });
 }
 
-void Library::decide_held() noexcept {
+void Library::deliver_decided_records() noexcept {
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
   Delivery delivery(callbacks, open_);
@@ -122,20 +122,20 @@ void Library::decide_held() noexcept {
 // Called after a flush has delivered all that CUPTI has. A held record whose call has not come (a
 // function that is newer than our list, say) waits for a second flush, which would deliver the
 // call; after that its owner is guessed.
-void Library::settle_held(std::uint64_t round) noexcept {
+void Library::decide_held_records(std::uint64_t round) noexcept {
   flush_ended(round);
-  decide_held();
+  deliver_decided_records();
   if (!held_.holds_any()) return;
   const std::uint64_t next_round = flush_begins();
   real_.cuptiActivityFlushAll(0);
   flush_ended(next_round);
-  decide_held();
+  deliver_decided_records();
 }
 
-// Called when the program's flush has ended, and before cuptiFinalize(): gives the program's buffer
-// back to it, with all records that are decided.
-void Library::flushed(std::uint64_t round) noexcept {
-  settle_held(round);
+// Called when the program's flush has ended, or the flush before cuptiFinalize(): gives the
+// program's buffer back to it, with all records that are decided.
+void Library::finish_program_flush(std::uint64_t round) noexcept {
+  decide_held_records(round);
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
   observer_->program_flushed();
@@ -145,6 +145,17 @@ void Library::flushed(std::uint64_t round) noexcept {
   // one: so the program is asked for its next buffer here.
   if (client_.collects()) delivery.ask();
   delivery.leave_open();
+}
+
+// Called when cuptiFinalize() has ended: CUPTI delivers no call any more that a held record waits
+// for.
+void Library::deliver_last_records() noexcept {
+  flush_ended(flush_begins());
+  deliver_decided_records();
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
+  delivery.give_back(true);
 }
 
 void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer,
@@ -197,7 +208,7 @@ void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
     real_.cuptiGetContextId(context, &change.context);
   }
   client_.switch_kind(kind, change);
-  if (on) open_program_buffer();
+  if (on) ask_program_for_buffer();
 }
 
 Result Library::enable(Kind kind) noexcept {
@@ -286,7 +297,7 @@ Result Library::enable_function(ActivityDomain domain, CallbackId function,
   const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
   if (result == kSuccess) {
     client_.switch_function(domain, function, {time_of_switch(), kEverywhere, on != 0});
-    if (on != 0) open_program_buffer();
+    if (on != 0) ask_program_for_buffer();
   }
   return result;
 }
@@ -304,14 +315,14 @@ Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) no
 Result Library::flush_all(std::uint32_t flag) noexcept {
   const std::uint64_t round = flush_begins();
   const Result result = real_.cuptiActivityFlushAll(flag);
-  flushed(round);
+  finish_program_flush(round);
   return result;
 }
 
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
   const std::uint64_t round = flush_begins();
   const Result result = real_.cuptiActivityFlush(context, stream, flag);
-  flushed(round);
+  finish_program_flush(round);
   return result;
 }
 
@@ -338,7 +349,7 @@ Result Library::register_clock(TimestampFunction* clock) noexcept {
   if (is_attached()) {
     const std::uint64_t round = flush_begins();
     real_.cuptiActivityFlushAll(0);
-    settle_held(round);
+    decide_held_records(round);
     observer_->clock_changes();
   }
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
@@ -403,10 +414,14 @@ Result Library::finalize() noexcept {
     return result;
   }
   observer_->finalize_begins();
-  flushed(flush_begins());
+  const std::uint64_t round = flush_begins();
+  real_.cuptiActivityFlushAll(0);
+  finish_program_flush(round);
   const Result result = real_.cuptiFinalize();
-  if (result == kSuccess) client_.forget_all();
-  held_.forget();
+  if (result == kSuccess) {
+    deliver_last_records();
+    client_.forget_all();
+  }
   observer_->finalize_ended(result == kSuccess);
   return result;
 }

@@ -86,7 +86,7 @@ inline constexpr std::size_t kMostLibraries = 8;
 class LibraryObserver {
  public:
   // The program registered callbacks of its own.
-  virtual void program_joined() noexcept {}
+  virtual void program_registered() noexcept {}
   // Called before and after the exchange of CUPTI's clock, for the last time of the old clock and
   // the first time of the new one.
   virtual void clock_changes() noexcept {}
@@ -142,13 +142,13 @@ class Library {
   // Called before and after a flush. Records that were held before the flush are decided when the
   // next buffer comes, because the flush has delivered all calls of their time.
   std::uint64_t flush_begins() noexcept { return held_.end_round(); }
-  void flush_ended(std::uint64_t round) noexcept { told_round_.store(round); }
+  void flush_ended(std::uint64_t round) noexcept { last_flushed_round_.store(round); }
 
   // Called when a buffer of ours is complete: gives the program its records.
   void serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   // Called when CUPTI needs a buffer, or the program begins to collect: asks the program for a
   // buffer, too.
-  void open_program_buffer() noexcept;
+  void ask_program_for_buffer() noexcept;
   // Passes on a buffer that is not ours, but of callbacks which were registered before ours.
   void pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
                std::size_t valid_bytes) noexcept;
@@ -178,9 +178,10 @@ class Library {
   Owner guess_owner_of(const RawRecord& record) noexcept;
   void record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   void deliver_held(Delivery& delivery, bool wait) noexcept;
-  void decide_held() noexcept;
-  void settle_held(std::uint64_t round) noexcept;
-  void flushed(std::uint64_t round) noexcept;
+  void deliver_decided_records() noexcept;
+  void decide_held_records(std::uint64_t round) noexcept;
+  void finish_program_flush(std::uint64_t round) noexcept;
+  void deliver_last_records() noexcept;
   [[nodiscard]] bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;
 
@@ -196,7 +197,7 @@ class Library {
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // the program has set a flush period
   // the last round that a flush has ended: calls of records held in later rounds may still come
-  std::atomic<std::uint64_t> told_round_ = 0;
+  std::atomic<std::uint64_t> last_flushed_round_ = 0;
   // True if the whole kind is on inside CUPTI, and its functions are switched off one by one
   // because the program does not have the kind on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};

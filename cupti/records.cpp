@@ -21,10 +21,10 @@ Value member(const RawRecord& record, std::size_t offset) noexcept {
   return value;
 }
 
-std::uint64_t word(const RawRecord& record, std::size_t offset) noexcept {
+std::uint64_t member64(const RawRecord& record, std::size_t offset) noexcept {
   return member<std::uint64_t>(record, offset);
 }
-std::uint32_t half(const RawRecord& record, std::size_t offset) noexcept {
+std::uint32_t member32(const RawRecord& record, std::size_t offset) noexcept {
   return member<std::uint32_t>(record, offset);
 }
 std::int32_t device(const RawRecord& record, std::size_t offset) noexcept {
@@ -36,35 +36,35 @@ constexpr std::uint8_t kIsAsynchronous = 1;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC
 // The types for one kind of CUPTI's records: the layout of the record, and the record of the trace
 // that it becomes.
 template <class LayoutOfKind, class RecordOfKind>
-struct Row {
+struct TypesOfKind {
   using Layout = LayoutOfKind;
   using Record = RecordOfKind;
 };
 
-// Calls use(row) with the row of a kind; returns `otherwise` for kinds that are not recorded.
+// Calls use(types) with the types of a kind; returns `otherwise` for kinds that are not recorded.
 template <class Result, class Use>
-Result with_row(Kind kind, Result otherwise, Use&& use) noexcept {
+Result with_types_of_kind(Kind kind, Result otherwise, Use&& use) noexcept {
   switch (kind) {
     case Kind::kMemcpy:
-      return use(Row<layouts::Memcpy, trace::ActivityCopy>());
+      return use(TypesOfKind<layouts::Memcpy, trace::ActivityCopy>());
     case Kind::kMemcpy2:
-      return use(Row<layouts::MemcpyPeer, trace::ActivityCopy>());
+      return use(TypesOfKind<layouts::MemcpyPeer, trace::ActivityCopy>());
     case Kind::kMemset:
-      return use(Row<layouts::Memset, trace::ActivitySet>());
+      return use(TypesOfKind<layouts::Memset, trace::ActivitySet>());
     case Kind::kMemory2:
-      return use(Row<layouts::Memory, trace::ActivityMemory>());
+      return use(TypesOfKind<layouts::Memory, trace::ActivityMemory>());
     case Kind::kMemoryPool:
-      return use(Row<layouts::MemoryPool, trace::ActivityPool>());
+      return use(TypesOfKind<layouts::MemoryPool, trace::ActivityPool>());
     case Kind::kUnifiedMemoryCounter:
-      return use(Row<layouts::ManagedCounter, trace::ActivityManaged>());
+      return use(TypesOfKind<layouts::ManagedCounter, trace::ActivityManaged>());
     case Kind::kOverhead:
-      return use(Row<layouts::Overhead, trace::ActivityOverhead>());
+      return use(TypesOfKind<layouts::Overhead, trace::ActivityOverhead>());
     case Kind::kKernel:
     case Kind::kConcurrentKernel:
-      return use(Row<layouts::Kernel, trace::ActivityKernel>());
+      return use(TypesOfKind<layouts::Kernel, trace::ActivityKernel>());
     case Kind::kDriver:
     case Kind::kRuntime:
-      return use(Row<layouts::Call, trace::ActivityCall>());
+      return use(TypesOfKind<layouts::Call, trace::ActivityCall>());
     default:
       return otherwise;
   }
@@ -75,16 +75,16 @@ Result with_row(Kind kind, Result otherwise, Use&& use) noexcept {
 template <class Layout>
 std::uint64_t start_in(const RawRecord& record) noexcept {
   if constexpr (requires { Layout::kStart; }) {
-    return word(record, Layout::kStart);
+    return member64(record, Layout::kStart);
   } else {
-    return word(record, Layout::kTimestamp);
+    return member64(record, Layout::kTimestamp);
   }
 }
 
 template <class Layout>
 std::uint32_t correlation_in(const RawRecord& record) noexcept {
   if constexpr (requires { Layout::kCorrelation; }) {
-    return half(record, Layout::kCorrelation);
+    return member32(record, Layout::kCorrelation);
   } else {
     return 0;
   }
@@ -93,7 +93,7 @@ std::uint32_t correlation_in(const RawRecord& record) noexcept {
 template <class Layout>
 std::uint32_t context_in(const RawRecord& record) noexcept {
   if constexpr (requires { Layout::kContext; }) {
-    return half(record, Layout::kContext);
+    return member32(record, Layout::kContext);
   } else {
     return kNoContext;
   }
@@ -103,22 +103,22 @@ template <class Layout, class Record>
 void fill_common(const RawRecord& from, Record& to) noexcept {
   if constexpr (requires { to.start; }) {
     to.start = start_in<Layout>(from);
-    to.end = word(from, Layout::kEnd);
+    to.end = member64(from, Layout::kEnd);
   } else {
     to.timestamp = start_in<Layout>(from);
   }
   if constexpr (requires { to.correlation; }) to.correlation = correlation_in<Layout>(from);
   if constexpr (requires { to.context; }) to.context = context_in<Layout>(from);
-  if constexpr (requires { to.stream; }) to.stream = half(from, Layout::kStream);
+  if constexpr (requires { to.stream; }) to.stream = member32(from, Layout::kStream);
   if constexpr (requires { to.device; }) to.device = device(from, Layout::kDevice);
-  if constexpr (requires { to.graph_node; }) to.graph_node = word(from, Layout::kGraphNode);
+  if constexpr (requires { to.graph_node; }) to.graph_node = member64(from, Layout::kGraphNode);
 }
 
 // --- Members of one layout.
 
 template <class Layout>
 void fill_copy(const RawRecord& from, trace::ActivityCopy& to) noexcept {
-  to.bytes = word(from, Layout::kBytesCopied);
+  to.bytes = member64(from, Layout::kBytesCopied);
   to.copy_kind = member<std::uint8_t>(from, Layout::kCopyKind);
   to.source_kind = member<std::uint8_t>(from, Layout::kSourceKind);
   to.destination_kind = member<std::uint8_t>(from, Layout::kDestinationKind);
@@ -129,7 +129,7 @@ void fill(const RawRecord& from, const TakeOver& what, layouts::Memcpy,
           trace::ActivityCopy& to) noexcept {
   using Layout = layouts::Memcpy;
   fill_copy<Layout>(from, to);
-  if (what.version >= Layout::kVersionWithCopyCount) to.copies = word(from, Layout::kCopyCount);
+  if (what.version >= Layout::kVersionWithCopyCount) to.copies = member64(from, Layout::kCopyCount);
 }
 
 void fill(const RawRecord& from, const TakeOver&, layouts::MemcpyPeer,
@@ -143,48 +143,48 @@ void fill(const RawRecord& from, const TakeOver&, layouts::MemcpyPeer,
 void fill(const RawRecord& from, const TakeOver&, layouts::Memset,
           trace::ActivitySet& to) noexcept {
   using Layout = layouts::Memset;
-  to.bytes = word(from, Layout::kBytesSet);
-  to.value = half(from, Layout::kValue);
+  to.bytes = member64(from, Layout::kBytesSet);
+  to.value = member32(from, Layout::kValue);
   to.memory_kind = member<std::uint16_t>(from, Layout::kMemoryKind);
 }
 
 void fill(const RawRecord& from, const TakeOver&, layouts::Memory,
           trace::ActivityMemory& to) noexcept {
   using Layout = layouts::Memory;
-  to.address = word(from, Layout::kAddress);
-  to.bytes = word(from, Layout::kBytesAllocated);
-  to.pool = word(from, Layout::kPool);
-  to.operation = half(from, Layout::kOperation);
-  to.memory_kind = half(from, Layout::kMemoryKind);
-  to.pool_type = half(from, Layout::kPoolType);
-  to.is_asynchronous = half(from, Layout::kIsAsynchronous) != 0 ? 1 : 0;
+  to.address = member64(from, Layout::kAddress);
+  to.bytes = member64(from, Layout::kBytesAllocated);
+  to.pool = member64(from, Layout::kPool);
+  to.operation = member32(from, Layout::kOperation);
+  to.memory_kind = member32(from, Layout::kMemoryKind);
+  to.pool_type = member32(from, Layout::kPoolType);
+  to.is_asynchronous = member32(from, Layout::kIsAsynchronous) != 0 ? 1 : 0;
 }
 
 void fill(const RawRecord& from, const TakeOver&, layouts::MemoryPool,
           trace::ActivityPool& to) noexcept {
   using Layout = layouts::MemoryPool;
-  to.pool = word(from, Layout::kPool);
-  to.reserved_bytes = word(from, Layout::kReservedBytes);
-  to.used_bytes = word(from, Layout::kUsedBytes);
-  to.release_threshold = word(from, Layout::kReleaseThreshold);
-  to.operation = half(from, Layout::kOperation);
-  to.pool_type = half(from, Layout::kPoolType);
+  to.pool = member64(from, Layout::kPool);
+  to.reserved_bytes = member64(from, Layout::kReservedBytes);
+  to.used_bytes = member64(from, Layout::kUsedBytes);
+  to.release_threshold = member64(from, Layout::kReleaseThreshold);
+  to.operation = member32(from, Layout::kOperation);
+  to.pool_type = member32(from, Layout::kPoolType);
 }
 
 void fill(const RawRecord& from, const TakeOver&, layouts::ManagedCounter,
           trace::ActivityManaged& to) noexcept {
   using Layout = layouts::ManagedCounter;
-  to.address = word(from, Layout::kAddress);
-  to.value = word(from, Layout::kValue);
-  to.counter = half(from, Layout::kCounter);
+  to.address = member64(from, Layout::kAddress);
+  to.value = member64(from, Layout::kValue);
+  to.counter = member32(from, Layout::kCounter);
   to.source = device(from, Layout::kSource);
   to.destination = device(from, Layout::kDestination);
-  to.access = half(from, Layout::kFlags);
+  to.access = member32(from, Layout::kFlags);
 }
 
 void fill(const RawRecord& from, const TakeOver&, layouts::Overhead,
           trace::ActivityOverhead& to) noexcept {
-  to.overhead = half(from, layouts::Overhead::kOverhead);
+  to.overhead = member32(from, layouts::Overhead::kOverhead);
 }
 
 // fill_common() fills in all members of a kernel.
@@ -192,9 +192,9 @@ void fill(const RawRecord&, const TakeOver&, layouts::Kernel, trace::ActivityKer
 
 void fill(const RawRecord& from, const TakeOver&, layouts::Call, trace::ActivityCall& to) noexcept {
   using Layout = layouts::Call;
-  to.thread_id = half(from, Layout::kThread);
-  to.function = half(from, Layout::kFunction);
-  to.returned = half(from, Layout::kReturned);
+  to.thread_id = member32(from, Layout::kThread);
+  to.function = member32(from, Layout::kFunction);
+  to.returned = member32(from, Layout::kReturned);
   to.domain = kind_of(from) == Kind::kDriver ? trace::ActivityDomain::kDriver
                                              : trace::ActivityDomain::kRuntime;
 }
@@ -219,36 +219,36 @@ bool is_wanted(const RawRecord& record, Kind kind, const TakeOver& what) noexcep
 
 }  // namespace
 
-Kind kind_of(const RawRecord& record) noexcept { return static_cast<Kind>(half(record, 0)); }
+Kind kind_of(const RawRecord& record) noexcept { return static_cast<Kind>(member32(record, 0)); }
 
 CallbackId function_of(const RawRecord& record) noexcept {
-  return half(record, layouts::Call::kFunction);
+  return member32(record, layouts::Call::kFunction);
 }
 
 std::uint64_t start_of(const RawRecord& record) noexcept {
-  return with_row(kind_of(record), std::uint64_t{0}, [&](auto row) noexcept {
-    return start_in<typename decltype(row)::Layout>(record);
+  return with_types_of_kind(kind_of(record), std::uint64_t{0}, [&](auto types) noexcept {
+    return start_in<typename decltype(types)::Layout>(record);
   });
 }
 
 std::uint32_t correlation_of(const RawRecord& record) noexcept {
-  return with_row(kind_of(record), std::uint32_t{0}, [&](auto row) noexcept {
-    return correlation_in<typename decltype(row)::Layout>(record);
+  return with_types_of_kind(kind_of(record), std::uint32_t{0}, [&](auto types) noexcept {
+    return correlation_in<typename decltype(types)::Layout>(record);
   });
 }
 
 std::uint32_t context_of(const RawRecord& record) noexcept {
-  return with_row(kind_of(record), kNoContext, [&](auto row) noexcept {
-    return context_in<typename decltype(row)::Layout>(record);
+  return with_types_of_kind(kind_of(record), kNoContext, [&](auto types) noexcept {
+    return context_in<typename decltype(types)::Layout>(record);
   });
 }
 
 Taken take_over(const RawRecord& record, const TakeOver& what, const Recorder& recorder) noexcept {
   const Kind kind = kind_of(record);
   if (!is_wanted(record, kind, what)) return Taken::kNotOurs;
-  return with_row(kind, Taken::kNotOurs, [&](auto row) noexcept {
-    return write<typename decltype(row)::Layout, typename decltype(row)::Record>(record, what,
-                                                                                 recorder);
+  return with_types_of_kind(kind, Taken::kNotOurs, [&](auto types) noexcept {
+    return write<typename decltype(types)::Layout, typename decltype(types)::Record>(record, what,
+                                                                                     recorder);
   });
 }
 

@@ -93,7 +93,8 @@ constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >>
 constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) noexcept { return (ticks << 1) | 1; }
 
 // Returns the next model time: the ticks at which a record took effect, made strictly increasing so
-// that no two events share a time. A checkpoint's records of compacted calls are no events.
+// that no two events share a time. A checkpoint's records that stand for compacted calls are no
+// events and may share one.
 inline std::uint64_t next_model_time(std::uint64_t now, RecordKind kind,
                                      std::uint64_t ticks) noexcept {
   const bool stands_for_others = kind >= RecordKind::kDriverTaken && kind <= RecordKind::kCardPoint;

@@ -124,6 +124,7 @@ class FieldColumn {
     }
   }
 
+  // Writes the column: one varint for each record, or only the first if all_same().
   template <class Unsigned, Encoding kEncoding>
   void write_as(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
     const bool same = all_same<Unsigned, kEncoding>();
@@ -154,7 +155,8 @@ class FieldColumn {
     return true;
   }
 
-  // The field's value in record i; for times the difference that the column holds.
+  // The field's value in record i, sign-extended if it is signed; for times the difference that the
+  // column holds.
   template <class Unsigned, Encoding kEncoding>
   std::uint64_t value_of(std::uint32_t i) const noexcept {
     Unsigned value;

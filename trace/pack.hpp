@@ -36,7 +36,7 @@ static_assert(sizeof(ColumnHeader) == 8);
 
 // the kinds of all records; the column's kind is 0
 inline constexpr std::uint8_t kKindsColumn = 253;
-inline constexpr std::uint8_t kTailWordsColumn = 254;  // varints: words of each tail
+inline constexpr std::uint8_t kTailWordsColumn = 254;  // varints: length of each tail in words
 inline constexpr std::uint8_t kTailBytesColumn = 255;  // the bytes of the tails, padding included
 
 // Working memory of pack(); a quarter of a MiB, so static or mapped, never on a stack.

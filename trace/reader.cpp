@@ -171,6 +171,8 @@ void TraceFile::read_blocks(Writers& writers) {
   }
 }
 
+// Notes the position of a block of records as a piece of its writer's stream; only the schema's
+// block is decompressed here.
 void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writers& writers) {
   if (block.type == BlockType::kSchema) {
     if (!schema_ && !read_schema(block, payload)) ++losses_.corrupt_blocks;
@@ -195,6 +197,7 @@ void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writ
                            block.payload_checksum, block.codec, false});
 }
 
+// The offset of the first intact block header at or after `offset`.
 std::optional<std::uint64_t> TraceFile::find_block_header(std::uint64_t offset) const {
   // The window is small, because it is read again for each place at which the file is damaged.
   std::array<char, 4096> window;
@@ -224,6 +227,8 @@ bool TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
   return schema_ != nullptr;
 }
 
+// Opens the trace's ring, or a copy of it if a process still writes it, and reads its header;
+// header.magic is 0 if there is no ring.
 void TraceFile::open_ring(RingHeader& header) {
   std::filesystem::path ring_path;
   for (const std::filesystem::path& name : ring_names(path_)) {
@@ -292,6 +297,7 @@ void TraceFile::read_chunks(Writers& writers) {
   }
 }
 
+// Adds the committed records of a ring chunk to its writer's stream as one piece.
 void TraceFile::read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writers& writers) {
   const ChunkState state = chunk.state.load();
   if (state == ChunkState::kFree) return;
@@ -334,8 +340,8 @@ void TraceFile::order_pieces(WriterStream& stream) {
     if (piece.sequence < stream.compacted_sequence) continue;
     if (piece.sequence != sequence) {
       const std::uint32_t missing = piece.sequence - sequence - (has_begun ? 1 : 0);
-      // The missing chunk was packed while the ring was copied, so this piece was recorded after
-      // the copy began.
+      // The ring is copied from begin to end: the missing chunk was begun in a part that had been
+      // copied already, so this piece was recorded after the copy began.
       if (missing > 0 && still_running_ && piece.in_ring) break;
       losses_.missing_chunks += missing;
       sequence = piece.sequence;
@@ -348,7 +354,7 @@ void TraceFile::order_pieces(WriterStream& stream) {
       piece.file_offset += covered - piece.begin_offset;
       piece.begin_offset = covered;
     }
-    // Here a block within the chunk is missing.
+    // A block within the chunk is missing.
     if (piece.begin_offset > covered) ++losses_.missing_chunks;
     covered = piece.end_offset;
     kept.push_back(piece);
@@ -396,6 +402,7 @@ namespace {
 // The bound of device ordinals that are believed; no driver has so many devices.
 constexpr std::int32_t kMostDevices = 1024;
 
+// True if the field holds a device ordinal, which its name and its encoding tell.
 constexpr bool names_device(const Field& field) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"device", "destination_device", "location", "ordinal", "source_device"});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a trace: the packed file and, beside it, the rest of the ring.
 //
-// Hostile input is expected: nothing here trusts a length. Its memory is bounded: for each cursor
-// one image (of at most kMaxImageBytes, with the offsets of its records), for each block a few
-// words, and for each thread the working memory of one block.
+// Hostile input is expected: nothing here trusts a length. The reader's memory is bounded: for each
+// cursor one image (of at most kMaxImageBytes, with the offsets of its records), for each block a
+// few words, and for each thread the working memory of one block.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@
 
 namespace gpumemtrace::trace {
 
-// The file cannot be used at all: missing, unreadable, not a trace. One sentence for the user.
+// The file cannot be used at all: missing, unreadable, not a trace. what() is one sentence for the
+// user.
 class TraceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -70,7 +71,7 @@ struct ChunkPiece {
 };
 
 struct WriterStream {
-  // kCheckpointWriter: the stream of records that stand for compacted ones
+  // number of the writer; kCheckpointWriter for the records that stand for compacted ones
   std::uint32_t writer = 0;
   // A checkpoint stands for the writer's records up to this chunk and this offset in its content;
   // compacted_end 0 = for none.

@@ -235,10 +235,11 @@ enum class SampleSource : std::uint32_t {
 enum class ProcessRelation : std::uint32_t {
   kOther = 0,
   kThis = 1,
-  kDescendant = 2,  // a child of the recorded process, or a child of such a one
+  kDescendant = 2,  // a child of the recorded process, or a descendant of a child
 };
 
-// The kernel's answer to how wrong its time of day is (adjtimex(2)). Larger numbers tell more.
+// The outcome of asking the kernel for the error of its time of day (adjtimex(2)). The analyzer
+// keeps the largest of a process.
 enum class RealtimeState : std::uint32_t {
   kNotAsked = 0,
   // not asked: a filter of system calls (seccomp) is on, which could end the process
@@ -250,7 +251,7 @@ enum class RealtimeState : std::uint32_t {
 
 inline constexpr std::uint64_t kBytesNotTold = ~std::uint64_t{0};
 
-// Longer command lines are cut after so many bytes.
+// Command lines are cut after this many bytes.
 inline constexpr std::size_t kMaxCommandLineBytes = 64 << 10;
 
 enum class TextKey : std::uint32_t {
@@ -276,7 +277,7 @@ enum class TextKey : std::uint32_t {
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
   kNativeStacksOff = 21,  // why native frames are not recorded
-  kSuppression = 22,      // each part is a line: a finding that the program wants left out
+  kSuppression = 22,      // each part is one line, which names a finding to leave out of the report
   // The environment variables PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF as they stood when
   // recording began.
   kTorchCudaAllocConf = 23,
@@ -345,7 +346,8 @@ enum class Place : std::uint8_t {
   kArray = 5,
 };
 
-// The value of Totals::location for calls in a context that was not announced yet.
+// The device ordinal that stands for an unknown device: in Totals::location for calls in a context
+// that was not announced yet, and after reading for ordinals that no device has.
 inline constexpr std::int32_t kNoKnownDevice = -2;
 
 // Tells if one call site freed all allocations whose free is known.

@@ -86,8 +86,8 @@ struct RingHeader {
   std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the exit handlers of the process have begun
   std::uint32_t unused = 0;
   ControlMailbox mailbox;
-  // The MarkKind of the process's last end, once the record of that mark is committed; 0: none. The
-  // packed trace tells the same once all records are packed.
+  // The MarkKind of the last mark that said that the process ends (exit or exec), once its record
+  // is committed; 0: none. The packed trace tells the same once all records are packed.
   std::atomic<std::uint32_t> marked_end = 0;
   // Set by `gpumemtrace run`, which sees how its child ends: the number of the signal that ended
   // it, or kEndedByExit; 0: not known.

@@ -22,7 +22,7 @@ namespace gpumemtrace::trace {
 namespace {
 
 // The bounds of a decompressed file. A trace is compressed already and shrinks little, a ring is
-// mostly zeros. A file that grows by more than both bounds together is no trace.
+// mostly zeros. A file that exceeds both bounds, the growth factor and the bytes, is no trace.
 constexpr std::uint64_t kMostGrowth = 200;
 constexpr std::uint64_t kAlwaysAllowedBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kBufferBytes = 256 << 10;
@@ -48,7 +48,7 @@ OwnDescriptor open_temporary() {
   return file;
 }
 
-// Takes the decompressed content of a file, up to a bound of bytes.
+// Writes the decompressed content to a file; take() fails beyond a bound of bytes.
 class Sink {
  public:
   Sink(const OwnDescriptor& file, std::uint64_t most_bytes)
@@ -170,6 +170,8 @@ namespace {
 
 bool is_in_use(const ChunkHeader& chunk) { return chunk.state.load() != ChunkState::kFree; }
 
+// True if the chunk's memory held the same chunk both times that its header was read, so the
+// content read between them is that chunk's.
 bool same_use(const ChunkHeader& before, const ChunkHeader& after) {
   return is_in_use(after) && before.generation == after.generation &&
          before.writer == after.writer && before.sequence == after.sequence &&

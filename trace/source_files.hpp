@@ -16,9 +16,9 @@ namespace gpumemtrace::trace {
 inline constexpr std::array<const char*, 2> kPackedSuffixes = {".gz", ".zst"};
 
 struct UnpackedFile {
-  // the file itself if it is not compressed; if it is not open, errno says why
+  // the file itself, or its decompressed content; if it is not open, errno says why
   OwnDescriptor file;
-  // false: the compressed file is damaged or cut, and this is the part before that
+  // false: the compressed file is damaged or cut, and `file` has the part before the damage
   bool is_whole = true;
   // false: there was no room to decompress the file, or the result was too large for a trace
   bool has_room = true;
@@ -34,7 +34,7 @@ struct UnpackedFile {
 // The possible paths of a trace's ring: plain as recorded, or compressed.
 [[nodiscard]] std::vector<std::filesystem::path> ring_names(const std::filesystem::path& trace);
 
-// A ring that a running process still writes is copied, so that it can be read without haste.
+// A ring that a running process still writes is copied, because the recorder reuses its chunks.
 //
 // True if the process that made the ring still records into it. Asks the kernel alone, about the
 // recorder's lock on the ring.

@@ -196,6 +196,7 @@ class ImageBuilder {
   }
 
  private:
+  // Counting sort: begin_of_kind[k] becomes the number of records whose kind is below k.
   void group(std::span<const std::byte> kinds) {
     scratch_.begin_of_kind.fill(0);
     for (const std::byte kind : kinds) ++scratch_.begin_of_kind[static_cast<std::size_t>(kind) + 1];
@@ -237,6 +238,8 @@ class ImageBuilder {
     return ours == nullptr ? sizeof(RecordHeader) : ours->bytes;
   }
 
+  // Sets the offset of each record in the image, in file order and grouped by kind, and sizes the
+  // image; false if the image would be too large.
   bool lay_out(std::span<const std::byte> kinds) {
     image_.resize_records(kinds.size());
     scratch_.grouped.resize(kinds.size());
@@ -275,6 +278,8 @@ class ImageBuilder {
   UnpackScratch& scratch_;
 };
 
+// Removes the records of kinds that this version does not know; the others move together. Adds the
+// number of those removed to `unknown_records`.
 void remove_unknown(Image& image, std::uint64_t& unknown_records) {
   std::size_t bytes = 0;
   std::size_t records = 0;

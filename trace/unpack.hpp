@@ -49,7 +49,7 @@ class FileSchema {
   std::array<KindMap, 256> kinds_;
 };
 
-// Working memory of one cursor, reused from chunk to chunk.
+// Working memory of unpack(), reused from block to block. The reader has one for each thread.
 struct UnpackScratch {
   std::vector<std::uint32_t> grouped;  // offsets of records, grouped by kind
   std::array<std::uint32_t, 257> begin_of_kind{};

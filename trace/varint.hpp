@@ -104,7 +104,7 @@ inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
   return nullptr;
 }
 
-// The bytes of a column within which the ends of all varints are found at once.
+// The size of a window of a column: the ends of all varints in a window are found at once.
 inline constexpr std::ptrdiff_t kVarintWindowBytes = 64;
 
 // Bit i of the result is set if byte i of the window is the last one of a varint.
@@ -130,11 +130,13 @@ template <class Join, class Take>
 [[nodiscard, gnu::always_inline]] inline bool read_varints(std::span<const std::byte> column,
                                                            std::size_t count,
                                                            Take&& take) noexcept {
-  // A whole word is read also at the last byte of a window, so these bytes must follow the window.
+  // A varint that begins at the last byte of a window is read as a whole word, so as many bytes
+  // must follow the window.
   constexpr auto kReadBytes = static_cast<std::ptrdiff_t>(sizeof(std::uint64_t));
   const std::byte* const end = column.data() + column.size();
   const std::byte* window = column.data();
-  std::ptrdiff_t last = -1;  // last byte of the varint before, counted from the window
+  // position of the last byte of the previous varint, relative to the window
+  std::ptrdiff_t last = -1;
   std::uint64_t value = 0;
   std::size_t i = 0;
   while (count - i >= kVarintWindowBytes && end - window >= kVarintWindowBytes + kReadBytes) {

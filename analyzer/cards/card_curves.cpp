@@ -8,14 +8,14 @@ namespace {
 
 // Copies a point of a process's own curves, in which the process is member 0, to a point of the
 // card's curves, in which it has the number `member`.
-void copy_point(const CardPoint& gone, std::size_t member, CardPoint& point) {
-  point.time = gone.time;
-  point.process = gone.process;
-  point.other_bytes = gone.other_bytes;
-  point.untraced_bytes = gone.untraced_bytes;
-  point.managed_bytes = gone.managed_bytes;
+void copy_point(const CardPoint& from, std::size_t member, CardPoint& point) {
+  point.time = from.time;
+  point.process = from.process;
+  point.other_bytes = from.other_bytes;
+  point.untraced_bytes = from.untraced_bytes;
+  point.managed_bytes = from.managed_bytes;
   point.clear_held();
-  point.held[member] = gone.held[0];
+  point.held[member] = from.held[0];
 }
 
 trace::CardPoint stored_point(const rows::CardPrefixPoint& point) {
@@ -26,16 +26,16 @@ trace::CardPoint stored_point(const rows::CardPrefixPoint& point) {
 
 // The curves of the card that the process computed alone before a checkpoint.
 CardCurves curves_before(const rows::CardPrefix& prefix, std::uint32_t process) {
-  CardCurves gone;
+  CardCurves before_checkpoint;
   CardMember member;
   member.process = process;
-  (void)gone.add(member);
-  gone.restore(prefix);
-  for (const rows::CardPrefixCurve& curve : prefix.curves) gone.restore(curve);
+  (void)before_checkpoint.add(member);
+  before_checkpoint.restore(prefix);
+  for (const rows::CardPrefixCurve& curve : prefix.curves) before_checkpoint.restore(curve);
   for (const rows::CardPrefixPoint& point : prefix.points) {
-    gone.restore(stored_point(point)).holders = {&point, 0};
+    before_checkpoint.restore(stored_point(point)).holders = {&point, 0};
   }
-  return gone;
+  return before_checkpoint;
 }
 
 }  // namespace
@@ -49,15 +49,15 @@ void CardCurves::take_change(std::size_t member) {
 
 // Restores the time before a checkpoint that has no curves: from the highest point of the process's
 // calls, the most bytes that the driver told, and the samples nearest to that point and last.
-void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummary& gone) {
-  members_[member].is_told = gone.most_of_process != 0;
+void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummary& summary) {
+  members_[member].is_told = summary.most_of_process != 0;
   count(member);
-  const rows::CardPrefixPoint& highest = gone.highest;
+  const rows::CardPrefixPoint& highest = summary.highest;
   const std::uint64_t called_bytes = highest.called_bytes;
-  const auto take_gone = [&](CardPoint& point) {
+  const auto take_point = [&](CardPoint& point) {
     point.time = time_of_point(highest.time_ns);
     point.process = members_[member].process;
-    point.other_bytes = gone.nearest.other_bytes;
+    point.other_bytes = summary.nearest.other_bytes;
     point.clear_held();
     HeldOnCard& held = point.held[member];
     held.parts = {point.time, highest.framework_allocated, highest.pool_used, highest.pool_reserved,
@@ -68,27 +68,30 @@ void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummar
                                  std::uint64_t last) {
     if (most_bytes == 0) return;
     // by how much the sample nearest to the highest point had more bytes than the calls held
-    const std::int64_t beyond = ledger::difference(nearest, gone.nearest.called_bytes);
+    const std::int64_t beyond = ledger::difference(nearest, summary.nearest.called_bytes);
     ledger::CurveBounds bounds;
     bounds.bytes = std::max(most_bytes, called_bytes + ledger::positive(beyond));
     bounds.low_bytes = std::max(most_bytes, called_bytes);
     bounds.high_bytes = called_bytes + most_bytes;
-    if (gone.total_bytes != 0) bounds.high_bytes = std::min(bounds.high_bytes, gone.total_bytes);
+    if (summary.total_bytes != 0) {
+      bounds.high_bytes = std::min(bounds.high_bytes, summary.total_bytes);
+    }
     bounds.high_bytes = std::max(bounds.high_bytes, bounds.bytes);
-    curve.restore(bounds, called_bytes, take_gone);
-    const std::int64_t at_end = ledger::difference(last, gone.last.called_bytes);
+    curve.restore(bounds, called_bytes, take_point);
+    const std::int64_t at_end = ledger::difference(last, summary.last.called_bytes);
     curve.restore_last_sample({at_end, at_end});
   };
-  restore_curve(card_, gone.most_in_use, gone.nearest.in_use, gone.last.in_use);
-  restore_curve(job_, gone.most_of_process, gone.nearest.process_bytes, gone.last.process_bytes);
+  restore_curve(card_, summary.most_in_use, summary.nearest.in_use, summary.last.in_use);
+  restore_curve(job_, summary.most_of_process, summary.nearest.process_bytes,
+                summary.last.process_bytes);
 }
 
 // Continues the curves that the member's process computed alone before a checkpoint: unchanged if
 // it is the only member, else with wider bounds.
 bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
-  const CardCurves gone = curves_before(prefix, members_[member].process);
+  const CardCurves before_checkpoint = curves_before(prefix, members_[member].process);
   CardMember& self = members_[member];
-  const CardMember& before = gone.members_[0];
+  const CardMember& before = before_checkpoint.members_[0];
   self.driver_bytes = before.driver_bytes;
   self.is_told = before.is_told;
   self.asked_for_free = before.asked_for_free;
@@ -96,13 +99,13 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
   if (before.process_id != 0) self.process_id = before.process_id;
   const bool is_alone = members_.size() == 1;
   if (is_alone) {
-    other_bytes_ = gone.other_bytes_;
-    untraced_bytes_ = gone.untraced_bytes_;
-    round_ = gone.round_;
-    managed_ = gone.managed_;
-    best_is_to_divide_ = gone.best_is_to_divide_;
-    go_on(member, gone.card_, card_);
-    go_on(member, gone.job_, job_);
+    other_bytes_ = before_checkpoint.other_bytes_;
+    untraced_bytes_ = before_checkpoint.untraced_bytes_;
+    round_ = before_checkpoint.round_;
+    managed_ = before_checkpoint.managed_;
+    best_awaits_round_ = before_checkpoint.best_awaits_round_;
+    copy_curve_state(member, before_checkpoint.card_, card_);
+    copy_curve_state(member, before_checkpoint.job_, job_);
   } else {
     managed_.is_there = managed_.is_there || before.has_managed;
     managed_.is_known = false;
@@ -113,13 +116,13 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
     for (std::size_t i = 0; i < members_.size(); ++i) {
       if (i != member) others_bytes += members_[i].most_called_bytes;
     }
-    ledger::CurveBounds card = gone.card_.bounds();
-    ledger::CurveBounds job = gone.job_.bounds();
+    ledger::CurveBounds card = before_checkpoint.card_.bounds();
+    ledger::CurveBounds job = before_checkpoint.job_.bounds();
     card.low_bytes -= std::min(card.low_bytes, others_bytes);
     card.high_bytes += others_bytes;
     job.high_bytes = std::max(job.high_bytes, card.high_bytes);
-    add_bounds(member, gone.card_, card, card_);
-    add_bounds(member, gone.job_, job, job_);
+    add_earlier_maximum(member, before_checkpoint.card_, card, card_);
+    add_earlier_maximum(member, before_checkpoint.job_, job, job_);
   }
   // Memory that the member's calls hold for CUDA graphs becomes known only after the checkpoint.
   // The samples before had counted it as the driver's.
@@ -134,33 +137,34 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
   return false;
 }
 
-// Copies the whole state of `gone`, a curve of the member's process alone, to `curve`.
-void CardCurves::go_on(std::size_t member, const Curve& gone, Curve& curve) {
+// Copies the whole state of `before_checkpoint`, a curve of the member's process alone, to `curve`.
+void CardCurves::copy_curve_state(std::size_t member, const Curve& before_checkpoint,
+                                  Curve& curve) {
   trace::CardCurve state;
-  gone.store(state);
+  before_checkpoint.store(state);
   curve.restore(state);
-  const auto take_gone = [&](const CardPoint& from, CardPoint& to) {
+  const auto take_point = [&](const CardPoint& from, CardPoint& to) {
     to.called_bytes = from.called_bytes;
     to.at_sample = from.at_sample;
     copy_point(from, member, to);
   };
-  take_gone(gone.candidate(), curve.candidate());
-  take_gone(gone.best(), curve.best());
+  take_point(before_checkpoint.candidate(), curve.candidate());
+  take_point(before_checkpoint.best(), curve.best());
 }
 
-// Adds to `curve` the maximum of `gone`, a curve of the member's process alone, between `bounds`,
-// and converts the last sample of `gone` to one of all members.
-void CardCurves::add_bounds(std::size_t member, const Curve& gone,
-                            const ledger::CurveBounds& bounds, Curve& curve) {
-  const CardPoint& highest = gone.highest();
-  const auto take_gone = [&](CardPoint& point) {
+// Adds to `curve` the maximum of `before_checkpoint`, a curve of the member's process alone,
+// between `bounds`, and converts the last sample of `before_checkpoint` to one of all members.
+void CardCurves::add_earlier_maximum(std::size_t member, const Curve& before_checkpoint,
+                                     const ledger::CurveBounds& bounds, Curve& curve) {
+  const CardPoint& highest = before_checkpoint.highest();
+  const auto take_point = [&](CardPoint& point) {
     copy_point(highest, member, point);
     point.is_partial = true;
   };
-  if (!gone.was_sampled()) return curve.change(highest.called_bytes, take_gone);
-  curve.restore(bounds, highest.called_bytes, take_gone);
+  if (!before_checkpoint.was_sampled()) return curve.change(highest.called_bytes, take_point);
+  curve.restore(bounds, highest.called_bytes, take_point);
   const std::uint64_t others_bytes = called_bytes_ - members_[member].called_bytes;
-  ledger::Beyond beyond = gone.last_beyond();
+  ledger::Beyond beyond = before_checkpoint.last_beyond();
   if (&curve == &card_) {
     subtract(beyond.low, others_bytes);
     subtract(beyond.high, others_bytes);

@@ -66,16 +66,16 @@ class CardCurves : public CurvesOfCard {
   void take_change(std::size_t member);
   // restore_from_samples() and take_over() must be called before the member's changes after the
   // checkpoint are taken.
-  void restore_from_samples(std::size_t member, const rows::CardSummary& gone);
+  void restore_from_samples(std::size_t member, const rows::CardSummary& summary);
   // Takes over `prefix`, the curves that the member's process computed alone before a checkpoint.
   // True if they go on as if nothing was gone: the member is the only one, and the checkpoint knew
   // all memory of graphs. Other members' memory is known only at the member's samples.
   [[nodiscard]] bool take_over(std::size_t member, const rows::CardPrefix& prefix);
 
  private:
-  void go_on(std::size_t member, const Curve& gone, Curve& curve);
-  void add_bounds(std::size_t member, const Curve& gone, const ledger::CurveBounds& bounds,
-                  Curve& curve);
+  void copy_curve_state(std::size_t member, const Curve& before_checkpoint, Curve& curve);
+  void add_earlier_maximum(std::size_t member, const Curve& before_checkpoint,
+                           const ledger::CurveBounds& bounds, Curve& curve);
 };
 
 }  // namespace gpumemtrace::analyzer

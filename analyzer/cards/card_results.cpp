@@ -100,7 +100,7 @@ struct Card {
   std::uint64_t total_bytes = 0;
   bool is_inexact = false;
   // the bytes of managed memory are not known, because NVML counts them for no process
-  bool leaves_managed_open = false;
+  bool is_managed_unknown = false;
 
   [[nodiscard]] const CardCurves& curves() const { return replay.curves(); }
   [[nodiscard]] const rows::ProcessId& process_id(std::size_t process) const {
@@ -121,7 +121,7 @@ rows::OptionalText process_with_managed(const Card& card) {
 
 // Widens the bounds of a peak of several processes by the changes that histories leave out. They
 // count twice: at the peak, and at the sample from which the driver's part is known.
-void leave_changes_open(const Card& card, rows::CardPeak& row) {
+void widen_by_left_out_changes(const Card& card, rows::CardPeak& row) {
   if (card.replay.histories().size() == 1) return;
   const std::uint64_t unknown_bytes =
       std::min(2 * card.replay.unknown_bytes(), ledger::kMostCardBytes);
@@ -142,13 +142,13 @@ bool lacks_uses(const Card& card, const CardPoint& point) {
   return false;
 }
 
-// Adds the parts of a peak's row. `tells_processes`: NVML told how much each process uses.
-void add_parts(const Card& card, rows::PeakOf of, const CardPoint& point, bool tells_processes,
+// Adds the parts of a peak's row. `process_bytes_known`: NVML told how much each process uses.
+void add_parts(const Card& card, rows::PeakOf of, const CardPoint& point, bool process_bytes_known,
                rows::CardPeak& row) {
   const std::size_t processes = card.replay.histories().size();
   PartList list(row);
   for (std::size_t i = 0; i < processes; ++i) add_calls(card.replay, point, i, list);
-  if (!tells_processes) return list.add_rest(CardPartKind::kNotSeparable);
+  if (!process_bytes_known) return list.add_rest(CardPartKind::kNotSeparable);
   for (std::size_t i = 0; i < processes; ++i) {
     list.add(card.process_id(i), CardPartKind::kDriver,
              ledger::positive(point.held[i].driver_bytes));
@@ -157,19 +157,19 @@ void add_parts(const Card& card, rows::PeakOf of, const CardPoint& point, bool t
   list.add(process_with_managed(card), CardPartKind::kManaged, point.managed_bytes);
   if (of == rows::PeakOf::kJob) return list.add_rest(CardPartKind::kNotSeparable);
   if (!point.is_partial) list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
-  list.add_rest(card.leaves_managed_open || point.is_partial ? CardPartKind::kNotSeparable
-                                                             : CardPartKind::kNoProcess);
+  list.add_rest(card.is_managed_unknown || point.is_partial ? CardPartKind::kNotSeparable
+                                                            : CardPartKind::kNoProcess);
 }
 
 rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Curve& curve,
-                        bool tells_processes) {
+                        bool process_bytes_known) {
   const ledger::CurveBounds bounds = curve.bounds();
   const CardPoint& point = curve.highest();
   rows::CardPeak row;
   // If the job's curve is not known, `curve` is the card's. The bytes that processes outside of the
   // job are known to hold are then subtracted.
   const bool is_cards = of == rows::PeakOf::kJob && &curve == &card.curves().of_card();
-  const std::uint64_t others = is_cards && tells_processes ? point.other_bytes : 0;
+  const std::uint64_t others = is_cards && process_bytes_known ? point.other_bytes : 0;
   row.device = card.replay.histories().front()->device;
   row.of = of;
   row.bytes = bounds.bytes - std::min(bounds.bytes, others);
@@ -179,13 +179,13 @@ rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Cur
   if (!curve.was_sampled()) row.high_bytes = std::max(row.high_bytes, card.total_bytes);
   row.is_exact = bounds.is_exact && !card.is_inexact && !lacks_uses(card, point);
   if (point.time != 0) row.time_ns = point.time - time_of_point(0);
-  add_parts(card, of, point, tells_processes, row);
+  add_parts(card, of, point, process_bytes_known, row);
   return row;
 }
 
 // Sets the bounds of the job's bytes if its managed memory is not known. NVML counts managed memory
 // for no process, so the job holds at least the bytes of `curve`, which NVML counted.
-void leave_managed_open(const CardCurves::Curve& curve, rows::CardPeak& job) {
+void widen_for_unknown_managed(const CardCurves::Curve& curve, rows::CardPeak& job) {
   job.low_bytes = std::min(job.high_bytes, curve.bounds().low_bytes);
   job.is_exact = job.is_exact && job.low_bytes == job.high_bytes;
 }
@@ -218,17 +218,20 @@ std::vector<rows::CardPeak> peak_rows(const CardReplay& replay) {
   Card card{replay, first.total_bytes, !replay.is_whole()};
   for (const CardHistory* const history : replay.histories()) {
     card.is_inexact = card.is_inexact || history->is_inexact;
-    card.leaves_managed_open = card.leaves_managed_open || history->allocates_managed;
+    card.is_managed_unknown = card.is_managed_unknown || history->allocates_managed;
   }
-  card.leaves_managed_open = card.leaves_managed_open && !curves.managed().is_known;
-  const bool tells_processes = curves.of_job().was_sampled();
-  rows::CardPeak whole = peak_row(card, rows::PeakOf::kCard, curves.of_card(), tells_processes);
-  rows::CardPeak job = tells_processes && !card.leaves_managed_open
-                           ? peak_row(card, rows::PeakOf::kJob, curves.of_job(), true)
-                           : peak_row(card, rows::PeakOf::kJob, curves.of_card(), tells_processes);
-  if (tells_processes && card.leaves_managed_open) leave_managed_open(curves.of_job(), job);
-  leave_changes_open(card, whole);
-  leave_changes_open(card, job);
+  card.is_managed_unknown = card.is_managed_unknown && !curves.managed().is_known;
+  const bool process_bytes_known = curves.of_job().was_sampled();
+  rows::CardPeak whole = peak_row(card, rows::PeakOf::kCard, curves.of_card(), process_bytes_known);
+  rows::CardPeak job =
+      process_bytes_known && !card.is_managed_unknown
+          ? peak_row(card, rows::PeakOf::kJob, curves.of_job(), true)
+          : peak_row(card, rows::PeakOf::kJob, curves.of_card(), process_bytes_known);
+  if (process_bytes_known && card.is_managed_unknown) {
+    widen_for_unknown_managed(curves.of_job(), job);
+  }
+  widen_by_left_out_changes(card, whole);
+  widen_by_left_out_changes(card, job);
   limit(job, whole.high_bytes);
   return {whole, job};
 }

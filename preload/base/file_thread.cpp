@@ -57,7 +57,7 @@ void wake() noexcept {
   wake_all(state.wakes);
 }
 
-void do_what_is_asked() noexcept {
+void run_pending_work() noexcept {
   const std::uint32_t asked = state.asked.load();
   if (asked != state.done.load()) {
     state.work(state.argument);  // mutant: work_done_early
@@ -70,7 +70,7 @@ void do_what_is_asked() noexcept {
 void work_until_stopped() noexcept {
   while (state.life.load() == kRuns) {
     const std::uint32_t wakes = state.wakes.load();
-    do_what_is_asked();  // mutant: asleep_though_woken
+    run_pending_work();  // mutant: asleep_though_woken
     if (state.life.load() == kRuns) {
       wait_for_change(state.wakes, wakes, kLongestWaitNs, kMillisecondNs);
     }

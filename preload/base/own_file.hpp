@@ -31,6 +31,8 @@ class OwnFile {
   [[nodiscard]] int read_at(std::uint64_t offset, void* data, std::size_t bytes) const noexcept;
   [[nodiscard]] int truncate(std::uint64_t bytes) noexcept;
   // Allocates the bytes on disk: later stores through a mapping cannot fail for want of space.
+  // The bytes must never have been written, because they are zero afterwards if the file system has
+  // no fallocate(). `bytes` is a multiple of 4096.
   [[nodiscard]] int allocate(std::uint64_t offset, std::uint64_t bytes) noexcept;
   // Gives the disk space of the bytes back, if the file system can.
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept;

@@ -199,7 +199,7 @@ class Replacement {
       const std::uint32_t writer = streams.writer_of(stream);
       if (writer == trace::kCheckpointWriter || !has_compacted(stream)) continue;
       const bool is_cut = is_split(stream);
-      const trace::BlockHeader& block = streams.block(stream.next - (is_cut ? 0 : 1)).header;
+      const trace::BlockHeader& block = streams.block_at(stream.next - (is_cut ? 0 : 1)).header;
       steps_.error = writer_.append_compacted(
           writer, block.sequence, is_cut ? block.begin_offset + stream.position : block.end_offset);
     }
@@ -231,7 +231,7 @@ class Replacement {
     for (const PackedStream& stream : streams.streams()) {
       if (steps_.has_ended()) return;
       if (!is_split(stream)) continue;
-      const trace::BlockHeader& block = streams.block(stream.next).header;
+      const trace::BlockHeader& block = streams.block_at(stream.next).header;
       steps_.error = writer_.append_to_replacement(
           trace::BlockType::kRecords, block.writer, block.sequence,
           block.begin_offset + stream.position,

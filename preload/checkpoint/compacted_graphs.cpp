@@ -25,15 +25,27 @@ void CompactedGraphs::apply(const trace::Graph& call) noexcept {
   }
   if (call.operation == GraphOperation::kInstantiate) return instantiate(call);
   if (call.operation == GraphOperation::kDestroyExecutable) destroy_executable(call);
-  if (call.operation == GraphOperation::kBeginCapture && open_capture_ == 0) {
-    open_capture_ = records_.retain(record);
-    return;
+  // A call that ends a capture ends it even if the call fails.
+  if (call.operation == GraphOperation::kEndCapture) end_capture(call.stream);
+  if (call.operation == GraphOperation::kBeginCapture && record.result == trace::kCudaSuccess) {
+    return begin_capture(call);
   }
-  if (call.operation == GraphOperation::kEndCapture) {
-    records_.drop(open_capture_);
-    open_capture_ = 0;
+  records_.count_compacted(record);
+}
+
+// The beginning call is retained as long as its capture is open: memory that is captured after the
+// checkpoint belongs to the graph of the capture on its stream.
+void CompactedGraphs::begin_capture(const trace::Graph& call) noexcept {
+  end_capture(call.stream);  // that capture's end was unseen
+  if (!captures_.push({call.stream, records_.retain(call.call.record)})) records_.has_failed = true;
+}
+
+void CompactedGraphs::end_capture(std::uint64_t stream) noexcept {
+  for (std::size_t i = 0; i < captures_.size(); ++i) {
+    if (captures_[i].stream != stream) continue;
+    records_.drop(captures_[i].record);
+    return captures_.erase(i, i + 1);
   }
-  records_.count_gone(record);
 }
 
 CompactedGraphs::Count* CompactedGraphs::count_of(std::int32_t device) noexcept {
@@ -58,7 +70,7 @@ void CompactedGraphs::instantiate(const trace::Graph& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess || call.executable == 0) {
     ++memory_.sums.group(group).totals.failed;
-    return records_.count_gone(record);
+    return records_.count_compacted(record);
   }
   Executable graph;
   if (executables_.erase(call.executable, graph)) end_graph(graph);  // that graph's end was unseen

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compacts the calls about CUDA graphs for a checkpoint: counts the graphs that were instantiated
-// and that lived at once, and retains the records of those that still live.
+// and that lived at once, and retains the records of those that still live
+// and of the captures that are open.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,10 @@ class CompactedGraphs {
     std::uint32_t group = 0;
     RecordId record = 0;  // the record that instantiated the graph
   };
+  struct Capture {
+    std::uint64_t stream = 0;
+    RecordId record = 0;  // the record that began the capture
+  };
   struct Count {
     std::int32_t device = ledger::kUnknownDevice;
     std::uint64_t live = 0;
@@ -43,13 +48,15 @@ class CompactedGraphs {
   void instantiate(const trace::Graph& call) noexcept;
   void destroy_executable(const trace::Graph& call) noexcept;
   void end_graph(const Executable& graph) noexcept;
+  void begin_capture(const trace::Graph& call) noexcept;
+  void end_capture(std::uint64_t stream) noexcept;
   Count* count_of(std::int32_t device) noexcept;
 
   CompactedRecords& records_;
   CompactedMemory& memory_;
   ledger::FlatMap<Executable, &Executable::handle, MappedArray> executables_;
   MappedArray<Count> counts_;
-  RecordId open_capture_ = 0;
+  MappedArray<Capture> captures_;  // the open ones, at most one for each stream
 };
 
 }  // namespace gpumemtrace::preload

@@ -68,7 +68,7 @@ void CompactedMemory::apply(const trace::Allocation& call) noexcept {
   const std::uint32_t group = group_of(like, target);
   if (failed()) return;
   if (!succeeded) ++sums.group(group).totals.failed;
-  if (!succeeded || call.address == 0) return records_.count_gone(record);
+  if (!succeeded || call.address == 0) return records_.count_compacted(record);
   if (ledger::is_physical(call.memory)) {
     return create_physical({.address = call.address,
                             .bytes = call.bytes,
@@ -103,7 +103,7 @@ void CompactedMemory::on_end(const Entry& entry, ledger::End end,
   if (end == ledger::End::kReplaced) return wait_for_free(entry, pair);
   pair.host_ticks += ledger::host_ticks_of(*call);
   count_pair(entry.group, pair, true, call);
-  records_.count_gone(call->record);
+  records_.count_compacted(call->record);
 }
 
 template <class Allocated>
@@ -173,7 +173,7 @@ bool CompactedMemory::take_late_free(const trace::Free& call) noexcept {
     replaced_.erase(i, i + 1);
     ++records_.counts.order_repaired;
     count_pair(replaced.group, replaced.pair, /*is_freed=*/true, /*freed_by=*/nullptr);
-    records_.count_gone(call.call.record);
+    records_.count_compacted(call.call.record);
     return true;
   }
   return false;
@@ -181,11 +181,11 @@ bool CompactedMemory::take_late_free(const trace::Free& call) noexcept {
 
 void CompactedMemory::on_refused(const trace::Free& call, const ledger::Refusal& refusal) noexcept {
   if (refusal.what == trace::FreedWhat::kLiveMemory) ++sums.group(refusal.group).totals.failed;
-  records_.count_gone(call.call.record);
+  records_.count_compacted(call.call.record);
 }
 
 void CompactedMemory::apply(const trace::Block& block) noexcept {
-  if (!ledger::is_gpu_block(block)) return records_.count_gone(block.record);
+  if (!ledger::is_gpu_block(block)) return records_.count_compacted(block.record);
   if (make_room(block)) begin_block(block);
   if (records_.in_checkpoint()) return;
   Physical* device = sums.physical(block.device);
@@ -200,7 +200,7 @@ bool CompactedMemory::end_block(const trace::Block& block) noexcept {
   records_.drop(ended.record);
   tensors_.end(block.address, [this](RecordId record) noexcept { records_.drop(record); });
   // begin_block() retains a record that also begins a new block.
-  if (block.bytes <= 0) records_.count_gone(block.record);
+  if (block.bytes <= 0) records_.count_compacted(block.record);
   return true;
 }
 
@@ -235,9 +235,9 @@ std::uint32_t CompactedMemory::group_of(const trace::Block& block) noexcept {
 
 // The record of a tensor's name stays as long as the tensor's block is live.
 void CompactedMemory::apply(const trace::Tensor& tensor) noexcept {
-  if (blocks_.find(tensor.address) == nullptr) return records_.count_gone(tensor.record);
+  if (blocks_.find(tensor.address) == nullptr) return records_.count_compacted(tensor.record);
   const RetainedTensors::Added added = tensors_.add(records_.retained, tensor);
-  if (added == RetainedTensors::Added::kKnown) records_.count_gone(tensor.record);
+  if (added == RetainedTensors::Added::kKnown) records_.count_compacted(tensor.record);
   if (added == RetainedTensors::Added::kNoMemory) has_failed = true;
 }
 
@@ -281,15 +281,35 @@ void CompactedMemory::on_context_call(const trace::ContextCall& call, bool has_e
   if (has_effect) {
     records_.retain(call.call.record);
   } else {
-    records_.count_gone(call.call.record);
+    records_.count_compacted(call.call.record);
+  }
+}
+
+// Retains the call's record until a release drops a reference. The memory's records all stay if it
+// gets more references than that, or one after the last was dropped.
+void CompactedMemory::on_reference(const trace::Mapping& call, PhysicalMemory* physical) noexcept {
+  const RecordId record = records_.retain(call.call.record);
+  if (physical == nullptr) return;
+  Mapped& memory = physical->entry;
+  const bool is_second = call.operation == trace::MappingOperation::kRetainHandle &&
+                         call.handle == memory.address && physical->references == 2;
+  if (is_second) {
+    memory.referenced = record;
+  } else {
+    memory.stays = true;
   }
 }
 
 // Called when a handle of physical memory is released. Drops the call's record if that ends the
-// memory, and else retains the record.
+// memory or undoes a retaining call, whose record is dropped, too. Else retains the record.
 void CompactedMemory::on_release(PhysicalMemory* physical, const trace::CallHeader* call) noexcept {
+  if (physical != nullptr && physical->entry.referenced != 0 && !physical->entry.stays) {
+    records_.drop(physical->entry.referenced);
+    physical->entry.referenced = 0;
+    return records_.count_compacted(call->record);
+  }
   if (physical != nullptr && physical->is_unused() && !physical->entry.stays) {
-    return records_.count_gone(call->record);
+    return records_.count_compacted(call->record);
   }
   const RecordId record = records_.retain(call->record);
   const bool is_last = physical != nullptr && physical->references == 0;
@@ -314,7 +334,7 @@ void CompactedMemory::on_unmap(const trace::Mapping& call) noexcept {
   if (unmap_stays_) {
     records_.retain(call.call.record);
   } else {
-    records_.count_gone(call.call.record);
+    records_.count_compacted(call.call.record);
   }
 }
 
@@ -325,7 +345,7 @@ void CompactedMemory::on_reservation_freed(const trace::Mapping& call,
     return;
   }
   records_.drop(tag.record);
-  records_.count_gone(call.call.record);
+  records_.count_compacted(call.call.record);
 }
 
 // Called when physical memory has neither references nor mappings any more.
@@ -345,18 +365,18 @@ void CompactedMemory::on_unreferenced(const Mapped& physical,
 void CompactedMemory::on_import(const trace::Import& call) noexcept {
   if (call.operation == trace::ImportOperation::kIpcExport) return on_export(call);
   if (call.operation == trace::ImportOperation::kPoolExportPointer) {
-    return records_.count_gone(call.call.record);
+    return records_.count_compacted(call.call.record);
   }
   records_.retain(call.call.record);
 }
 
 void CompactedMemory::on_export(const trace::Import& call) noexcept {
   Entry* const memory = live.find(Live::Space::kAddresses, call.address);
-  if (memory == nullptr || call.handle == 0) return records_.count_gone(call.call.record);
+  if (memory == nullptr || call.handle == 0) return records_.count_compacted(call.call.record);
   if (memory->exported != 0) {
     const auto& known =
         reinterpret_cast<const trace::Import&>(records_.retained.record(memory->exported));
-    if (known.handle == call.handle) return records_.count_gone(call.call.record);
+    if (known.handle == call.handle) return records_.count_compacted(call.call.record);
     records_.drop(memory->exported);
   }
   memory->exported = records_.retain(call.call.record);
@@ -364,10 +384,10 @@ void CompactedMemory::on_export(const trace::Import& call) noexcept {
 
 void CompactedMemory::apply(const trace::Pool& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
-  if (record.result != trace::kCudaSuccess) return records_.count_gone(record);
+  if (record.result != trace::kCudaSuccess) return records_.count_compacted(record);
   const bool is_needed = pools.tells_pools_apart(call);
   if (pools.apply_call(call, records_.now)) pools_changed(call.device);
-  if (!is_needed) return records_.count_gone(record);
+  if (!is_needed) return records_.count_compacted(record);
   records_.retain(record);
 }
 

@@ -31,8 +31,9 @@ struct CompactedStorage {
     std::uint64_t born_time = 0;  // when it was allocated, in model time (trace/order.hpp)
     std::uint32_t group = kNoIndex32;
     std::int32_t device = ledger::kUnknownDevice;
-    RecordId record = 0;    // the record that created or mapped the memory
-    RecordId released = 0;  // the free that dropped the last reference, while mappings remain
+    RecordId record = 0;      // the record that created or mapped the memory
+    RecordId released = 0;    // the free that dropped the last reference, while mappings remain
+    RecordId referenced = 0;  // the call that added the only reference beside the first one
     // true if the memory's records stay in the trace after its end, as those of imported memory do
     bool stays = false;
   };
@@ -107,10 +108,7 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   }
   void on_refused(const trace::Free& call, const ledger::Refusal& refusal) noexcept;
   void on_release(PhysicalMemory* physical, const trace::CallHeader* call) noexcept;
-  void on_reference(const trace::Mapping& call, PhysicalMemory* physical) noexcept {
-    records_.retain(call.call.record);
-    if (physical != nullptr) physical->entry.stays = true;
-  }
+  void on_reference(const trace::Mapping& call, PhysicalMemory* physical) noexcept;
   [[nodiscard]] SegmentTag tag_of(const trace::Mapping& call) noexcept {
     return {records_.retain(call.call.record), (call.call.record.flags & trace::kFlagSegment) != 0,
             call.location};
@@ -134,7 +132,9 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
     ++records_.counts.live_address_allocated;
     ++records_.now;
   }
-  void on_no_effect(const trace::RecordHeader& record) noexcept { records_.count_gone(record); }
+  void on_no_effect(const trace::RecordHeader& record) noexcept {
+    records_.count_compacted(record);
+  }
   void on_context_call(const trace::ContextCall& call, bool has_effect) noexcept;
   void on_context_opened(std::int32_t device) noexcept {
     if (OwnCurves* const own = curves(device)) own->add_context();

@@ -29,10 +29,10 @@ struct CompactedRecords {
   // Drops a retained record and counts it as compacted. `id` 0 means that there is no record.
   void drop(RecordId id) noexcept {
     if (id == 0) return;
-    count_gone(retained.record(id));
+    count_compacted(retained.record(id));
     retained.drop(id);
   }
-  void count_gone(const trace::RecordHeader& record) noexcept {
+  void count_compacted(const trace::RecordHeader& record) noexcept {
     ++counts.records;
     if (is_event(record.kind)) ++counts.events;
   }

@@ -37,7 +37,8 @@ void CompactedSums::apply(const trace::Peak& peak) noexcept {
     case trace::PeakScope::kKind: {
       const ledger::Target target = ledger::target_of(peak, memory_.pools);
       Row* row = memory_.sums.row(target.kind, target.device, target.pool);
-      if (row != nullptr) (void)memory_.sums.compete(row->peak, peak.bytes, peak.peak_time);
+      if (row != nullptr)
+        (void)memory_.sums.replace_unless_lower(row->peak, peak.bytes, peak.peak_time);
       return;
     }
     case trace::PeakScope::kPoolReserved:
@@ -58,7 +59,8 @@ void CompactedSums::apply(const trace::Peak& peak) noexcept {
     }
     case trace::PeakScope::kPhysical: {
       Physical* device = memory_.sums.physical(peak.device);
-      if (device == nullptr || !memory_.sums.compete(device->peak, peak.bytes, peak.peak_time))
+      if (device == nullptr ||
+          !memory_.sums.replace_unless_lower(device->peak, peak.bytes, peak.peak_time))
         return;
       device->at_peak = ledger::parts_of(peak);
       device->restore_peak(peak);
@@ -69,7 +71,8 @@ void CompactedSums::apply(const trace::Peak& peak) noexcept {
     default: {
       const std::optional<Level> level = ledger::level_of(peak.scope);
       Account* account = level ? memory_.sums.account(*level, peak.device) : nullptr;
-      if (account == nullptr || !memory_.sums.compete(account->peak, peak.bytes, peak.peak_time))
+      if (account == nullptr ||
+          !memory_.sums.replace_unless_lower(account->peak, peak.bytes, peak.peak_time))
         return;
       restored_level_ = *level;
       restored_epoch_ = account->peak.epoch;
@@ -94,11 +97,11 @@ void CompactedSums::apply(const trace::CardPoint& point) noexcept {
   restored_epoch_ = 0;
   Physical* const device = memory_.sums.physical(point.device);
   if (device == nullptr) return;
-  const std::size_t moment = memory_.sums.restore_point(*device, point);
+  const std::size_t snapshot = memory_.sums.restore_point(*device, point);
   restored_level_ = Level::kDriver;
-  restored_moment_ = kAtCardPoint + moment;
+  restored_moment_ = kAtCardPoint + snapshot;
   restored_device_ = point.device;
-  restored_epoch_ = device->card_points[moment].epoch;
+  restored_epoch_ = device->card_points[snapshot].epoch;
 }
 
 // Gives a group its share at the peak or point that the last Peak or CardPoint record restored.
@@ -164,10 +167,10 @@ void CompactedSums::write_totals(CheckpointOutput& out) noexcept {
 
 // Writes a record for each group of the account that held memory at the peak.
 void CompactedSums::write_holders(std::uint32_t account, const PeakSnapshot& peak,
-                                  std::size_t moment, CheckpointOutput& out) noexcept {
+                                  std::size_t share, CheckpointOutput& out) noexcept {
   for (const Group& group : memory_.sums.groups()) {
     if (group.row == kNoIndex32 || memory_.sums.rows()[group.row].account != account) continue;
-    const Share held = memory_.sums.share_of(group, group.shares[moment], peak);
+    const Share held = memory_.sums.share_of(group, group.shares[share], peak);
     if (held.count == 0) continue;
     trace::PeakHolder holder;
     holder.record.api = group.totals.record.api;

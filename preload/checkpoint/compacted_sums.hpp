@@ -65,8 +65,8 @@ class CompactedSums {
   void write_row_peaks(CheckpointOutput& out) noexcept;
   void write_physical_peaks(CheckpointOutput& out) noexcept;
   void write_curves(CheckpointOutput& out) noexcept;
-  // `moment`: the index in Group::shares of the shares at this peak, such as kAtPeak.
-  void write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t moment,
+  // `share`: the index in Group::shares of the shares at this peak, such as kAtPeak.
+  void write_holders(std::uint32_t account, const PeakSnapshot& peak, std::size_t share,
                      CheckpointOutput& out) noexcept;
 
   CompactedMemory& memory_;

@@ -43,7 +43,7 @@ void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
   // compacted, too; the report has the number of dropped records.
   if (record.kind >= RecordKind::kActivityCall && record.kind <= RecordKind::kActivityKernel) {
     ++records_.counts.activity_records;
-    return records_.count_gone(record);
+    return records_.count_compacted(record);
   }
   trace::dispatch(record, [this](const auto& typed) noexcept { apply(typed); });
 }
@@ -74,7 +74,7 @@ void Compaction::apply(const trace::OtherCall& call) noexcept {
     memory_.driver_use.add_call(memory_.contexts.device_of(call.call.context),
                                 ledger::DriverCause::kModules, ledger::site_of(call.call));
   }
-  records_.count_gone(record);
+  records_.count_compacted(record);
 }
 
 void Compaction::apply(const trace::Mark& mark) noexcept {
@@ -83,29 +83,29 @@ void Compaction::apply(const trace::Mark& mark) noexcept {
 }
 
 void Compaction::apply(const trace::Context& context) noexcept {
-  if (!memory_.contexts.announce(context)) return records_.count_gone(context.record);
+  if (!memory_.contexts.announce(context)) return records_.count_compacted(context.record);
   records_.retain(context.record);
 }
 
 // Retains the first record of each thread. In a checkpoint all records have the same writer, so the
 // record keeps the thread's own writer in a field.
 void Compaction::apply(const trace::Thread& thread) noexcept {
-  const std::uint32_t stood_in = thread.writer != 0 ? thread.writer : records_.writer;
-  const std::uint64_t key = (std::uint64_t{stood_in} << 32) + thread.thread_id + 1;
+  const std::uint32_t own_writer = thread.writer != 0 ? thread.writer : records_.writer;
+  const std::uint64_t key = (std::uint64_t{own_writer} << 32) + thread.thread_id + 1;
   if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
-    return records_.count_gone(thread.record);
+    return records_.count_compacted(thread.record);
   }
-  if (threads_.insert({key, stood_in, thread.thread_id}) == nullptr) records_.has_failed = true;
+  if (threads_.insert({key, own_writer, thread.thread_id}) == nullptr) records_.has_failed = true;
   const RecordId retained = records_.retain(thread.record);
   if (retained != 0) {
-    reinterpret_cast<trace::Thread&>(records_.retained.record(retained)).writer = stood_in;
+    reinterpret_cast<trace::Thread&>(records_.retained.record(retained)).writer = own_writer;
   }
 }
 
 // The stack is not retained as a record: write() writes one for each thread that still waits at the
 // end of the compacted part.
 void Compaction::apply(const trace::WaitingStack& wait) noexcept {
-  records_.count_gone(wait.record);
+  records_.count_compacted(wait.record);
   for (Wait& known : waits_) {
     if (known.thread_id != wait.thread_id) continue;
     known.stack = wait.stack;
@@ -132,7 +132,7 @@ void Compaction::apply(const trace::ActivityDropped& dropped) noexcept {
   auto& sum = reinterpret_cast<trace::ActivityDropped&>(records_.retained.record(dropped_));
   sum.by_cupti += dropped.by_cupti;
   sum.by_recorder += dropped.by_recorder;
-  records_.count_gone(dropped.record);
+  records_.count_compacted(dropped.record);
 }
 
 // Adds all gaps up in the first Gap record: the report shows only their sum.
@@ -150,7 +150,7 @@ void Compaction::apply(const trace::Gap& gap) noexcept {
   sum.others += gap.others;
   sum.stacks += gap.stacks;
   sum.parts += gap.parts;
-  records_.count_gone(gap.record);
+  records_.count_compacted(gap.record);
 }
 
 // Annotations of steps and ranges are dropped. The mark from which leaks count must stay: without
@@ -158,7 +158,7 @@ void Compaction::apply(const trace::Gap& gap) noexcept {
 void Compaction::apply(const trace::Annotation& annotation) noexcept {
   const bool is_leaks_mark = annotation.operation == trace::AnnotationOperation::kMark &&
                              annotation.name != 0 && annotation.name == leaks_mark_name_;
-  if (!is_leaks_mark) return records_.count_gone(annotation.record);
+  if (!is_leaks_mark) return records_.count_compacted(annotation.record);
   records_.drop(leaks_mark_);
   leaks_mark_ = records_.retain(annotation.record);
 }
@@ -168,7 +168,7 @@ void Compaction::add_transfer(const trace::CallHeader& call, const trace::Totals
   const std::uint32_t index = memory_.sums.group_of(like);
   if (index == kNoIndex32) return;
   trace::Totals& totals = memory_.sums.group(index).totals;
-  records_.count_gone(call.record);
+  records_.count_compacted(call.record);
   if (call.record.result != trace::kCudaSuccess) {
     ++totals.failed;
     return;
@@ -188,10 +188,11 @@ trace::Totals Compaction::transfer_like(const trace::CallHeader& call) const noe
   return like;
 }
 
-// Finds the memory in which an end of a copy lies; `said`: the memory type that the call states.
-ledger::Location Compaction::locate(std::uint64_t address, trace::EndType said,
+// Finds the memory in which an end of a copy lies; `stated_type`: the memory type that the call
+// states.
+ledger::Location Compaction::locate(std::uint64_t address, trace::EndType stated_type,
                                     const trace::CallHeader& call) const noexcept {
-  return ledger::locate(memory_.copy_locations, address, said,
+  return ledger::locate(memory_.copy_locations, address, stated_type,
                         memory_.contexts.device_of(call.context), allocations_are_missing_);
 }
 

@@ -68,14 +68,14 @@ class Compaction {
     }
   }
   void apply(const trace::Free& call) noexcept { memory_.free(call); }
-  void apply(const trace::Range& call) noexcept { records_.count_gone(call.call.record); }
+  void apply(const trace::Range& call) noexcept { records_.count_compacted(call.call.record); }
   void apply(const trace::OtherCall& call) noexcept;
   void apply(const trace::ApiName& name) noexcept;
   // A replay of the allocator ends at a checkpoint, so it needs no AllocatorSetting or BlockWait.
   void apply(const trace::AllocatorSetting& setting) noexcept {
-    records_.count_gone(setting.record);
+    records_.count_compacted(setting.record);
   }
-  void apply(const trace::BlockWait& wait) noexcept { records_.count_gone(wait.record); }
+  void apply(const trace::BlockWait& wait) noexcept { records_.count_compacted(wait.record); }
   void apply(const trace::Clock& clock) noexcept { records_.retain_sample(clock.record, 0); }
   void apply(const trace::ActivityClock& clock) noexcept {
     records_.retain_sample(clock.record, (std::uint64_t{clock.library} << 32) | clock.epoch);
@@ -93,7 +93,7 @@ class Compaction {
   void apply(const trace::Copy& call) noexcept;
   void apply(const trace::Set& call) noexcept;
   trace::Totals transfer_like(const trace::CallHeader& call) const noexcept;
-  ledger::Location locate(std::uint64_t address, trace::EndType said,
+  ledger::Location locate(std::uint64_t address, trace::EndType stated_type,
                           const trace::CallHeader& call) const noexcept;
   void add_transfer(const trace::CallHeader& call, const trace::Totals& like, std::uint64_t bytes,
                     bool has_time) noexcept;

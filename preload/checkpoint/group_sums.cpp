@@ -140,11 +140,11 @@ void GroupSums::bind(std::uint32_t group, Kind kind, std::int32_t device,
   if (ledger::level_of(kind) == Level::kDriver) physical(device);
 }
 
-// Saves the group's live bytes as its share at the moment, before the live bytes change for the
-// first time after that moment.
-void GroupSums::save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept {
-  if (share.epoch == moment.epoch || moment.is_restored) return;
-  share = {moment.epoch, group.live_count, group.live_bytes};
+// Saves the group's live bytes as its share at the snapshot's time, before the live bytes change
+// for the first time after it.
+void GroupSums::save(const Group& group, Share& share, const PeakSnapshot& snapshot) noexcept {
+  if (share.epoch == snapshot.epoch || snapshot.is_restored) return;
+  share = {snapshot.epoch, group.live_count, group.live_bytes};
 }
 
 void GroupSums::save_shares(Group& group) noexcept {
@@ -159,9 +159,9 @@ void GroupSums::save_shares(Group& group) noexcept {
   }
 }
 
-void GroupSums::raise_peak(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t now) noexcept {
-  if (bytes <= moment.bytes) return;
-  moment = {now, bytes, moment.epoch + 1, false};
+void GroupSums::raise_peak(PeakSnapshot& peak, std::uint64_t bytes, std::uint64_t now) noexcept {
+  if (bytes <= peak.bytes) return;
+  peak = {now, bytes, peak.epoch + 1, false};
 }
 
 void GroupSums::add(std::uint32_t index, const LiveBytes& live, std::uint64_t now) noexcept {
@@ -201,17 +201,17 @@ std::uint32_t GroupSums::restored_group_of(const trace::Totals& like,
   return group_of(restored, true);
 }
 
-// Moves the bytes from one group's share at the moment to another's. Bytes that were allocated
-// after the moment are in neither share.
+// Moves the bytes from one group's share at the snapshot's time to another's. Bytes that were
+// allocated after that time are in neither share.
 void GroupSums::move_at(std::uint32_t from, std::uint32_t to, std::size_t share,
-                        const PeakSnapshot& moment, const LiveBytes& live) noexcept {
-  if (live.born_time > moment.time) {
-    save(groups_[from], groups_[from].shares[share], moment);
-    save(groups_[to], groups_[to].shares[share], moment);
-  } else if (!moment.is_restored) {
-    move_share(groups_[from].shares[share], groups_[to].shares[share], moment.epoch, live);
+                        const PeakSnapshot& snapshot, const LiveBytes& live) noexcept {
+  if (live.born_time > snapshot.time) {
+    save(groups_[from], groups_[from].shares[share], snapshot);
+    save(groups_[to], groups_[to].shares[share], snapshot);
+  } else if (!snapshot.is_restored) {
+    move_share(groups_[from].shares[share], groups_[to].shares[share], snapshot.epoch, live);
   } else {
-    move_restored_share(from, to, share, moment.epoch, live);
+    move_restored_share(from, to, share, snapshot.epoch, live);
   }
 }
 
@@ -251,13 +251,13 @@ void GroupSums::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live
 
 std::uint64_t OwnMember::now() const noexcept { return sums->now_; }
 
-// Called when a point of the curves is taken: begins a snapshot for the point, and sets `moment` to
+// Called when a point of the curves is taken: begins a snapshot for the point, and sets `epoch` to
 // the epoch of the snapshot.
-ledger::Parts OwnMember::hold(std::uint32_t& moment) const noexcept {
+ledger::Parts OwnMember::hold(std::uint32_t& epoch) const noexcept {
   Physical* const device = sums->physical(ordinal);
   if (device == nullptr) return {};
   const ledger::Parts parts = sums->present_parts(*device);
-  const std::size_t point = sums->begin_moment(*device, moment);
+  const std::size_t point = sums->begin_point_snapshot(*device, epoch);
   device->card_points[point].time = parts.time;
   device->card_points[point].bytes = parts.driver;
   return parts;
@@ -270,7 +270,7 @@ ledger::Parts GroupSums::present_parts(const Physical& device) noexcept {
 }
 
 // A snapshot is free if no other point has its epoch.
-std::size_t GroupSums::begin_moment(Physical& device, std::uint32_t& holders) noexcept {
+std::size_t GroupSums::begin_point_snapshot(Physical& device, std::uint32_t& holders) noexcept {
   std::size_t point = 0;
   for (; point < kCardPoints - 1; ++point) {
     bool is_free = true;
@@ -303,12 +303,12 @@ void GroupSums::add_managed(const ledger::Pools& pools, std::uint64_t now) noexc
 }
 
 std::size_t GroupSums::restore_point(Physical& device, const trace::CardPoint& point) noexcept {
-  const std::size_t moment = begin_moment(device, device.curves.restore(point).holders);
-  PeakSnapshot& snapshot = device.card_points[moment];
+  const std::size_t index = begin_point_snapshot(device, device.curves.restore(point).holders);
+  PeakSnapshot& snapshot = device.card_points[index];
   snapshot.time = point.point_time;
   snapshot.bytes = point.allocated;
   snapshot.is_restored = true;
-  return moment;
+  return index;
 }
 
 void GroupSums::physical_changed(std::int32_t device, std::uint64_t rounding_bytes,
@@ -325,16 +325,17 @@ void GroupSums::physical_changed(std::int32_t device, std::uint64_t rounding_byt
 }
 
 Share GroupSums::share_of(const Group& group, const Share& saved,
-                          const PeakSnapshot& moment) const noexcept {
-  if (saved.epoch == moment.epoch) return saved;
-  if (moment.is_restored) return {};
-  return {moment.epoch, group.live_count, group.live_bytes};
+                          const PeakSnapshot& snapshot) const noexcept {
+  if (saved.epoch == snapshot.epoch) return saved;
+  if (snapshot.is_restored) return {};
+  return {snapshot.epoch, group.live_count, group.live_bytes};
 }
 
-// A moment that is replaced gets a new epoch, so that all shares at the old peak become invalid.
-bool GroupSums::compete(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t time) noexcept {
-  if (bytes < moment.bytes) return false;
-  moment = {time, bytes, moment.epoch + 1, true};
+// A peak that is replaced gets a new epoch, so that all shares at the old peak become invalid.
+bool GroupSums::replace_unless_lower(PeakSnapshot& peak, std::uint64_t bytes,
+                                     std::uint64_t time) noexcept {
+  if (bytes < peak.bytes) return false;
+  peak = {time, bytes, peak.epoch + 1, true};
   return true;
 }
 

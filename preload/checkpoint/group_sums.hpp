@@ -98,7 +98,7 @@ struct OwnMember : ledger::CardMember {
   GroupSums* sums = nullptr;
 
   [[nodiscard]] std::uint64_t now() const noexcept;
-  [[nodiscard]] ledger::Parts hold(std::uint32_t& moment) const noexcept;
+  [[nodiscard]] ledger::Parts hold(std::uint32_t& epoch) const noexcept;
 };
 
 // A list of at most one element, which is stored in place.
@@ -189,12 +189,14 @@ class GroupSums {
   Row* row(Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
   Physical* physical(std::int32_t device) noexcept;
 
-  // The group's share at the peak: the saved share, or the live bytes if none was saved since.
-  Share share_of(const Group& group, const Share& saved, const PeakSnapshot& moment) const noexcept;
-  // Compares the peak of an earlier checkpoint with `moment`, and replaces `moment` unless that
-  // peak is lower. True if it replaced it.
-  [[nodiscard]] bool compete(PeakSnapshot& moment, std::uint64_t bytes,
-                             std::uint64_t time) noexcept;
+  // The group's share at the snapshot's time: the saved share, or the live bytes if none was saved
+  // since.
+  Share share_of(const Group& group, const Share& saved,
+                 const PeakSnapshot& snapshot) const noexcept;
+  // Replaces `peak` by the peak of an earlier checkpoint unless that is lower. True if it replaced
+  // it.
+  [[nodiscard]] bool replace_unless_lower(PeakSnapshot& peak, std::uint64_t bytes,
+                                          std::uint64_t time) noexcept;
 
   const MappedArray<Group>& groups() const noexcept { return groups_; }
   const MappedArray<Row>& rows() const noexcept { return rows_; }
@@ -209,15 +211,15 @@ class GroupSums {
   [[nodiscard]] ledger::Parts present_parts(const Physical& device) noexcept;
   // Takes a free snapshot of card_points for the point of a curve that contains `holders`: sets
   // `holders` to the snapshot's new epoch, and returns the snapshot's index.
-  std::size_t begin_moment(Physical& device, std::uint32_t& holders) noexcept;
-  // `share`: the index of the moment's share in Group::shares.
-  void move_at(std::uint32_t from, std::uint32_t to, std::size_t share, const PeakSnapshot& moment,
-               const LiveBytes& live) noexcept;
+  std::size_t begin_point_snapshot(Physical& device, std::uint32_t& holders) noexcept;
+  // `share`: the index of the snapshot's share in Group::shares.
+  void move_at(std::uint32_t from, std::uint32_t to, std::size_t share,
+               const PeakSnapshot& snapshot, const LiveBytes& live) noexcept;
   void move_restored_share(std::uint32_t from, std::uint32_t to, std::size_t share,
                            std::uint32_t epoch, const LiveBytes& live) noexcept;
   void save_shares(Group& group) noexcept;
-  static void save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept;
-  void raise_peak(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t now) noexcept;
+  static void save(const Group& group, Share& share, const PeakSnapshot& snapshot) noexcept;
+  void raise_peak(PeakSnapshot& peak, std::uint64_t bytes, std::uint64_t now) noexcept;
   [[nodiscard]] bool grow_index() noexcept;
   std::uint32_t account_index(Level level, std::int32_t device) noexcept;
 

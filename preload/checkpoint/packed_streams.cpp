@@ -88,7 +88,7 @@ int PackedStreams::sort_blocks() noexcept {
 
 int PackedStreams::make_streams() noexcept {
   for (std::uint32_t i = 0; i < order_.size(); ++i) {
-    if (streams_.empty() || block(i).header.writer != writer_of(streams_.back())) {
+    if (streams_.empty() || block_at(i).header.writer != writer_of(streams_.back())) {
       PackedStream stream;
       stream.first = stream.next = i;
       if (!streams_.push(stream)) return ENOMEM;
@@ -96,9 +96,9 @@ int PackedStreams::make_streams() noexcept {
     streams_.back().end = i + 1;
   }
   for (std::uint32_t i = 0; i < streams_.size(); ++i) {
-    bool is_over = false;
-    if (const int error = find_head(streams_[i], is_over); error != 0) return error;
-    if (!is_over && !heap_.push(i)) return ENOMEM;
+    bool has_no_record_left = false;
+    if (const int error = find_head(streams_[i], has_no_record_left); error != 0) return error;
+    if (!has_no_record_left && !heap_.push(i)) return ENOMEM;
   }
   std::sort(heap_.begin(), heap_.end(),
             [&](std::uint32_t a, std::uint32_t b) noexcept { return is_before(a, b); });
@@ -113,9 +113,9 @@ bool PackedStreams::is_before(std::uint32_t a, std::uint32_t b) const noexcept {
 int PackedStreams::advance() noexcept {
   PackedStream& stream = streams_[heap_[0]];
   stream.position += static_cast<std::uint32_t>(head()->words * trace::kWordBytes);
-  bool is_over = false;
-  if (const int error = find_head(stream, is_over); error != 0) return error;
-  if (is_over) {
+  bool has_no_record_left = false;
+  if (const int error = find_head(stream, has_no_record_left); error != 0) return error;
+  if (has_no_record_left) {
     heap_[0] = heap_.back();
     heap_.erase(heap_.size() - 1, heap_.size());
   }
@@ -137,7 +137,7 @@ void PackedStreams::sink_front() noexcept {
 }
 
 // Goes to the next block at the end of the loaded one, which is compacted as a whole then.
-int PackedStreams::find_head(PackedStream& stream, bool& is_over) noexcept {
+int PackedStreams::find_head(PackedStream& stream, bool& has_no_record_left) noexcept {
   if (stream.is_loaded && stream.position == stream.image_bytes) {
     index_->blocks()[order_[stream.next]].is_compacted = true;
     ++stream.next;
@@ -145,8 +145,9 @@ int PackedStreams::find_head(PackedStream& stream, bool& is_over) noexcept {
     stream.position = 0;
   }
   if (!stream.is_loaded) {
-    is_over = stream.next == stream.end || block(stream.next).header.first_time > cut_ticks_;
-    if (is_over) {
+    has_no_record_left =
+        stream.next == stream.end || block_at(stream.next).header.first_time > cut_ticks_;
+    if (has_no_record_left) {
       unload(stream);
       return 0;
     }
@@ -154,12 +155,12 @@ int PackedStreams::find_head(PackedStream& stream, bool& is_over) noexcept {
   }
   const auto* record = reinterpret_cast<const trace::RecordHeader*>(stream.image + stream.position);
   stream.key = std::max(stream.key, trace::order_key(*record));
-  is_over = stream.key > last_key_;
+  has_no_record_left = stream.key > last_key_;
   return 0;
 }
 
 int PackedStreams::load(PackedStream& stream) noexcept {
-  const PackedBlock& source = block(stream.next);
+  const PackedBlock& source = block_at(stream.next);
   const trace::BlockHeader& header = source.header;
   const std::uint32_t image_bytes = header.end_offset - header.begin_offset;
   if (!trace::is_plausible(header) || image_bytes > trace::kMaxChunkBytes) return EILSEQ;

@@ -78,7 +78,7 @@ class PackedStreams {
   [[nodiscard]] int advance() noexcept;
 
   const MappedArray<PackedStream>& streams() const noexcept { return streams_; }
-  const PackedBlock& block(std::uint32_t place) const noexcept {
+  const PackedBlock& block_at(std::uint32_t place) const noexcept {
     return index_->blocks()[order_[place]];
   }
   // Marks the stream's loaded block as compacted: its rest was written to the new file.
@@ -86,15 +86,15 @@ class PackedStreams {
     index_->blocks()[order_[stream.next]].is_compacted = true;
   }
   std::uint32_t writer_of(const PackedStream& stream) const noexcept {
-    return block(stream.first).header.writer;
+    return block_at(stream.first).header.writer;
   }
 
  private:
   struct Workspace;
   [[nodiscard]] int sort_blocks() noexcept;
   [[nodiscard]] int make_streams() noexcept;
-  // Sets the stream's head; `is_over` is true if no record up to the cut is left.
-  [[nodiscard]] int find_head(PackedStream& stream, bool& is_over) noexcept;
+  // Sets the stream's head; `has_no_record_left` is true if no record up to the cut is left.
+  [[nodiscard]] int find_head(PackedStream& stream, bool& has_no_record_left) noexcept;
   [[nodiscard]] int load(PackedStream& stream) noexcept;
   static void unload(PackedStream& stream) noexcept;
   [[nodiscard]] bool is_before(std::uint32_t a, std::uint32_t b) const noexcept;

@@ -27,7 +27,7 @@ struct Resolved {
 
 // An open-addressed hash map: maps each address of a driver function that a program may hold to the
 // function's wrapper. Filled once, then only read.
-class IdentityMap {
+class WrapperByAddress {
  public:
   void insert(void* address, void* wrapper) noexcept {
     if (address == nullptr || find(address) != nullptr) return;
@@ -46,7 +46,8 @@ class IdentityMap {
 
  private:
   static constexpr std::size_t kSlots = 4096;
-  static_assert(kSlots > 4 * 2 * kApiCount, "two identities an entry must leave the map sparse");
+  static_assert(kSlots > 4 * 2 * kApiCount,
+                "two addresses for each function must leave the map sparse");
   static std::size_t slot(const void* address) noexcept {
     return (reinterpret_cast<std::uintptr_t>(address) >> 4) * 0x9e3779b97f4a7c15ull >> 52;
   }
@@ -65,23 +66,23 @@ enum : int { kUnresolved, kResolving, kReady };
 constinit std::atomic<int> resolution = kUnresolved;
 constinit Resolved functions[kApiCount];
 constinit Resolved get_proc_address[kGetProcAddressVersions];
-constinit IdentityMap identities;
+constinit WrapperByAddress wrapper_by_address;
 // The driver's symbol tables: valid once `resolution` is kReady. libcuda is never unloaded, because
 // resolve() keeps its handle open.
 constinit ElfLibrary library;
 
 // Looks one driver function up for both ways to reach its wrapper (driver::Entry), and makes
-// `identities` lead from the function's addresses to the wrapper for pointers.
+// `wrapper_by_address` lead from the function's addresses to the wrapper for pointers.
 void resolve_function(Resolved& function, void* handle, const char* symbol, void* exported_wrapper,
                       void* pointer_wrapper) noexcept {
   void* by_handle = real_dlsym(handle, symbol);
   void* next = real_dlsym(RTLD_NEXT, symbol);
   function.pointer.store(by_handle);
   function.exported.store(next != nullptr && next != exported_wrapper ? next : by_handle);
-  identities.insert(by_handle, pointer_wrapper);
+  wrapper_by_address.insert(by_handle, pointer_wrapper);
   // If another library hooks dlsym, the driver's own cuGetProcAddress returns another address than
   // dlsym: the one in the driver's symbol table.
-  identities.insert(symbol_of(library, symbol), pointer_wrapper);
+  wrapper_by_address.insert(symbol_of(library, symbol), pointer_wrapper);
 }
 
 // Looks the driver's functions up at the first call that finds the driver loaded. True once they
@@ -222,7 +223,7 @@ void* stand_in(const ApiInfo& api, Entry entry) noexcept {
 // `name` for the coverage report if it looks like a memory function.
 void* wrap(void* address, const char* name) noexcept {
   if (address == nullptr || !resolve()) return address;
-  if (void* wrapper = identities.find(address); wrapper != nullptr) {
+  if (void* wrapper = wrapper_by_address.find(address); wrapper != nullptr) {
     const bool is_wanted = !is_for_pytorch(wrapper) || find_torch_allocator() != nullptr;
     return is_wanted ? wrapper : address;
   }

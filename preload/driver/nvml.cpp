@@ -66,7 +66,7 @@ struct Question {
   Link link;
 };
 
-enum class Life : std::uint32_t { kNone, kOpening, kInitialising, kAsks, kEnded };
+enum class Life : std::uint32_t { kNone, kOpening, kInitialising, kReadyForQuestions, kEnded };
 
 // One question at a time: the background thread writes it, then raises `asked`; NVML's thread
 // answers, then sets `answered` to the same number.
@@ -120,7 +120,7 @@ void add(Process& sum, const Process& process) noexcept {
 
 // Puts the listed processes into the answer: this process first, its entries (one for each MIG
 // instance of the device) added up, then the others; one entry sums those beyond kMostProcesses.
-void keep(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexcept {
+void fill_process_list(const ProcessInfo* listed, std::uint32_t count, Answer& answer) noexcept {
   const auto own_id = static_cast<std::uint32_t>(getpid());
   answer.process_count = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -159,7 +159,7 @@ void read_processes(Device device, Answer& answer) noexcept {
   std::sort(listed, listed + count, [](const ProcessInfo& one, const ProcessInfo& other) noexcept {
     return one.used_bytes + 1 > other.used_bytes + 1;  // kNotAvailable becomes 0
   });
-  keep(listed, count, answer);
+  fill_process_list(listed, count, answer);
 }
 
 Link read_link(Device device) noexcept {
@@ -191,7 +191,7 @@ void* thread_main(void*) noexcept {
   state.life.store(is_opened ? Life::kInitialising : Life::kEnded);
   if (!is_opened) return nullptr;
   const bool works = state.library.init() == kSuccess;
-  state.life.store(works ? Life::kAsks : Life::kEnded);
+  state.life.store(works ? Life::kReadyForQuestions : Life::kEnded);
   while (works) {
     const std::uint32_t answered = state.answered.load();
     if (state.asked.load() == answered) {
@@ -207,10 +207,10 @@ void* thread_main(void*) noexcept {
 
 // Hands NVML's thread a question and waits for the answer until the deadline. True if it came;
 // false at once if NVML is not loaded or an earlier question is still open.
-bool has_answered(const char* pci_bus_id, bool is_about_link, std::uint64_t deadline_ns) noexcept {
+bool ask_and_wait(const char* pci_bus_id, bool is_about_link, std::uint64_t deadline_ns) noexcept {
   const Life life = state.life.load();
   const std::uint32_t before = state.asked.load();
-  const bool can_answer = life == Life::kInitialising || life == Life::kAsks;
+  const bool can_answer = life == Life::kInitialising || life == Life::kReadyForQuestions;
   if (!can_answer || state.answered.load() != before) return false;
   Question& question = state.question;
   strncpy(question.pci_bus_id, pci_bus_id, sizeof question.pci_bus_id - 1);
@@ -240,11 +240,11 @@ void open_library() noexcept {
 }
 
 const Answer* ask(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept {
-  return has_answered(pci_bus_id, false, deadline_ns) ? &state.question.answer : nullptr;
+  return ask_and_wait(pci_bus_id, false, deadline_ns) ? &state.question.answer : nullptr;
 }
 
 Link ask_link(const char* pci_bus_id, std::uint64_t deadline_ns) noexcept {
-  return has_answered(pci_bus_id, true, deadline_ns) ? state.question.link : Link{};
+  return ask_and_wait(pci_bus_id, true, deadline_ns) ? state.question.link : Link{};
 }
 
 }  // namespace gpumemtrace::preload::nvml

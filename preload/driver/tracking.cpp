@@ -34,7 +34,7 @@ struct State {
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
   // Upper bound of how many instantiated graphs have not been launched yet.
-  std::atomic<int> first_launches = 0;
+  std::atomic<int> graphs_not_launched = 0;
 };
 constinit State state;
 
@@ -61,7 +61,8 @@ ContextId find_among(std::uint32_t count, std::uint64_t handle) noexcept {
 // Adds a context to the first free entry at or after `index`, by one exchange of the entry's
 // handle. If two threads add the same context at once, both try the same free entry, and the thread
 // that loses finds the winner's handle there. The result has no id if the table is full.
-Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool primary) noexcept {
+Found add_context_entry(std::uint32_t index, std::uint64_t handle, int device,
+                        bool primary) noexcept {
   for (; index < kMaxContexts; ++index) {
     ContextEntry& entry = state.contexts[index];
     std::uint64_t free = 0;
@@ -83,12 +84,12 @@ Found find_or_ask(std::uint64_t handle) noexcept {
   if (handle == 0) return {};
   const std::uint32_t count = context_count();
   if (const ContextId id = find_among(count, handle); id != ContextId::kNone) return {id, false};
-  return add_from(count, handle, driver::device_of_context(handle), false);
+  return add_context_entry(count, handle, driver::device_of_context(handle), false);
 }
 
 // Makes the context current on this thread: replaces the top of the thread's context stack. A
 // context deeper than kContextStackDepth counts in the depth, but is not stored.
-void set_top(ContextId id) noexcept {
+void set_current_context(ContextId id) noexcept {
   ThreadState& thread = thread_state;
   thread.context = id;
   if (thread.context_depth == 0) thread.context_depth = 1;
@@ -105,9 +106,9 @@ ContextId context_id(std::uint64_t handle) noexcept {
 
 // Always adds a new context: the handle's former context may have ended unseen.
 ContextId context_created(std::uint64_t handle, int device) noexcept {
-  const Found found = add_from(context_count(), handle, device, false);
+  const Found found = add_context_entry(context_count(), handle, device, false);
   ++thread_state.context_depth;
-  set_top(found.id);
+  set_current_context(found.id);
   return found.new_id();
 }
 
@@ -124,14 +125,14 @@ ContextId context_set(std::uint64_t handle) noexcept {
   const ContextInfo current = context_info(thread_state.context);
   if (current.handle != 0 && current.handle == handle && !current.ended) return ContextId::kNone;
   const Found found = find_or_ask(handle);
-  set_top(found.id);
+  set_current_context(found.id);
   return found.new_id();
 }
 
 ContextId context_pushed(std::uint64_t handle) noexcept {
   ++thread_state.context_depth;
   const Found found = find_or_ask(handle);
-  set_top(found.id);
+  set_current_context(found.id);
   return found.new_id();
 }
 
@@ -146,7 +147,7 @@ void context_popped() noexcept {
 ContextId primary_retained(std::uint64_t handle, int device) noexcept {
   const std::uint32_t count = context_count();
   Found found{find_among(count, handle), false};
-  if (found.id == ContextId::kNone) found = add_from(count, handle, device, true);
+  if (found.id == ContextId::kNone) found = add_context_entry(count, handle, device, true);
   if (found.id != ContextId::kNone) entry_of(found.id).primary.store(true);
   if (device >= 0 && device < static_cast<int>(kMaxDevices)) {
     state.primary_id[device].store(found.id);
@@ -170,7 +171,7 @@ ContextId ask_current_context() noexcept {
   const std::uint64_t handle = driver::current_context();
   if (handle == 0) return ContextId::kNone;
   const Found found = find_or_ask(handle);
-  set_top(found.id);
+  set_current_context(found.id);
   return found.new_id();
 }
 
@@ -245,12 +246,12 @@ bool captures_open() noexcept {
   return state.captures.load(std::memory_order_relaxed) != 0;  // relaxed: guards no other data
 }
 
-void graph_instantiated() noexcept { state.first_launches.fetch_add(1); }
+void graph_instantiated() noexcept { state.graphs_not_launched.fetch_add(1); }
 
 bool graph_launched() noexcept {
   // Relaxed: guards no other data. The counter can fall below 0 if several threads launch at once.
-  return state.first_launches.load(std::memory_order_relaxed) > 0 &&
-         state.first_launches.fetch_sub(1) > 0;
+  return state.graphs_not_launched.load(std::memory_order_relaxed) > 0 &&
+         state.graphs_not_launched.fetch_sub(1) > 0;
 }
 
 void reset_if_forked() noexcept {
@@ -270,7 +271,7 @@ void reset_if_forked() noexcept {
   state.sampling.store(false);
   state.teardowns.store(0);
   state.captures.store(0);
-  state.first_launches.store(0);
+  state.graphs_not_launched.store(0);
 }
 
 }  // namespace gpumemtrace::preload::tracking

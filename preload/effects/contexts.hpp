@@ -19,7 +19,7 @@ inline void announce_context(trace::ContextId new_id) noexcept {
 }
 // Called after a call that made a context, which takes a tenth of a second on a GPU. Another thread
 // may name the context meanwhile, so it counts as new even if `new_id` is kNone.
-inline void announce_handed_out(trace::ContextId new_id) noexcept {
+inline void announce_created_context(trace::ContextId new_id) noexcept {
   record_context(new_id);
   driver_memory_changed();
 }
@@ -45,7 +45,7 @@ struct CreatesContext : OutputsContext {
   template <class... A>
   static void track(CUresult result, const A&... a) noexcept {
     if (result != CUDA_SUCCESS || argument<0>(a...) == nullptr) return;
-    announce_handed_out(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
+    announce_created_context(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
   }
 };
 
@@ -90,7 +90,7 @@ struct RetainsPrimary : OutputsContext {
   }
   static void track(CUresult result, CUcontext* context, CUdevice device) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
-    announce_handed_out(tracking::primary_retained(bits(*context), device));
+    announce_created_context(tracking::primary_retained(bits(*context), device));
   }
 };
 

@@ -119,7 +119,7 @@ constexpr std::uint16_t flags_of(std::string_view name, Entry entry) {
 // A recording begins with the first context, allocation or copy, not with a mere cuInit or a
 // module load.
 template <class Record>
-constexpr bool starts_recording() {
+constexpr bool may_start_recording() {
   return !std::is_same_v<Record, trace::OtherCall>;
 }
 
@@ -192,7 +192,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
     const CallGuard guard;
     if constexpr (requires { Effect::prepare(arguments...); }) Effect::prepare(arguments...);
     if constexpr (is_recorded<Effect>()) {
-      if (guard.outermost() && recording(starts_recording<Record>())) [[likely]] {
+      if (guard.outermost() && recording(may_start_recording<Record>())) [[likely]] {
         return record(guard, real, native::caller_of_this_function(), arguments...);
       }
     }

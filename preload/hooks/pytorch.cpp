@@ -103,7 +103,7 @@ class MemoryFraction {
   // The memory fraction of the device; kNotTold if PyTorch is too old to tell it, or its allocator
   // has none.
   [[nodiscard]] double of(std::int8_t device) noexcept {
-    if (!looked_.exchange(true)) look();
+    if (!looked_.exchange(true)) find_fraction_function();
     const std::size_t index = index_.load();
     if (index == 0) return kNotTold;
     const TorchAllocator* const allocator = allocator_.load()->load();
@@ -117,7 +117,7 @@ class MemoryFraction {
  private:
   // Finds PyTorch's allocator and the index of getMemoryFraction() in its virtual table; leaves
   // index_ 0 if this PyTorch lacks one of them.
-  void look() noexcept {
+  void find_fraction_function() noexcept {
     void* const allocator = find_torch_allocator();
     void* const named = find_symbol("libtorch_cuda.so", kPluggableFraction);
     auto* const table = static_cast<void* const*>(find_symbol("libtorch_cuda.so", kPluggableTable));
@@ -148,7 +148,7 @@ void set_framework(trace::AllocatorSetting& setting, std::int8_t device) noexcep
 void record_options(std::string_view text) noexcept {
   keep_allocator_options(text);
   const CallGuard guard;
-  if (!guard.outermost() || !recording(false)) return;
+  if (!guard.outermost() || !recording(/*may_start=*/false)) return;
   trace::AllocatorSetting setting;
   setting.option = trace::AllocatorOption::kText;
   set_framework(setting, -1);
@@ -198,7 +198,7 @@ template <Streams kStreams>
                                Device device) noexcept {
   if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
-  if (!guard.outermost() || !recording(true)) return;
+  if (!guard.outermost() || !recording(/*may_start=*/true)) return;
   constexpr StackUse kUse =
       kStreams == Streams::kRemembered ? StackUse::kTorchBlock : StackUse::kBlock;
   const trace::StackId stack = current_stack(guard, caller, bytes > 0 ? kUse : StackUse::kRelease);
@@ -239,7 +239,7 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
                           std::uint64_t allocated, std::uint64_t reserved, Device device) noexcept {
   if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
-  if (!guard.outermost() || !recording(true)) return;
+  if (!guard.outermost() || !recording(/*may_start=*/true)) return;
   const trace::StackId stack = current_stack(guard, caller, StackUse::kCall);
   if (static_cast<std::uint8_t>(device.index) < kMaxTorchDevices) {
     record_memory_fraction(guard, device.index);

@@ -30,7 +30,8 @@ namespace {
 // autograd graph while it waits, and their calls are recorded.
 [[gnu::noinline]] void record_waiting_thread() noexcept {
   const CallGuard guard;
-  const bool is_recorded = guard.outermost() && recording(false) && record_waiting_stack(guard);
+  const bool is_recorded =
+      guard.outermost() && recording(/*may_start=*/false) && record_waiting_stack(guard);
   waiting_begins(is_recorded);
 }
 

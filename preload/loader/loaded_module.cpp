@@ -132,15 +132,15 @@ bool search(const ModuleList& list, std::uint64_t address, LoadedModule& out) no
 
 bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
   // Acquire: pairs with the store in publish_module_list().
-  const std::uint64_t number = published.load(std::memory_order_acquire);
-  if (number == 0 || unloads.running.load() != 0 ||
+  const std::uint64_t publication_number = published.load(std::memory_order_acquire);
+  if (publication_number == 0 || unloads.running.load() != 0 ||
       published_unloads.load() != unloads.count.load()) {
     return false;
   }
-  const bool found = search(lists->copies[number & 1], address, out);
+  const bool found = search(lists->copies[publication_number & 1], address, out);
   // Adds 0, to read `published` again. Only a read-modify-write can have release order, which keeps
   // the reads of the list before this one.
-  return found && published.fetch_add(0, std::memory_order_acq_rel) == number;
+  return found && published.fetch_add(0, std::memory_order_acq_rel) == publication_number;
 }
 
 // Fills the unpublished copy of the list and publishes it, unless a library is unloaded meanwhile.
@@ -150,8 +150,8 @@ void publish_module_list(const LoaderList& modules) noexcept {
     if (lists == nullptr) return;
   }
   const std::uint32_t unloads_before = unloads.count.load();
-  const std::uint64_t number = published.load() + 1;
-  ModuleList& list = lists->copies[number & 1];
+  const std::uint64_t publication_number = published.load() + 1;
+  ModuleList& list = lists->copies[publication_number & 1];
   list.count = 0;
   const auto add = [&](const dl_phdr_info& info) noexcept {
     if (list.count == kMaxListed) return true;
@@ -160,8 +160,16 @@ void publish_module_list(const LoaderList& modules) noexcept {
   };
   (void)modules.visit(add, LoaderList::Names::kLoaders);
   if (unloads.running.load() != 0 || unloads.count.load() != unloads_before) return;
+  // The number is stored before the count. A reader between or across the two stores may have
+  // - the new number and the old count: it searches the new copy only if the old count is still
+  //   that of all unloads, so nothing was unloaded since the old copy was made, nor since the new;
+  // - the old number and the new count: after the new count it sees the new number, or a later one,
+  //   in the last check, which fails;
+  // - the old number and the old count: the old copy is right if that is the count of all unloads.
+  // In the other order, a reader with the old number and the new count could search the old copy,
+  // which may have an unloaded file, and make its last check before the new number is stored.
+  published.store(publication_number, std::memory_order_release);  // see find_listed_module()
   published_unloads.store(unloads_before);
-  published.store(number, std::memory_order_release);  // pairs with find_listed_module()
 }
 
 void choose_module_lookup() noexcept {

@@ -121,7 +121,7 @@ class Evaluation {
       push(operation - kLiteral0);
     } else if (operation >= kBaseRegister0 && operation <= kBaseRegister31) {
       push_register(operation - kBaseRegister0, code.sleb());
-    } else if (!push_constant(operation, code) && !arrange(operation, code)) {
+    } else if (!push_constant(operation, code) && !rearrange_or_load(operation, code)) {
       calculate(operation, code);
     }
   }
@@ -165,7 +165,7 @@ class Evaluation {
 
   // Carries out operations that rearrange the stack, or push from a register or memory; false if
   // the operation is none of these.
-  bool arrange(std::uint8_t operation, ByteReader& code) noexcept {
+  bool rearrange_or_load(std::uint8_t operation, ByteReader& code) noexcept {
     switch (operation) {
       case kNothing:
         return true;

@@ -85,7 +85,7 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
 }
 
 // The packed rule to cache for an address in a loaded file; 0 if the address lies in no file.
-[[gnu::noinline]] std::uint64_t work_out(std::uint64_t address) noexcept {
+[[gnu::noinline]] std::uint64_t compute_packed_rule(std::uint64_t address) noexcept {
   LoadedModule module;
   if (!find_module(address, module)) return 0;
   CachedRule rule = frame_pointer_rule();
@@ -136,19 +136,19 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
 }
 
 // True if the calling thread's stack has the same frames as this remembered walk.
-[[gnu::hot]] bool is_here(const RememberedWalk& walk, const Caller& caller,
-                          std::size_t capacity) noexcept {
+[[gnu::hot]] bool stack_matches_walk(const RememberedWalk& walk, const Caller& caller,
+                                     std::size_t capacity) noexcept {
   if (walk.capacity != capacity || walk.generation != unload_count()) return false;
   if (const std::size_t count = walk.return_addresses; count > 0) {
     const std::uint64_t end = (walk.places[count - 1] + std::uint64_t{1}) * kWord;
     if (caller.stack_pointer + end > own_stack.high) return false;
   }
-  return hash_words(walk, caller) == walk.words;
+  return hash_words(walk, caller) == walk.hash_of_words;
 }
 
 // One walk of the stack, which knows the registers rsp and rbp only. If a frame's rules need
 // another register, a second walk follows all registers by the general rules, from the frame of its
-// own function on; it calls run(&all).
+// own function on; it calls walk_frames(&all).
 class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
@@ -164,7 +164,7 @@ class Walker {
 
   // Walks with rsp and rbp only, and remembers the walk in the thread's `memory`. False if a
   // frame's rules need another register.
-  bool run(UnwindCache& memory) noexcept {
+  bool walk_and_remember(UnwindCache& memory) noexcept {
     RememberedWalk fresh;
     std::uint16_t rbp_places[RememberedWalk::kMaxPlaces];
     fresh.capacity = static_cast<std::uint16_t>(capacity_);
@@ -172,12 +172,12 @@ class Walker {
     fresh.return_addresses = fresh.rbps = 0;
     if (keeps_rules_) fresh_ = &fresh;
     rbp_places_ = rbp_places;
-    const bool done = run(nullptr);
+    const bool done = walk_frames(nullptr);
     if (fresh_ != nullptr) {
       memcpy(fresh.places + fresh.return_addresses, rbp_places, fresh.rbps * sizeof rbp_places[0]);
       fresh.hash = walk_.hash;
-      fresh.words = hash_words(fresh, caller_);
-      memory.other_came(begin_, fresh);
+      fresh.hash_of_words = hash_words(fresh, caller_);
+      memory.remember_new_walk(begin_, fresh);
     }
     return done;
   }
@@ -185,7 +185,7 @@ class Walker {
   // Walks to the outermost frame, or until `capacity_` frames are found. `all` holds all registers
   // of the first frame, or is nullptr; then false means that a frame's rules need more than rsp and
   // rbp.
-  bool run(Registers* all) noexcept {
+  bool walk_frames(Registers* all) noexcept {
     bool suspicious = false;  // the last step followed a guessed frame pointer
     while (return_address_ < kEndOfUserAddresses) {
       const std::uint64_t address = return_address_ - 1;
@@ -193,7 +193,7 @@ class Walker {
       if (packed == 0) [[unlikely]] {
         if (return_address_ < kFirstCode) return true;
         if (suspicious && !follows_a_call(return_address_)) return true;
-        packed = work_out(address);
+        packed = compute_packed_rule(address);
         if (packed != 0 && keeps_rules_) table.insert(address, generation_, packed);
         if (packed == 0) {  // the code lies in no loaded file
           if (!follows_a_call(return_address_)) return stop();
@@ -223,7 +223,7 @@ class Walker {
 
   // Follows the frames from `all`, the registers of an inner frame, up to the caller that the walk
   // begins at. False if the frames do not lead there.
-  bool climb(Registers& all) noexcept {
+  bool climb_to_caller(Registers& all) noexcept {
     constexpr std::size_t kMostOwnFrames = 16;
     StackMemory memory(all.values[kRsp]);
     for (std::size_t i = 0; i < kMostOwnFrames && all.values[kRsp] < stack_pointer_; ++i) {
@@ -289,7 +289,7 @@ class Walker {
     FrameRules rules;
     if (rule.guessed || !find_rules(address, rules)) {
       if (rule.kind != CachedKind::kPlain || !step_short(rule)) return Step::kEnd;
-      if (all != nullptr) take_over(*all);
+      if (all != nullptr) copy_registers_to(*all);
       return Step::kDone;
     }
     Registers few;
@@ -307,7 +307,7 @@ class Walker {
     return Step::kDone;
   }
 
-  void take_over(Registers& all) const noexcept {
+  void copy_registers_to(Registers& all) const noexcept {
     all.set(kRsp, stack_pointer_);
     all.set(kRbp, frame_pointer_);
     all.set(kReturnAddress, return_address_);
@@ -336,7 +336,7 @@ class Walker {
                                                std::size_t capacity) noexcept {
   Registers all = registers_here();
   Walker walker(caller, out, capacity);
-  if (walker.climb(all)) walker.run(&all);
+  if (walker.climb_to_caller(all)) walker.walk_frames(&all);
   return walker.walk();
 }
 
@@ -358,21 +358,22 @@ bool prepare(SerialOf serial_of) noexcept {
                                            UnwindCache& memory) noexcept {
   if (unload_is_running() || caller.stack_pointer < own_stack.low) return nullptr;
   RememberedWalk& follower = memory.walk(memory.follower());
-  if (is_here(follower, caller, capacity)) [[likely]] {
-    memory.follower_came();
+  if (stack_matches_walk(follower, caller, capacity)) [[likely]] {
+    memory.remember_follower();
     return &follower;
   }
   const UnwindCache::Slot slot = memory.seen_at(caller.stack_pointer);
   RememberedWalk& seen = memory.walk(slot);
-  if (!is_here(seen, caller, capacity)) return nullptr;
-  memory.seen_came(slot);
+  if (!stack_matches_walk(seen, caller, capacity)) return nullptr;
+  memory.remember_known_walk(slot);
   return &seen;
 }
 
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
                  UnwindCache* memory) noexcept {
   Walker walker(caller, out, capacity);
-  if (memory == nullptr ? walker.run(nullptr) : walker.run(*memory)) return walker.walk();
+  if (memory == nullptr ? walker.walk_frames(nullptr) : walker.walk_and_remember(*memory))
+    return walker.walk();
   const Walk all = read_with_all_registers(caller, out, capacity);
   return all.count > walker.walk().count ? all : walker.walk();
 }

@@ -49,7 +49,7 @@ bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept {
 
 // Extends the checked part of the thread's own stack down to `stack_pointer` if it is near; else
 // takes `stack_pointer` for the begin of another stack, of which nothing is checked yet.
-void StackMemory::move_off(std::uint64_t stack_pointer) noexcept {
+void StackMemory::move_to_unchecked(std::uint64_t stack_pointer) noexcept {
   OwnStack& own = own_stack;
   if (own.high == 0) {
     own.high = top_of_stack();

@@ -29,7 +29,7 @@ class StackMemory {
     const OwnStack& own = own_stack;
     own_ = stack_pointer >= own.low && stack_pointer < own.high;
     if (!own_) [[unlikely]]
-      return move_off(stack_pointer);
+      return move_to_unchecked(stack_pointer);
     begin_ = own.low;
     end_ = own.high;
   }
@@ -43,7 +43,7 @@ class StackMemory {
 
  private:
   // move_to() for a stack pointer below the checked part of the own stack, or on another stack.
-  void move_off(std::uint64_t stack_pointer) noexcept;
+  void move_to_unchecked(std::uint64_t stack_pointer) noexcept;
   [[nodiscard]] bool extend(std::uint64_t end) noexcept;
 
   std::uint64_t begin_ = 0;

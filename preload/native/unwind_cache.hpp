@@ -158,7 +158,7 @@ struct alignas(64) RememberedWalk {
   static constexpr std::uint16_t kInRegister = 0xffff;
 
   std::uint64_t hash;             // hash of the frames
-  std::uint64_t words;            // hash of the words at the places
+  std::uint64_t hash_of_words;    // hash of the words at the places
   std::uint32_t generation;       // unload_count() at the time of the walk
   std::uint16_t capacity;         // the most frames wanted; 0: nothing is remembered here
   std::uint8_t return_addresses;  // number of return addresses, the first entries of `places`
@@ -187,8 +187,8 @@ class UnwindCache {
     return seen_[place_of(stack_pointer)];
   }
 
-  void follower_came() noexcept { append(follower()); }
-  void seen_came(Slot slot) noexcept {
+  void remember_follower() noexcept { append(follower()); }
+  void remember_known_walk(Slot slot) noexcept {
     followers_[history_] = slot;
     append(slot);
   }
@@ -201,8 +201,8 @@ class UnwindCache {
   }
 
   // Called when no expected walk came: the new walk replaces the oldest one.
-  void other_came(std::uint64_t stack_pointer, const RememberedWalk& walk) noexcept {
-    Slot& slot = by_words_[walk.words % kHints];
+  void remember_new_walk(std::uint64_t stack_pointer, const RememberedWalk& walk) noexcept {
+    Slot& slot = by_words_[walk.hash_of_words % kHints];
     if (!is_same(walks_[slot], walk)) {
       slot = oldest_++;
       // A signal handler may leave this function by longjmp: half a walk must not be used.
@@ -210,7 +210,7 @@ class UnwindCache {
       std::atomic_signal_fence(std::memory_order_seq_cst);
       memcpy(walks_[slot].places, walk.places, place_bytes_of(walk));
       walks_[slot].hash = walk.hash;
-      walks_[slot].words = walk.words;
+      walks_[slot].hash_of_words = walk.hash_of_words;
       walks_[slot].generation = walk.generation;
       walks_[slot].return_addresses = walk.return_addresses;
       walks_[slot].rbps = walk.rbps;
@@ -219,7 +219,7 @@ class UnwindCache {
       walks_[slot].capacity = walk.capacity;
     }
     seen_[place_of(stack_pointer)] = slot;
-    seen_came(slot);
+    remember_known_walk(slot);
   }
 
  private:
@@ -241,7 +241,7 @@ class UnwindCache {
   }
   [[nodiscard]] static bool is_same(const RememberedWalk& left,
                                     const RememberedWalk& right) noexcept {
-    return left.hash == right.hash && left.words == right.words &&
+    return left.hash == right.hash && left.hash_of_words == right.hash_of_words &&
            left.generation == right.generation && left.capacity == right.capacity &&
            left.return_addresses == right.return_addresses && left.rbps == right.rbps &&
            memcmp(left.places, right.places, place_bytes_of(left)) == 0;

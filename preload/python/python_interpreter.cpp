@@ -260,7 +260,7 @@ namespace {
 
 // Checks the known interpreter again: it may have ended, and then been initialized again or
 // unloaded.
-void look_again() noexcept {
+void recheck_known_interpreter() noexcept {
   // The loader gives the start of the page in which a file begins, so the starts of files are
   // compared by page. The largest page has 64 KiB.
   const auto page_of = [](std::uint64_t address) noexcept { return address >> 16; };
@@ -282,7 +282,7 @@ void look_again() noexcept {
 
 void refresh(LoaderList& modules) noexcept {
   if (state() == State::kOff) return;
-  if (state() == State::kOn) return look_again();
+  if (state() == State::kOn) return recheck_known_interpreter();
   const std::uint32_t unloads_before = unload_count();
   (void)modules.refresh();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;

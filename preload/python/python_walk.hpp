@@ -87,7 +87,7 @@ class Walker {
     std::uint32_t changed = 0;
     if (!is_known(innermost, index) || index >= capacity || !leads_out(index, changed)) [[unlikely]]
       return follow(innermost, capacity);
-    return take(index, changed) ? settle(index + 1) : fail();
+    return reread_changed_links(index, changed) ? finish_walk(index + 1) : fail();
   }
 
  private:
@@ -100,9 +100,9 @@ class Walker {
     walk_.is_cut = false;
     return false;
   }
-  [[nodiscard]] bool settle(std::uint32_t count) noexcept {
+  [[nodiscard]] bool finish_walk(std::uint32_t count) noexcept {
     walk_.count = count;
-    sum();
+    update_hashes();
     return true;
   }
 
@@ -134,13 +134,13 @@ class Walker {
   }
 
   // Reads the frames of the links from `changed` to `index` again.
-  [[nodiscard]] bool take(std::uint32_t index, std::uint32_t changed) noexcept {
+  [[nodiscard]] bool reread_changed_links(std::uint32_t index, std::uint32_t changed) noexcept {
     for (std::uint32_t i = changed; i <= index; ++i) {
       const Walk::Link& link = walk_.links[i];
       RawFrame raw;
       const void* outer = nullptr;
       if (!read_frame(reader_, kLayout, link.frame, raw, outer)) return false;
-      if (!says_the_same(link, raw) && !put(i, link.frame, raw)) return false;
+      if (!says_the_same(link, raw) && !update_link(i, link.frame, raw)) return false;
     }
     return true;
   }
@@ -158,13 +158,13 @@ class Walker {
       const std::uint32_t index = kept + fresh - 1 - i;
       const Walk::Fresh& found = walk_.fresh[i];
       if (index >= walk_.known || !says_the_same(walk_.links[index], found.raw)) {
-        if (!put(index, found.frame, found.raw)) return fail();
+        if (!update_link(index, found.frame, found.raw)) return fail();
       }
       walk_.links[index].frame = found.frame;
       walk_.indexes[slot_of(found.frame)] = static_cast<std::uint16_t>(index);
     }
     walk_.is_cut = is_cut_;
-    return settle(kept + fresh);
+    return finish_walk(kept + fresh);
   }
 
   [[nodiscard]] bool collect(const void* frame, std::size_t capacity, std::uint32_t& kept,
@@ -178,7 +178,7 @@ class Walker {
         std::uint32_t changed = 0;
         if (leads_out(index, changed)) {
           kept = index + 1;
-          return take(index, changed);
+          return reread_changed_links(index, changed);
         }
         forget();
       }
@@ -204,7 +204,8 @@ class Walker {
 
   // Puts the frame's present content into the link at `index`. Its code object also shows whether
   // the frame is the program's: the interpreter's own frames have code of their own.
-  [[nodiscard]] bool put(std::uint32_t index, const void* frame, const RawFrame& raw) noexcept {
+  [[nodiscard]] bool update_link(std::uint32_t index, const void* frame,
+                                 const RawFrame& raw) noexcept {
     Walk::Note& note = walk_.notes[index];
     if (walk_.summed > index) walk_.summed = index;
     if (index < walk_.known && note.is_code && walk_.links[index].raw.code == raw.code) {
@@ -228,7 +229,7 @@ class Walker {
   }
 
   // Brings the hashes of this walk up to date.
-  void sum() noexcept {
+  void update_hashes() noexcept {
     if (walk_.summed >= walk_.count) return;
     std::uint64_t hash = walk_.summed == 0 ? 0 : walk_.links[walk_.summed - 1].hash;
     for (std::uint32_t i = walk_.summed; i < walk_.count; ++i) {

@@ -38,8 +38,7 @@ struct alignas(kControlBytes) Control {
 };
 extern constinit Control control [[gnu::visibility("hidden")]];
 
-// True once the session has started, until the process ends or recording is disabled; also while
-// paused.
+// True once the session has started, until the process or the recording ends; also while paused.
 [[nodiscard]] inline bool session_exists() noexcept {
   const std::uint32_t session = control.session.load();
   return session == kPaused || session >= kFirstSessionId;

@@ -40,10 +40,10 @@ template <class Record>
 [[gnu::always_inline]] inline Record* reserve() noexcept {
   ThreadState& state = thread_state;
   if constexpr (drop_class_of<Record>() == trace::DropClass::kCopy) {
-    if (state.chunk_is_reserved && !reserve_is_over(drop_class_of<Record>())) return nullptr;
+    if (state.chunk_is_reserved && !ring_has_room_again(drop_class_of<Record>())) return nullptr;
   }
   if (state.end - state.cursor < static_cast<std::ptrdiff_t>(sizeof(Record))) [[unlikely]] {
-    return reinterpret_cast<Record*>(reserve_in_new_chunk(sizeof(Record), drop_class_of<Record>()));
+    return reinterpret_cast<Record*>(reserve_in_new_chunk(drop_class_of<Record>()));
   }
   fetch_ahead(state.cursor, state.end, sizeof(Record));
   return reinterpret_cast<Record*>(state.cursor);

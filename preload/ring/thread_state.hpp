@@ -50,7 +50,7 @@ struct alignas(64) ThreadState {
   trace::ContextId context = trace::ContextId::kNone;
   std::uint32_t context_depth = 0;
   std::uint64_t last_without_python = 0;  // time in ticks(); see preload/stacks/waiting_watch.hpp
-  std::uint64_t last_waiting_look = 0;    // time in ticks(); see preload/stacks/waiting_watch.hpp
+  std::uint64_t last_waiting_sample = 0;  // time in ticks(); see preload/stacks/waiting_watch.hpp
   trace::ContextId context_stack[kContextStackDepth] = {};
 };
 

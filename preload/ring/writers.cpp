@@ -16,6 +16,7 @@
 #include "preload/base/wait.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/ring/thread_state.hpp"
+#include "trace/columns.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
@@ -191,14 +192,19 @@ void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thre
   }
 }
 
-bool reserve_is_over(trace::DropClass drop_class) noexcept {
+bool ring_has_room_again(trace::DropClass drop_class) noexcept {
   WriterPool& pool = *writer_pool;
   thread_state.chunk_is_reserved = pool.ring.is_short();
   if (thread_state.chunk_is_reserved) count_drop(pool, drop_class);
   return !thread_state.chunk_is_reserved;
 }
 
-std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept {
+// The longest record has room in a new chunk of any size, behind the records that begin the chunk.
+static_assert(sizeof(trace::ChunkHeader) + sizeof(trace::Gap) + sizeof(trace::Thread) +
+                  trace::kMaxRecordWords * trace::kWordBytes <=
+              trace::kMinChunkBytes);
+
+std::byte* reserve_in_new_chunk(trace::DropClass drop_class) noexcept {
   const ErrnoKeeper errno_keeper;
   WriterPool& pool = *writer_pool;
   ThreadState& state = thread_state;
@@ -239,7 +245,7 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   write_gap();
   // Relaxed: stored by this thread.
   write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});
-  return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
+  return state.cursor;
 }
 
 bool write_bytes(const void* record, std::size_t bytes, const char* tail,
@@ -249,7 +255,7 @@ bool write_bytes(const void* record, std::size_t bytes, const char* tail,
   const std::size_t total = bytes + padded;
   ThreadState& state = thread_state;
   std::byte* out = state.end - state.cursor < static_cast<std::ptrdiff_t>(total)
-                       ? reserve_in_new_chunk(total, trace::DropClass::kOther)
+                       ? reserve_in_new_chunk(trace::DropClass::kOther)
                        : state.cursor;
   if (out == nullptr) return false;
   memcpy(out, record, bytes);  // mutant: commit_before_write

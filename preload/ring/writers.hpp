@@ -59,13 +59,13 @@ void return_writer(WriterPool& pool) noexcept;
 // stopped calling key destructors after PTHREAD_DESTRUCTOR_ITERATIONS. For the background thread.
 void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
 
-// Room for a record of `bytes` in a new chunk; nullptr if no chunk is free, which counts a drop.
+// Room for a record of any length in a new chunk; nullptr if no chunk is free, which counts a drop.
 // Slow path; keeps errno.
-std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
+std::byte* reserve_in_new_chunk(trace::DropClass drop_class) noexcept;
 
 // Called for a copy's record if the thread's chunk is reserved for other records. True if the ring
 // has room again; else counts the record as dropped.
-[[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
+[[nodiscard]] bool ring_has_room_again(trace::DropClass drop_class) noexcept;
 
 // Writes a record, with `tail` (usually a text) behind its fields, for the calling thread, which
 // must have a writer; false if dropped.

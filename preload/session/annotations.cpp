@@ -44,7 +44,7 @@ std::uint32_t intern_name(std::string_view text) noexcept {
 
 void annotate(const Annotation& given) noexcept {
   const CallGuard guard;
-  if (!guard.outermost() || !recording(false)) return;
+  if (!guard.outermost() || !recording(/*may_start=*/false)) return;
   const std::uint32_t name = intern_name(given.name);
   const std::uint32_t domain = intern_name(given.domain);
   (void)write_event<trace::Annotation>(guard, [&](trace::Annotation& annotation) {
@@ -62,7 +62,7 @@ void annotate(const Annotation& given) noexcept {
 
 void annotate(const NamedStorage& given) noexcept {
   const CallGuard guard;
-  if (!guard.outermost() || !recording(false)) return;
+  if (!guard.outermost() || !recording(/*may_start=*/false)) return;
   // Relaxed: a flag that orders no other data.
   a_storage_was_named.store(true, std::memory_order_relaxed);
   const std::uint32_t name = intern_name(given.name);
@@ -156,11 +156,12 @@ struct Options {
   std::string_view view() const noexcept { return {text, size}; }
 };
 
-constinit AppendOnce<Options, kMaxTexts> texts;
-// The index in `texts` of the options that PyTorch's allocator took last, or one of these values.
+constinit AppendOnce<Options, kMaxTexts> options_texts;
+// The index in `options_texts` of the options that PyTorch's allocator took last, or one of these
+// values.
 constexpr std::size_t kIsNotKept = kMaxTexts;
 constexpr std::size_t kNoneYet = kMaxTexts + 1;
-constinit std::atomic<std::size_t> last = kNoneYet;
+constinit std::atomic<std::size_t> last_options_index = kNoneYet;
 
 }  // namespace
 
@@ -170,13 +171,14 @@ void keep_allocator_options(std::string_view text) noexcept {
     memcpy(entry.text, text.data(), text.size());
     entry.size = text.size();
   };
-  last.store(text.size() <= Options::kMaxBytes ? texts.add(is_it, fill) : kIsNotKept);
+  last_options_index.store(text.size() <= Options::kMaxBytes ? options_texts.add(is_it, fill)
+                                                             : kIsNotKept);
 }
 
 std::string_view last_allocator_options() noexcept {
-  const std::size_t index = last.load();
+  const std::size_t index = last_options_index.load();
   if (index == kNoneYet) return {};
-  return index == kIsNotKept ? kNotKept : texts.entries[index].view();
+  return index == kIsNotKept ? kNotKept : options_texts.entries[index].view();
 }
 
 }  // namespace gpumemtrace::preload

@@ -54,7 +54,7 @@ bool attach(bool may_start) noexcept {
     if (!may_start) return false;
     is_first = start_once();
   }
-  const std::uint32_t session = settled_session();
+  const std::uint32_t session = wait_for_start();
   if (session == kStarting && may_start) control.missed.fetch_add(1);
   if (is_first && session_exists()) wait_for_background_thread();
   if (session < kFirstSessionId) return false;

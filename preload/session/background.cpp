@@ -76,12 +76,12 @@ class BackgroundThread {
     packer_.pack_sealed(guard);
     packer_.replenish_ring(guard);
     activities_.read(guard);
-    bound_trace(guard);
+    limit_trace_size(guard);
     handle_control_request(guard, session_, [&]() noexcept { observation_.observe(guard); });
-    if (session_.is_recording()) look(guard);
+    if (session_.is_recording()) write_due_records(guard);
     answer_flush(session_, session_.flush_requested.load(), [&]() noexcept { pack_all(guard); });
     const auto has_work = [this]() noexcept {
-      return session_.ring.needs_round() || (session_.is_recording() && is_look_wanted());
+      return session_.ring.needs_round() || (session_.is_recording() && is_sample_wanted());
     };
     const std::uint64_t longest_ns = session_.is_recording()
                                          ? observation_.pause_ns(RoundPause::kLongestNs)
@@ -89,7 +89,7 @@ class BackgroundThread {
     pause_.until_woken(has_work, longest_ns);
   }
 
-  void look(const CallGuard& guard) noexcept {
+  void write_due_records(const CallGuard& guard) noexcept {
     switch (observation_.due()) {
       case Observation::Due::kNothing:
         return;
@@ -101,13 +101,13 @@ class BackgroundThread {
     }
   }
 
-  bool is_look_wanted() const noexcept {
+  bool is_sample_wanted() const noexcept {
     return session_.sample_wanted.load() || session_.driver_memory_changed.load();
   }
 
   // Keeps the trace file within its size limit. While this takes long, the bound calls
   // service_requests().
-  void bound_trace(const CallGuard& guard) noexcept {
+  void limit_trace_size(const CallGuard& guard) noexcept {
     guard_ = &guard;
     const auto service_requests = [](void* owner) noexcept {
       return static_cast<BackgroundThread*>(owner)->service_requests();

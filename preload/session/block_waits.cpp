@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/session/block_waits.hpp"
 
-#include <atomic>
-#include <cstddef>
-
 #include "preload/loader/torch_libraries.hpp"
 #include "preload/ring/recorder.hpp"
+#include "preload/session/event_table.hpp"
 #include "preload/stacks/stacks.hpp"
 
 namespace gpumemtrace::preload::block_waits {
@@ -13,55 +11,6 @@ namespace gpumemtrace::preload::block_waits {
 constinit thread_local Recorded recorded [[gnu::tls_model("initial-exec")]] = {};
 
 namespace {
-
-// The events that PyTorch's allocator created, each with a bit that says whether a block waits for
-// it. An event keeps its slot: the allocator has only as many events as blocks waited at the same
-// time, and reuses them.
-class EventTable {
- public:
-  void add(std::uint64_t event) noexcept {
-    for (std::size_t i = 0; i < kReach; ++i) {
-      std::atomic<std::uint64_t>& slot = slot_of(event, i);
-      std::uint64_t known = slot.load();
-      if ((known & ~kWaits) == event) return;
-      if (known <= kGone && slot.compare_exchange_strong(known, event)) return;
-    }
-  }
-  // Called for an event that other code created: the driver may have given it the handle of an
-  // event that the allocator has destroyed.
-  void remove(std::uint64_t event) noexcept {
-    if (std::atomic<std::uint64_t>* const slot = find(event); slot != nullptr) slot->store(kGone);
-  }
-  [[nodiscard]] bool contains(std::uint64_t event) noexcept { return find(event) != nullptr; }
-  // Sets whether a block waits for the event; true if that is a change.
-  [[nodiscard]] bool set_waits(std::uint64_t event, bool waits) noexcept {
-    std::atomic<std::uint64_t>* const slot = find(event);
-    if (slot == nullptr) return false;
-    return slot->exchange(event | (waits ? kWaits : 0)) != (event | (waits ? kWaits : 0));
-  }
-
- private:
-  static constexpr std::size_t kSlots = 4096;
-  static constexpr std::size_t kReach = 32;
-  // A bit that is 0 in event handles: they are addresses.
-  static constexpr std::uint64_t kWaits = 1;
-  static constexpr std::uint64_t kGone = 2;
-
-  [[nodiscard]] std::atomic<std::uint64_t>& slot_of(std::uint64_t event, std::size_t i) noexcept {
-    return slots_[((event >> 4) * 0x9e3779b97f4a7c15 >> 52) + i];
-  }
-  [[nodiscard]] std::atomic<std::uint64_t>* find(std::uint64_t event) noexcept {
-    for (std::size_t i = 0; i < kReach; ++i) {
-      std::atomic<std::uint64_t>& slot = slot_of(event, i);
-      const std::uint64_t known = slot.load();
-      if ((known & ~kWaits) == event) return &slot;
-      if (known == 0) return nullptr;
-    }
-    return nullptr;
-  }
-
-  std::atomic<std::uint64_t> slots_[kSlots + kReach] = {};
-};
 
 constinit EventTable allocator_events;
 

@@ -12,7 +12,7 @@ void record_context(trace::ContextId id) noexcept {
   const CallGuard guard;
   // recording() waits while a session is being started: the start may not write this context's
   // record.
-  if (!recording(false)) return;  // mutant: start_not_awaited_by_context
+  if (!recording(/*may_start=*/false)) return;  // mutant: start_not_awaited_by_context
   (void)write_event<trace::Context>(guard, [&](trace::Context& record) {
     record.id = id;
     record.handle = info.handle;

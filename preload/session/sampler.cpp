@@ -118,7 +118,7 @@ struct Functions {
 };
 constinit Functions functions;
 constinit bool ready = false;
-constinit bool is_watched = false;
+constinit bool debugger_reports_calls = false;
 
 struct KnownDevice {
   char bus_id[32] = {};  // "" = not known
@@ -163,7 +163,7 @@ bool is_debugged() noexcept {
 
 // True under compute-sanitizer and cuda-gdb: they report a call about a context that has ended as
 // an error of the program, so the sampler makes no calls about contexts under them.
-bool shows_errors_of_questions() noexcept {
+bool runs_under_debugger() noexcept {
   const auto is_sanitizer = [](const dl_phdr_info& info) noexcept {
     return strstr(info.dlpi_name, "/libsanitizer-collection.so") != nullptr;
   };
@@ -361,7 +361,7 @@ void record_device(int device, const nvml::Link& link) noexcept {
 }
 
 // Keeps the device's size, and its bus id, by which NVML knows the device.
-void know_device(int device) noexcept {
+void load_device_facts(int device) noexcept {
   KnownDevice& known = known_devices[device];
   std::size_t total = 0;
   const bool has_total =
@@ -395,19 +395,19 @@ UsedDevices used_devices() noexcept {
 // Asks the driver for the limits of each context and, in the first context of each device, for the
 // device's free memory. Called between begin_sample() and end_sample() of tracking.hpp.
 void ask_contexts(const CallGuard& guard) noexcept {
-  bool is_told[kMaxDevices] = {};
+  bool asked_free_memory[kMaxDevices] = {};
   const std::uint32_t contexts = tracking::context_count();
   for (std::uint32_t number = 1; number <= contexts; ++number) {
     const trace::ContextId id{number};
     const tracking::ContextInfo context = tracking::context_info(id);
     if (context.ended || context.handle == 0 || context.device < 0 ||
-        context.device >= kMaxDevices || is_watched) {
+        context.device >= kMaxDevices || debugger_reports_calls) {
       continue;
     }
     const CurrentContext current(context.handle);
     if (!current) continue;
-    if (!is_told[context.device]) record_free_memory(guard, context.device);
-    is_told[context.device] = true;
+    if (!asked_free_memory[context.device]) record_free_memory(guard, context.device);
+    asked_free_memory[context.device] = true;
     record_limits(guard, id, context.device);
   }
 }
@@ -453,7 +453,7 @@ void load_sampler() noexcept {
   load(functions.default_pool, "cuDeviceGetDefaultMemPool");
   load(functions.current_pool, "cuDeviceGetMemPool");
   load(functions.exchange_mode, "cuThreadExchangeStreamCaptureMode");
-  is_watched = shows_errors_of_questions();
+  debugger_reports_calls = runs_under_debugger();
   nvml::open_library();
 }
 
@@ -470,7 +470,7 @@ void record_devices(const CallGuard&) noexcept {
   if (!prepare() || functions.device_count(&count) != CUDA_SUCCESS) return;
   if (count > kMaxDevices) count = kMaxDevices;
   for (int device = 0; device < count; ++device) {
-    know_device(device);
+    load_device_facts(device);
     record_device(device, {});
   }
   // Writes the devices again, with their PCIe links: NVML may take long to give the links, but the

@@ -46,7 +46,7 @@ namespace {
 
 }  // namespace
 
-std::uint32_t settled_session() noexcept {
+std::uint32_t wait_for_start() noexcept {
   const auto is_settled = [] {
     // mutant: start_not_awaited
     return control.session.load() != kStarting || control.start_is_slow.load();
@@ -93,18 +93,18 @@ bool pause_recording(const CallGuard&) noexcept {
 
 // Writes all contexts again: the pause may have left out the records of new ones.
 bool resume_recording(const CallGuard&) noexcept {
-  std::uint32_t paused = settled_session();  // mutant: resumed_too_early
+  std::uint32_t paused = wait_for_start();  // mutant: resumed_too_early
   if (paused != kPaused) return false;
   // mutant: resume_overrules
   if (!control.session.compare_exchange_strong(paused, the_session().id())) return false;
-  if (!recording(false)) return false;
+  if (!recording(/*may_start=*/false)) return false;
   (void)write_mark(trace::MarkKind::kStarted, {});
   const std::uint32_t contexts = tracking::context_count();
   for (std::uint32_t id = 1; id <= contexts; ++id) record_context(trace::ContextId{id});
   return true;
 }
 
-void disable(const CallGuard&, const char* reason) noexcept {
+void end_recording(const CallGuard&, const char* reason) noexcept {
   if (control.session.load() == kOff) return;
   // If the trace file cannot be written any more, readers find this mark in the ring.
   (void)write_mark(trace::MarkKind::kDisabled, reason);

@@ -65,7 +65,7 @@ inline Session& the_session() noexcept {
 
 // Waits while a session is being started, then returns control.session. All callers together wait
 // for one start at most two seconds; after that they return kStarting at once.
-std::uint32_t settled_session() noexcept;
+std::uint32_t wait_for_start() noexcept;
 
 // Ends the start of a session, which was made or could not be made: threads that wait for the start
 // go on. Called by the background thread.
@@ -91,7 +91,7 @@ void driver_memory_changed() noexcept;
 
 // Ends the recording for good; the program goes on. Tells the reason once, on stderr and in the
 // trace. Called by the background thread.
-void disable(const CallGuard& guard, const char* reason) noexcept;
+void end_recording(const CallGuard& guard, const char* reason) noexcept;
 
 // Called when the process is about to end (kExit), or to become another program (kExec) unless that
 // fails: writes a mark, and has everything so far packed and sampled. Waits for the background

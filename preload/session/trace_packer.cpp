@@ -41,11 +41,11 @@ void TracePacker::pack_on_file_thread(const CallGuard& guard, Pack&& pack) noexc
     });
   });
   if (refusal == Refusal::kTooLarge) {
-    disable(guard,
-            "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
+    end_recording(
+        guard, "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
   }
-  if (refusal == Refusal::kRemoved) disable(guard, "somebody has removed the trace");
-  if (refusal == Refusal::kCut) disable(guard, "somebody has made the trace shorter");
+  if (refusal == Refusal::kRemoved) end_recording(guard, "somebody has removed the trace");
+  if (refusal == Refusal::kCut) end_recording(guard, "somebody has made the trace shorter");
   if (refusal == Refusal::kError) stop_for_file(guard, "the trace file cannot be written", error);
 }
 
@@ -74,7 +74,7 @@ std::uint64_t TracePacker::most_bytes() const noexcept {
 void TracePacker::stop_for_file(const CallGuard& guard, std::string_view what, int error) noexcept {
   Line reason;
   reason << what << ": " << errno_text(error);
-  disable(guard, reason.c_str());
+  end_recording(guard, reason.c_str());
 }
 
 // The file grows by at least a quarter of its bound between two checkpoints, so that the cost of

@@ -68,7 +68,7 @@ const char* path_of(const char* name) noexcept {
 }
 
 // Marks a file in the loader's list as still loaded; writes its Module record if it is new.
-void notice(const dl_phdr_info& info) noexcept {
+void note_loaded_file(const dl_phdr_info& info) noexcept {
   KnownModule module;
   module.base = info.dlpi_addr;
   const AddressRange range = range_of(info);
@@ -114,7 +114,7 @@ void record_modules(const CallGuard&, LoaderList& modules) noexcept {
   table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
   (void)modules.visit([](const dl_phdr_info& info) noexcept {
-    notice(info);
+    note_loaded_file(info);
     return false;
   });
   publish_modules(modules);

@@ -92,7 +92,7 @@ bool write_own_code(std::uint32_t id, const void* object) noexcept {
 }
 
 // As write_own_code(), for a code object of another thread, which is copied before it is read.
-bool write_other_code(std::uint32_t id, const void* object) noexcept {
+bool write_copied_code(std::uint32_t id, const void* object) noexcept {
   static constinit python::CodeCopy code =
       {};  // too large for the stack; for the thread that samples waiting threads
   if (!python::copy_code(object, code)) return true;
@@ -112,7 +112,7 @@ std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_roo
   if (id == 0 || emitted) return id;
   // mutant: code_emitted_early
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
-                                                   : write_other_code(id, frame.code);
+                                                   : write_copied_code(id, frame.code);
   if (written) codes.mark_emitted(id);  // mutant: code_emitted_without_room
   has_room = has_room && written;
   return id;
@@ -230,9 +230,10 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
 // The id of the calling thread's stack if its native frames are those of the remembered walk that
 // is expected next. kNone if they differ, or if the stack was not written yet. `hash` is that of
 // the Python frames; without Python frames the walk's label keeps the stack's id.
-[[gnu::always_inline]] inline StackId expected_stack(const native::Caller& caller,
-                                                     native::UnwindCache& memory,
-                                                     std::uint64_t hash, bool has_python) noexcept {
+[[gnu::always_inline]] inline StackId find_remembered_stack(const native::Caller& caller,
+                                                            native::UnwindCache& memory,
+                                                            std::uint64_t hash,
+                                                            bool has_python) noexcept {
   native::RememberedWalk* const walk = native::read_expected(caller, settings.depth_limit, memory);
   if (walk == nullptr) [[unlikely]]
     return StackId::kNone;
@@ -247,9 +248,10 @@ bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackI
 
 // Walks the native frames to find the id. Not inlined: the addresses are too large for the caller's
 // stack.
-[[gnu::noinline]] StackId unexpected_stack(const native::Caller& caller,
-                                           native::UnwindCache* memory, std::uint64_t hash,
-                                           const python::Walk* walk, bool under_autograd) noexcept {
+[[gnu::noinline]] StackId find_stack_by_walk(const native::Caller& caller,
+                                             native::UnwindCache* memory, std::uint64_t hash,
+                                             const python::Walk* walk,
+                                             bool under_autograd) noexcept {
   std::uint64_t addresses[native::kMaxFrames];
   const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
   if (walk == nullptr && native.count == 0) return StackId::kNone;
@@ -316,19 +318,20 @@ bool map_walks() noexcept {
         under_autograd = true;
         hash = mix(hash, kAutogradSalt);
       }
-    } else if (begin_waiting_look(now)) [[unlikely]] {
+    } else if (try_begin_waiting_sample(now)) [[unlikely]] {
       look_who_waits(guard);
-      end_waiting_look(ticks());  // a sample's duration is no quiet time
+      end_waiting_sample(ticks());  // a sample's duration is no quiet time
     }
   }
   if (wants_native(use, walk != nullptr)) {
     native::UnwindCache* const memory =
         writer < kUnwindCaches ? &settings.unwind_caches[writer] : nullptr;
-    const StackId id =
-        memory == nullptr ? StackId::kNone : expected_stack(caller, *memory, hash, walk != nullptr);
+    const StackId id = memory == nullptr
+                           ? StackId::kNone
+                           : find_remembered_stack(caller, *memory, hash, walk != nullptr);
     if (id != StackId::kNone) [[likely]]
       return id;
-    return unexpected_stack(caller, memory, hash, walk, under_autograd);
+    return find_stack_by_walk(caller, memory, hash, walk, under_autograd);
   }
   return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{}, under_autograd);
 }
@@ -350,7 +353,7 @@ void reset_stacks(const Config& config) noexcept {
   settings.depth_limit =
       at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
-  reset_waiting_looks();
+  reset_waiting_samples();
   const bool wants_native = config.native_stacks != NativeStacks::kNone;
   const bool has_room = map_walks() && stacks.map(kStackSlots) && codes.map(kCodeSlots);
   python_off = why_off(config.python_stacks, has_room, "switched off by GPUMEMTRACE_PYTHON");

@@ -9,8 +9,9 @@
 // that waits again at once and records nothing before.
 //
 // With PyTorch 2 the waiting thread passes through a hook of ours before it waits, and records its
-// own stack. A sample is then due only if a thread has run Python since: the analyzer regards the
-// waiting thread's next event as the end of its wait.
+// own stack. A sample is then due only if a thread has run Python since, or if a wait since the
+// last sample was not recorded: the analyzer regards the waiting thread's next event as the end of
+// its wait.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@
 namespace gpumemtrace::preload {
 
 // For a thread without Python frames that allocates or frees memory; `now` is in ticks(). True if
-// the thread must take a sample of the threads that wait and then call end_waiting_look(). Samples
-// are taken by one thread at a time, by each thread at most every 200 us.
-[[nodiscard]] bool begin_waiting_look(std::uint64_t now) noexcept;
-void end_waiting_look(std::uint64_t now) noexcept;
+// the thread must take a sample of the threads that wait and then call end_waiting_sample().
+// Samples are taken by one thread at a time, by each thread at most every 200 us.
+[[nodiscard]] bool try_begin_waiting_sample(std::uint64_t now) noexcept;
+void end_waiting_sample(std::uint64_t now) noexcept;
 
 // Called on a thread that has Python frames. Costs mostly one load.
 void python_runs_here() noexcept;
@@ -32,6 +33,6 @@ void waiting_begins(bool is_recorded) noexcept;
 
 // Forgets the sampling thread and all waiting threads: before a session's first record, also in a
 // forked child.
-void reset_waiting_looks() noexcept;
+void reset_waiting_samples() noexcept;
 
 }  // namespace gpumemtrace::preload

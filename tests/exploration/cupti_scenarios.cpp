@@ -55,7 +55,7 @@ namespace gpumemtrace::cupti {
 void Library::serve_program(std::uint8_t* buffer, std::size_t) noexcept {
   exploration::number_in(buffer);
 }
-void Library::open_program_buffer() noexcept {}
+void Library::ask_program_for_buffer() noexcept {}
 void Library::pass_on(Context, std::uint32_t, std::uint8_t*, std::size_t, std::size_t) noexcept {}
 void Library::found(const Functions& functions, std::size_t index,
                     LibraryObserver& observer) noexcept {

@@ -163,7 +163,7 @@ Outcome pause_meets_failure() {
        },
        [] {
          const CallGuard guard;
-         disable(guard, "the disk is full");
+         end_recording(guard, "the disk is full");
        }},
       [] { promise(control.session.load() == kOff, "a request brings back what has failed"); });
 }

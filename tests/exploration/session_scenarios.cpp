@@ -56,7 +56,7 @@ void make_session(bool gives_up) {
   start_ends(true);
   static_cast<void>(attach_background_thread());
   const CallGuard guard;
-  if (gives_up) disable(guard, "the disk is full");
+  if (gives_up) end_recording(guard, "the disk is full");
 }
 Outcome start_ends_elsewhere() {
   Unbegun world({4});

@@ -82,9 +82,9 @@ RememberedWalk* read_expected(const Caller&, std::size_t, UnwindCache&) noexcept
 Walk read_frames(const Caller&, std::uint64_t*, std::size_t, UnwindCache*) noexcept { return {}; }
 }  // namespace native
 std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }
-bool begin_waiting_look(std::uint64_t) noexcept { return true; }
-void end_waiting_look(std::uint64_t) noexcept {}
-void reset_waiting_looks() noexcept {}
+bool try_begin_waiting_sample(std::uint64_t) noexcept { return true; }
+void end_waiting_sample(std::uint64_t) noexcept {}
+void reset_waiting_samples() noexcept {}
 void python_runs_here() noexcept {}
 }  // namespace gpumemtrace::preload
 

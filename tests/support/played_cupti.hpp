@@ -38,6 +38,7 @@ struct Played {
   std::function<void()> on_enable;
   std::function<void()> on_flush;  // delivers what CUPTI still has
   std::function<void()> on_clock;
+  std::function<void()> on_finalize;
 };
 inline Played played;
 
@@ -78,7 +79,10 @@ inline Result play_clock(TimestampFunction*) {
   if (played.on_clock) played.on_clock();
   return kSuccess;
 }
-inline Result play_finalize() { return kSuccess; }
+inline Result play_finalize() {
+  if (played.on_finalize) played.on_finalize();
+  return kSuccess;
+}
 
 inline Functions functions() {
   Functions made;
@@ -202,7 +206,7 @@ inline Library& fresh_library() {
   played.version = 130001;
   played.calls.clear();
   played.dropped = 0;
-  played.on_enable = played.on_flush = played.on_clock = nullptr;
+  played.on_enable = played.on_flush = played.on_clock = played.on_finalize = nullptr;
   written.clear();
   records_got = bytes_got = 0;
   program_buffers_out = 0;

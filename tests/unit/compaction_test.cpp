@@ -713,6 +713,38 @@ TEST_CASE("who went on before a cut does not wait behind it", "[unit]") {
   CHECK(bytes_of_line(trace, 30) == 0);
 }
 
+TEST_CASE("a stack in a checkpoint has a thread only if it can be no other's", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace;
+  add_code(trace, 1, "loss", "/home/me/train.py", 20);
+  add_code(trace, 2, "train", "/home/me/train.py", 30);
+  add_thread(trace, 1, kPythonThread, "python3");
+  add_stack(trace, number_of(kLoss), {{1}, {}});
+  add_thread(trace, 2, 200, "loader");
+  add_stack(trace, number_of(kBackward), {{2}, {}});
+  add_block(trace, kMiB, kLoss, 1);
+  add_block(trace, kMiB, kBackward, 1);
+  add_block(trace, kMiB, kLoss, 2);  // else the cut would lie before what thread 1 adds
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  compacted.add(trace);
+  compacted.pack();
+  REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+  add_block(trace, kMiB, kLoss, 1);
+  compacted.add(trace);
+  compacted.pack();
+  const Json report = report_of(compacted);
+  const Json peak = row_where(report.at("peak"), {{"level", "framework"}});
+  const auto thread_of_line = [&](int line) {
+    for (const Json& holder : peak.at("holders")) {
+      if (holder.at("site").is_null() || holder.at("site").at("line") != line) continue;
+      return row_where(report.at("stacks"), {{"id", holder.at("stack")}}).at("thread");
+    }
+    return Json("no holder");
+  };
+  CHECK(thread_of_line(20) == "python3");
+  CHECK(thread_of_line(30) == nullptr);
+}
+
 TEST_CASE("a checkpoint keeps one wait of a thread, however many there were", "[unit]") {
   const TemporaryFolder folder;
   TraceBuilder trace;
@@ -772,6 +804,96 @@ TEST_CASE("how many graphs there were and are alive is known behind a cut", "[un
   instantiate(trace, 5);
   trace.graph(trace::GraphOperation::kDestroyExecutable, 1);
   CHECK(graphs() == Json{{"instantiated", 5}, {"destroyed", 4}, {"live_peak", 4}});
+}
+
+namespace {
+
+void capture(TraceBuilder& trace, trace::GraphOperation operation, std::uint64_t stream,
+             std::uint64_t graph = 0, std::uint16_t result = 0) {
+  trace::Graph record;
+  record.operation = operation;
+  record.graph = graph;
+  record.stream = stream;
+  trace.add_call(record, {.result = result});
+}
+
+void allocate_in_capture(TraceBuilder& trace, std::uint64_t address, std::uint64_t bytes,
+                         std::uint64_t stream) {
+  trace::Allocation record;
+  record.address = address;
+  record.bytes = bytes;
+  record.memory = trace::MemoryKind::kStreamOrdered;
+  record.stream = stream;
+  trace.add_call(record, {.flags = trace::kFlagCaptured});
+}
+
+}  // namespace
+
+TEST_CASE("captures that are open at a cut keep their memory apart behind it", "[unit]") {
+  using trace::GraphOperation;
+  const TemporaryFolder folder;
+  TraceBuilder trace;
+  trace.device(0, 0x1234, 1024 * kMiB);
+  capture(trace, GraphOperation::kBeginCapture, 9, 0, /*result=*/1);
+  for (const std::uint64_t stream : {5, 6, 7}) {
+    capture(trace, GraphOperation::kBeginCapture, stream);
+  }
+  capture(trace, GraphOperation::kEndCapture, 7, 0x70);
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  compacted.add(trace);
+  compacted.pack();
+  REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+  allocate_in_capture(trace, 0x10000000, kMiB, 5);
+  allocate_in_capture(trace, 0x20000000, 2 * kMiB, 6);
+  capture(trace, GraphOperation::kEndCapture, 6, 0x60);
+  capture(trace, GraphOperation::kEndCapture, 5, 0x50);
+  trace.graph(GraphOperation::kInstantiate, 0x60, 0x61);
+  trace.graph(GraphOperation::kLaunch, 0x61);
+  compacted.add(trace);
+  compacted.pack();
+  CHECK(usage_of(report_of(compacted), "graph").at("live_bytes_at_end") == 2 * kMiB);
+}
+
+TEST_CASE("a checkpoint keeps no reference to physical memory that was dropped again", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace;
+  trace.device(0, 0x1234, 1024 * kMiB);
+  trace.map(trace::MappingOperation::kReserve, 0x500000000, 4 * kMiB);
+  trace.allocate(0x71, 4 * kMiB, trace::MemoryKind::kPhysical);
+  trace.map(trace::MappingOperation::kMap, 0x500000000, 4 * kMiB, 0x71);
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  const auto usage = [&] {
+    compacted.add(trace);
+    compacted.pack();
+    return usage_of(report_of(compacted), "vmm");
+  };
+  const auto retain = [&] {
+    trace.map(trace::MappingOperation::kRetainHandle, 0x500000000, 0, 0x71);
+  };
+  for (int i = 0; i < 100; ++i) {
+    retain();
+    trace.free(0x71, trace::MemoryKind::kPhysical);
+  }
+  retain();
+  CHECK(usage().at("live_bytes_at_end") == 4 * kMiB);
+  REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+  const trace::TraceFile file(compacted.path());
+  int references = 0;
+  for (const trace::WriterStream& stream : file.writers()) {
+    trace::WriterCursor cursor(file, stream);
+    while (const trace::RecordHeader* record = cursor.next()) {
+      if (record->kind == trace::RecordKind::kFree) ++references;
+      if (record->kind != trace::RecordKind::kMapping) continue;
+      const auto& call = trace::as<trace::Mapping>(*record);
+      if (call.operation == trace::MappingOperation::kRetainHandle) ++references;
+    }
+  }
+  CHECK(references == 1);
+  trace.free(0x71, trace::MemoryKind::kPhysical);
+  trace.map(trace::MappingOperation::kUnmap, 0x500000000, 4 * kMiB);
+  CHECK(usage().at("live_bytes_at_end") == 4 * kMiB);
+  trace.free(0x71, trace::MemoryKind::kPhysical);
+  CHECK(usage().at("live_bytes_at_end") == 0);
 }
 
 namespace {

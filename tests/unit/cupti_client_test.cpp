@@ -126,6 +126,33 @@ TEST_CASE("more switches than are remembered leave the newest right", "[unit]") 
   CHECK_FALSE(owns_copy(client, 9'985));
 }
 
+TEST_CASE("a context keeps its state however often another is switched", "[unit]") {
+  static Client client;
+  client.forget_all();
+  client.switch_kind(Kind::kMemcpy, {5, 7, true});
+  for (std::uint64_t i = 1; i <= 1000; ++i) {
+    client.switch_kind(Kind::kMemcpy, {i * 10, 8, i % 2 == 1});
+  }
+  CHECK(owns_copy(client, 10'000, 7));
+  CHECK_FALSE(owns_copy(client, 10'000, 8));
+  CHECK(owns_copy(client, 9'995, 8));
+  CHECK_FALSE(owns_copy(client, 10'000, 9));
+}
+
+TEST_CASE("a context keeps its state when the clock is exchanged", "[unit]") {
+  static Client client;
+  client.forget_all();
+  client.switch_kind(Kind::kMemcpy, {1000, 8, true});
+  client.switch_kind(Kind::kMemcpy, {1100, kEverywhere, false});
+  client.switch_kind(Kind::kMemcpy, {1200, 7, true});
+  client.forget_times();
+  CHECK(owns_copy(client, 1, 7));
+  CHECK_FALSE(owns_copy(client, 1, 8));
+  client.switch_kind(Kind::kMemcpy, {5, kEverywhere, false});
+  CHECK(owns_copy(client, 4, 7));
+  CHECK_FALSE(owns_copy(client, 6, 7));
+}
+
 TEST_CASE("certainty ends where a switch lies before the record", "[unit]") {
   static Client client;
   client.forget_all();
@@ -214,6 +241,21 @@ TEST_CASE("no more is held than there is room for", "[unit]") {
   });
   CHECK(seen == count);
   CHECK(held.hold(copy_record(1, 1, 1).raw()));
+}
+
+TEST_CASE("a held record that finds no room again is decided at once", "[unit]") {
+  HeldRecords held;
+  REQUIRE(held.reserve());
+  REQUIRE(held.hold(copy_record(1, 1, 1).raw()));
+  const std::uint64_t round = held.end_round();
+  std::vector<std::uint64_t> rounds;
+  held.review(true, [&](const RawRecord&, std::uint64_t of) {
+    rounds.push_back(of);
+    while (held.hold(copy_record(2, 2, 2).raw())) {
+    }
+    return true;
+  });
+  CHECK(rounds == std::vector<std::uint64_t>{round, HeldRecords::kEndedRound});
 }
 
 // Runs `check` in a forked child for at most 10 s. False if it failed or did not return.

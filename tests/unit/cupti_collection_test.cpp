@@ -138,6 +138,41 @@ TEST_CASE("CUPTI is flushed before its clock is exchanged, where we collect", "[
   CHECK(flushes == 1);
 }
 
+TEST_CASE("each record that goes into an old CUPTI's spare buffer is counted", "[unit]") {
+  Library& library = fresh_library();
+  played.version = kVersionThatTakesNoBuffer - 1;
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  std::uint8_t* buffer = nullptr;
+  std::size_t bytes = 0;
+  std::size_t most = 0;
+  do {
+    played.request(&buffer, &bytes, &most);
+  } while (bytes == Buffers::kBytes);
+  CHECK(most == 1);
+  played.complete(nullptr, 0, buffer, bytes, 0);
+  complete_buffer({copy_record(1, now(), 1)});
+  the_collection().flush(false, kRecorder);
+  CHECK(last_written<trace::ActivityDropped>().by_recorder == 1);
+  std::size_t dropped = 0;
+  library.dropped_records(nullptr, 0, &dropped);
+  CHECK(dropped == 1);
+}
+
+TEST_CASE("states and clocks for which there is no room are written later", "[unit]") {
+  constexpr Recorder kFull = {
+      no_ticks, [](const void*, std::size_t, const char*, std::size_t) { return false; }, wake};
+  Library& library = fresh_library();
+  start(library);
+  library.register_clock(nullptr);
+  the_collection().write_notes(kFull);
+  the_collection().write_notes(kRecorder);
+  CHECK(count_written(trace::RecordKind::kActivityState) == 1);
+  CHECK(count_written(trace::RecordKind::kActivityClock) == 2);
+  the_collection().write_notes(kRecorder);
+  CHECK(written.size() == 3);
+}
+
 // Several threads complete buffers while the program's profiler comes and goes and a reader runs:
 // the recorder loses no record, and CUPTI keeps no buffer of the program. A build with
 // ThreadSanitizer also finds data races here.

@@ -199,5 +199,32 @@ TEST_CASE("what waits for its call is decided by the clock of its time", "[unit]
   CHECK(bytes_got == 1);
 }
 
+TEST_CASE("before CUPTI is finalized, a held copy gets its call", "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  library.enable(Kind::kMemcpy);
+  const std::uint64_t inside = now();
+  library.disable(Kind::kMemcpy);
+  complete_buffer({copy_record(1, now() + 1000, 1)});
+  int flushes = 0;
+  played.on_flush = [&] {
+    if (++flushes == 1) complete_buffer({call_record(Kind::kRuntime, 1, inside, 31)});
+  };
+  library.finalize();
+  CHECK(records_got == 1);
+}
+
+TEST_CASE("records that CUPTI delivers while it is finalized reach the program", "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  library.enable(Kind::kMemcpy);
+  played.on_finalize = [] { complete_buffer({copy_record(1, now(), 1)}); };
+  library.finalize();
+  CHECK(records_got == 1);
+  CHECK(program_buffers_out == 0);
+}
+
 }  // namespace
 }  // namespace gpumemtrace::cupti::cupti_library_test

@@ -101,10 +101,10 @@ class CardCurves {
   }
   void sample_card(std::size_t member, std::uint64_t in_use);
   void begin_round(std::size_t member, const trace::MemorySample& sample);
-  void tell(std::size_t member, std::uint64_t bytes);
+  void set_member_bytes(std::size_t member, std::uint64_t bytes);
   // The member with the process id; the number of members if there is none.
   [[nodiscard]] std::size_t member_with(std::uint32_t process_id) const;
-  void take(std::size_t member, Point& point);
+  void set_to_present(std::size_t member, Point& point);
   // Updates the sum of all members after the member's bytes, by calls or by the driver, have
   // changed.
   void count(std::size_t member);
@@ -121,10 +121,10 @@ class CardCurves {
   // Ends the members that are about to end and are not in the round's list of processes.
   void end_unlisted(const Round& round);
   // Corrects points that were taken before the driver first told how much it took for the member.
-  void tell_late(std::size_t member);
+  void correct_earlier_points(std::size_t member);
   // Sets the bytes that the driver took for each changed member, and those outside of members, in
   // the point to the numbers of the last samples.
-  void divide(Point& point) const;
+  void set_driver_bytes(Point& point) const;
   // The bytes that the driver took for the job's processes, by the last numbers for each process.
   [[nodiscard]] Beyond taken_for_job(const Round& round);
   void find_managed(const Round& round);
@@ -142,7 +142,7 @@ class CardCurves {
   Round round_;
   ManagedOnCard managed_;
   // the end of the round is to divide the driver's bytes at the card's highest point by process
-  bool best_is_to_divide_ = false;
+  bool best_awaits_round_ = false;
   Curve card_;
   Curve job_;
 };
@@ -172,7 +172,7 @@ void CardCurves<Member, Holders, List>::change(std::size_t member, std::uint64_t
   count(member);
   touch(member);
   for (Curve* const curve : {&card_, &job_}) {
-    curve->change(called_bytes_, [&](Point& point) { take(member, point); });
+    curve->change(called_bytes_, [&](Point& point) { set_to_present(member, point); });
   }
 }
 
@@ -215,7 +215,7 @@ void CardCurves<Member, Holders, List>::count(std::size_t member) {
 }
 
 template <class Member, class Holders, template <class> class List>
-void CardCurves<Member, Holders, List>::take(std::size_t member, Point& point) {
+void CardCurves<Member, Holders, List>::set_to_present(std::size_t member, Point& point) {
   point.time = members_[member].now();
   point.process = members_[member].process;
   point.is_partial = false;
@@ -232,14 +232,14 @@ void CardCurves<Member, Holders, List>::take(std::size_t member, Point& point) {
       held.parts = holder.hold(held.holders);
     }
   });
-  divide(point);
+  set_driver_bytes(point);
   point.forget_changes();
   // The record that is being applied may go on to change the bytes that the member holds.
   point.mark_changed(member);
 }
 
 template <class Member, class Holders, template <class> class List>
-void CardCurves<Member, Holders, List>::divide(Point& point) const {
+void CardCurves<Member, Holders, List>::set_driver_bytes(Point& point) const {
   point.other_bytes = other_bytes_;
   point.untraced_bytes = untraced_bytes_;
   point.managed_bytes = managed_.is_known ? managed_.bytes : 0;
@@ -270,14 +270,14 @@ void CardCurves<Member, Holders, List>::sample(std::size_t member,
 template <class Member, class Holders, template <class> class List>
 void CardCurves<Member, Holders, List>::sample_card(std::size_t member, std::uint64_t in_use) {
   const std::int64_t beyond = difference(in_use, called_bytes_);
-  best_is_to_divide_ =
-      card_.sample(called_bytes_, {beyond, beyond}, [&](Point& point) { take(member, point); });
+  best_awaits_round_ = card_.sample(called_bytes_, {beyond, beyond},
+                                    [&](Point& point) { set_to_present(member, point); });
 }
 
 template <class Member, class Holders, template <class> class List>
 void CardCurves<Member, Holders, List>::begin_round(std::size_t member,
                                                     const trace::MemorySample& sample) {
-  tell(member, sample.process_bytes);
+  set_member_bytes(member, sample.process_bytes);
   round_ = {.number = round_.number + 1};
   round_.is_open = true;
   round_.asking = member;
@@ -289,10 +289,10 @@ void CardCurves<Member, Holders, List>::begin_round(std::size_t member,
 }
 
 template <class Member, class Holders, template <class> class List>
-void CardCurves<Member, Holders, List>::tell(std::size_t member, std::uint64_t bytes) {
+void CardCurves<Member, Holders, List>::set_member_bytes(std::size_t member, std::uint64_t bytes) {
   Member& told = members_[member];
   told.driver_bytes = difference(bytes, told.called_bytes);
-  if (!told.is_told) tell_late(member);
+  if (!told.is_told) correct_earlier_points(member);
   told.is_told = true;
   count(member);
   touch(member);
@@ -301,7 +301,7 @@ void CardCurves<Member, Holders, List>::tell(std::size_t member, std::uint64_t b
 // Until the driver first tells the member's bytes, points count those beyond its calls as other
 // processes' bytes. At most that many are moved to the member.
 template <class Member, class Holders, template <class> class List>
-void CardCurves<Member, Holders, List>::tell_late(std::size_t member) {
+void CardCurves<Member, Holders, List>::correct_earlier_points(std::size_t member) {
   for_each_point([&](Point& point) {
     Held& held = point.held[member];
     if (held.parts.physical() == 0 || held.driver_bytes != 0) return;
@@ -325,7 +325,7 @@ void CardCurves<Member, Holders, List>::sample(std::size_t member,
   const std::size_t listed = member_with(sample.process_id);
   if (listed != members_.size()) {
     members_[listed].listed_round = round_.number;
-    tell(listed, sample.bytes);
+    set_member_bytes(listed, sample.bytes);
     round_.listed_bytes += sample.bytes;
   } else if (sample.relation == trace::ProcessRelation::kDescendant) {
     round_.untraced_bytes += sample.bytes;
@@ -356,14 +356,15 @@ void CardCurves<Member, Holders, List>::finish_round() {
   // state, else that of the sample.
   const auto take_then = [&](Point& point) {
     const Point& asked = card_.candidate();
-    if (!asked.at_sample || asked.called_bytes != called_bytes_) return take(round.asking, point);
+    if (!asked.at_sample || asked.called_bytes != called_bytes_)
+      return set_to_present(round.asking, point);
     point.copy_held(asked);
-    divide(point);
+    set_driver_bytes(point);
   };
-  if (job_.sample(called_bytes_, beyond, take_then)) divide(job_.best());
-  divide(card_.candidate());
-  if (best_is_to_divide_) divide(card_.best());
-  best_is_to_divide_ = false;
+  if (job_.sample(called_bytes_, beyond, take_then)) set_driver_bytes(job_.best());
+  set_driver_bytes(card_.candidate());
+  if (best_awaits_round_) set_driver_bytes(card_.best());
+  best_awaits_round_ = false;
 }
 
 template <class Member, class Holders, template <class> class List>
@@ -436,7 +437,7 @@ void CardCurves<Member, Holders, List>::store(std::int32_t device, Put&& put) co
   state.round_is_open = round_.is_open;
   state.round_has_list = round_.has_list;
   state.round_tells_unowned = round_.tells_unowned;
-  state.best_is_to_divide = best_is_to_divide_;
+  state.best_is_to_divide = best_awaits_round_;
   state.has_managed = managed_.is_there;
   state.managed_is_known = managed_.is_known;
   put(state);
@@ -494,7 +495,7 @@ void CardCurves<Member, Holders, List>::restore(const trace::CardState& state) {
   managed_.processes = state.processes;
   managed_.unowned_bytes = state.unowned_bytes;
   managed_.bytes = state.managed_bytes;
-  best_is_to_divide_ = state.best_is_to_divide != 0;
+  best_awaits_round_ = state.best_is_to_divide != 0;
   count(0);
   touch(0);
 }

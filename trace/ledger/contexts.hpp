@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA contexts: the device that the memory of a context counts on, and the memory that ends with
-// it.
+// The CUDA contexts of a process: the device of each, and the allocations that end with a context.
 #pragma once
 
 #include <array>
@@ -106,8 +105,9 @@ class Contexts {
     const std::int32_t device = device_of(context);
     return device < 0 || location == trace::kNoKnownDevice ? kUnknownDevice : device;
   }
-  // True if memory of this kind ends with the call, which ends a context. Physical memory belongs
-  // to the process and stays. Pools belong to the device and end with its primary context.
+  // True if the call, which ends a context, also ends memory of this kind, device and context.
+  // Physical memory belongs to the process and stays. Pools belong to the device and end with its
+  // primary context.
   [[nodiscard]] bool ends_with(const trace::ContextCall& call, Kind kind, std::int32_t device,
                                trace::ContextId context) const {
     const bool is_primary = call.operation != trace::ContextOperation::kDestroy;

@@ -7,6 +7,7 @@
 namespace gpumemtrace::ledger {
 namespace {
 
+// The end of a range, at most the highest address.
 std::uint64_t end_of(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - address;
   return address + std::min(bytes, room);
@@ -42,6 +43,8 @@ bool CopyLocations::has_no_other_kind(std::uint64_t begin, std::uint64_t end,
   return true;
 }
 
+// Sets the location of a range that the hint did not find. Device and managed ranges are widened to
+// whole pages, unless these hold memory at another location.
 void CopyLocations::set_slowly(std::uint64_t address, std::uint64_t bytes, Location location) {
   std::uint64_t begin = address;
   std::uint64_t end = end_of(address, bytes);
@@ -80,6 +83,7 @@ void CopyLocations::insert(const Range& range) {
   }
 }
 
+// Removes a range from the map; ranges that reach beyond it keep the parts outside.
 void CopyLocations::forget(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = end_of(address, bytes);
   std::size_t i = first_ending_after(address);

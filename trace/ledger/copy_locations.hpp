@@ -67,9 +67,10 @@ constexpr MemoryClass class_of(Level level) {
          operation == trace::ImportOperation::kGraphicsPointer;
 }
 
-// - Device and managed ranges stay known after their free: the driver keeps the address space, so a
-//   loop of allocations costs one comparison each. Host ranges are forgotten exactly, because the
-//   same pages are pageable memory afterwards.
+// Maps ranges of addresses to the locations of their memory.
+// - Device and managed ranges stay in the map after their free: the driver keeps the address space,
+//   so allocating there again costs one comparison. Host ranges leave the map when they are freed,
+//   because the same pages are pageable memory afterwards.
 // - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
 //   kind are joined, so the map stays small.
 // - failed() if the system had no memory; results are worthless then.
@@ -118,8 +119,8 @@ class CopyLocations {
 
   MappedArray<Range> ranges_;  // ranges of addresses, sorted and disjoint
   bool failed_ = false;
-  // The index in ranges_ at which an address of the page was found last. This is a hint: the range
-  // must be checked.
+  // For each hash of a page, the index in ranges_ of the range found last for such a page. This is
+  // a hint: the range must be checked.
   mutable std::array<std::uint32_t, 256> hints_{};
 };
 

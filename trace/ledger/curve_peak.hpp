@@ -11,9 +11,9 @@
 
 namespace gpumemtrace::ledger {
 
-// The bytes that a sample shows beyond those that calls hold. Negative if the sample and the calls'
-// sum are not of exactly the same time; `low` and `high` differ if the number is not known to the
-// byte.
+// The bytes by which a sample exceeds the bytes that recorded calls have allocated. Negative if
+// sample and sum of the calls are not of exactly the same time; `low` and `high` differ if the
+// number is not known to the byte.
 struct Beyond {
   std::int64_t low = 0;
   std::int64_t high = 0;
@@ -26,12 +26,12 @@ struct CurveBounds {
   // the maximum is at most this: `bytes`, unless part of the run is not known
   std::uint64_t high_bytes = 0;
   bool is_exact = false;   // the maximum is at a sample, so its bytes are known exactly
-  bool is_at_end = false;  // the highest point is the candidate, after the last sample
+  bool is_at_end = false;  // the highest point came after the last sample
 };
 
-// The maximum of K + U. K is the bytes that calls hold; U is the bytes that a sample shows beyond
-// them. Between two samples U lies between the values of both; before the first sample, between 0
-// and its value; after the last sample, U stays.
+// The maximum of K + U. K is the bytes that recorded calls have allocated; U is the bytes that a
+// sample shows beyond K. Between two samples U lies between the values of both; before the first
+// sample, between 0 and its value; after the last sample, U stays.
 //
 //   K    ____/\______/\/\____
 //   U    |     sample      |     the highest K since a sample is a candidate; the next sample
@@ -48,8 +48,8 @@ class CurvePeak {
     if (called_bytes > candidate_.called_bytes) set_candidate(called_bytes, false, take);
   }
 
-  // Adds a sample. True if the bytes that it shows beyond the calls raised the peak, so that the
-  // parts of best() are to be those of the present.
+  // Adds a sample. True if the peak rose because this sample shows a larger U than the one before:
+  // the caller then sets the parts of best() to the present ones.
   template <class Take>
   [[nodiscard]] bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {
     const Beyond before = was_sampled_ ? beyond_ : Beyond{};
@@ -78,8 +78,8 @@ class CurvePeak {
     return by_this_sample;
   }
 
-  // The calls' sum turns out to be larger by `more_bytes` (modulo 2^64), which the last sample had
-  // counted already. Calls move(point) for the points of the time since that sample.
+  // Adds `more_bytes` (modulo 2^64) to K, which the last sample had included already: its U shrinks
+  // by as much. Calls move(point) for each point at or after that sample.
   template <class Move>
   void count_in_last_sample(std::uint64_t more_bytes, Move&& move) {
     if (!was_sampled_) return;
@@ -92,8 +92,8 @@ class CurvePeak {
     }
   }
 
-  // Restores a part of the run whose records are gone: its maximum was from `low_bytes` to
-  // `high_bytes`, and as far as known `bytes`, at a point at which calls held `called_bytes`.
+  // Restores a part of the run whose records are gone: its maximum was from gone.low_bytes to
+  // gone.high_bytes, with gone.bytes as the estimate, at a point at which K was `called_bytes`.
   // take(point) sets that point's other members.
   template <class Take>
   void restore(const CurveBounds& gone, std::uint64_t called_bytes, Take&& take) {
@@ -108,10 +108,11 @@ class CurvePeak {
     best_.at_sample = false;
     take(best_);
   }
-  // Restores what the last sample of the gone part showed beyond the calls.
+  // Restores U at the last sample of the part of the run whose records are gone.
   void restore_last_sample(const Beyond& beyond) { beyond_ = beyond; }
 
-  // Stores in a checkpoint's record all fields but the two points.
+  // Stores in a checkpoint's record all fields but the two points and gone_high_bytes_, which the
+  // recorder never sets.
   void store(trace::CardCurve& record) const {
     record.high_bytes = high_bytes_;
     record.low_bytes = low_bytes_;
@@ -172,11 +173,11 @@ class CurvePeak {
   }
 
   Point candidate_;  // the point at which calls held most since the last sample
-  Point best_;       // the highest point of the intervals between samples that have ended
+  Point best_;       // the highest point up to the last sample
   std::uint64_t high_bytes_ = 0;
   std::uint64_t low_bytes_ = 0;
-  std::uint64_t gone_high_bytes_ = 0;  // the maximum of a part of the run whose records are gone
-  Beyond beyond_;                      // what the last sample showed beyond the calls
+  std::uint64_t gone_high_bytes_ = 0;  // upper bound for the part of the run whose records are gone
+  Beyond beyond_;                      // U at the last sample
   bool was_sampled_ = false;
   bool best_is_exact_ = false;
   bool best_is_last_sample_ = false;

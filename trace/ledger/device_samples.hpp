@@ -66,8 +66,8 @@ struct DeviceSamples {
                               record.source,
                               physical_bytes,
                               record.reserved_bytes};
-    // Each round of samples asks cuMemGetInfo first, then NVML, which also tells the processes
-    // apart.
+    // One round of sampling asks cuMemGetInfo first, then NVML. NVML's sample also has the bytes of
+    // each process, so it replaces that of cuMemGetInfo as the one after the peak.
     const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
                             after_peak.source == trace::SampleSource::kMemGetInfo &&
                             after_peak.time == last_sample.time;
@@ -79,9 +79,9 @@ struct DeviceSamples {
     before_peak = last_sample;
     after_peak = {};
   }
-  // Corrects the samples of the last round. A round asks for the device's bytes first and then for
-  // those that a pool reserves: the device's number had counted the pool's `more_bytes` already.
-  // `more_bytes` may be negative (modulo 2^64).
+  // Adds `more_bytes` of a pool (modulo 2^64, so they may be negative) to the process's bytes at
+  // the last sample. Pools are asked after the device, and the device's number had counted these
+  // bytes already.
   void count_in_last_sample(std::uint64_t more_bytes) {
     const std::uint64_t round = last_sample.time;
     if (round == 0) return;

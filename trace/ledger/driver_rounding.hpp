@@ -105,7 +105,7 @@ class DriverRounding {
 
   FlatMap<Chunk, &Chunk::key, MappedArray> chunks_;
   MappedArray<Sums> devices_;
-  Sums nowhere_;  // the sums that are used if there is no memory for a device's
+  Sums nowhere_;  // stands in for a device's sums if there is no memory for them
   bool failed_ = false;
 };
 

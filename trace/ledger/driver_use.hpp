@@ -22,8 +22,8 @@ inline constexpr std::size_t kDriverCauses = 3;
          function.find("LibraryLoad") != std::string_view::npos;
 }
 
-// The bytes that the driver took for calls of one cause. They are known only if all such calls
-// between two samples were of that cause.
+// The bytes that the driver took by itself for calls of one cause. Growth between two samples is
+// counted only if all calls of any DriverCause between them had the same cause.
 struct DriverShare {
   std::uint64_t bytes = 0;
   std::uint64_t calls = 0;
@@ -58,19 +58,22 @@ struct DriverUseOfDevice {
 class DriverUse {
  public:
   void add_call(std::int32_t device, DriverCause cause, const CallSite& site);
-  // `threads`: the number that the device can run at once; each has a stack in each context.
+  // `threads`: the number of threads that the device can run at once. The driver takes a stack for
+  // each of them in each context.
   void set_limits(const trace::ContextLimits& limits, std::uint64_t threads);
   void end_context(trace::ContextId context);
-  // Adds a sample: `bytes` is what the driver says the process has, less what its calls hold.
+  // Adds a sample: `bytes` is the driver's number for the process, less the bytes that its calls
+  // have allocated.
   void sample(std::int32_t device, std::uint64_t bytes);
-  // Corrects the last sample: it had counted `more_bytes` that the calls' sum has only from now on.
+  // Subtracts `more_bytes` from the last sample: the driver's number had included these bytes, but
+  // the sum of the process's calls includes them only from now on.
   void count_in_last_sample(std::int32_t device, std::uint64_t more_bytes);
 
   // Hands over the records of a checkpoint: calls put(record) for each.
   template <class Put>
   void store(Put&& put) const;
-  // Goes on from a checkpoint: DriverTaken replaces all that was known of the device; the records
-  // of its shares and contexts follow.
+  // Restores the state from a checkpoint: DriverTaken replaces all that was known of its device,
+  // the records DriverShare and ContextTaken of the device follow.
   void restore(const trace::DriverTaken& taken);
   void restore(const trace::DriverShare& share);
   void restore(const trace::ContextTaken& taken);
@@ -102,7 +105,7 @@ class DriverUse {
   // there are few devices, so they are searched one by one
   MappedArray<DriverUseOfDevice> devices_;
   MappedArray<TakenByContext> contexts_;
-  DriverUseOfDevice nowhere_;  // used if there is no memory for a device's
+  DriverUseOfDevice nowhere_;  // stands in for a device's state if there is no memory for it
   bool is_restored_ = false;
   bool failed_ = false;
 };
@@ -182,7 +185,7 @@ inline void DriverUse::add_growth(DriverUseOfDevice& device, std::uint64_t more_
   std::size_t cause = kDriverCauses;
   for (std::size_t i = 0; i < kDriverCauses; ++i) {
     if (device.calls[i].calls == 0) continue;
-    // the growth came with calls of several causes: nobody knows which
+    // the growth came with calls of several causes: the share of each is unknown
     if (cause != kDriverCauses) return;
     cause = i;
   }
@@ -196,10 +199,11 @@ inline void DriverUse::add_growth(DriverUseOfDevice& device, std::uint64_t more_
   share.calls += device.calls[cause].calls;
 }
 
-// True if the growth is the heap of malloc() in kernels. The driver takes it with the first launch
-// of a kernel that may call malloc(): the limit and a chunk (measured on an H100, driver
-// 580.159.04). No launch is recorded, so only growth by exactly that tells it, and only for a limit
-// that the program set: other things can take 10 MiB as well.
+// True if the growth is the heap of malloc() in kernels. At the first launch of a kernel that may
+// call malloc(), the driver takes the heap limit and one chunk (measured on an H100, driver
+// 580.159.04). Launches are not recorded, so the heap is recognized by growth of exactly this size,
+// and only if the program raised the limit: growth by the default, 10 MiB in all, can have other
+// causes.
 inline bool DriverUse::is_heap(DriverUseOfDevice& device, std::uint64_t more_bytes) {
   constexpr std::uint64_t kDefaultLimit = std::uint64_t{8} << 20;
   for (TakenByContext& context : contexts_) {

@@ -91,7 +91,8 @@ class FlatMap {
   void close(std::size_t hole) {
     for (std::size_t i = (hole + 1) & mask_; slots_[i].*kKey != 0; i = (i + 1) & mask_) {
       const std::size_t home = home_of(slots_[i].*kKey);
-      // The slot may move back unless its home lies behind the hole.
+      // An element may move back into the hole unless its home, the first slot to probe, lies
+      // behind the hole.
       if (((i - home) & mask_) >= ((i - hole) & mask_)) {
         slots_[hole] = slots_[i];
         hole = i;

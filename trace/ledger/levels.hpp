@@ -82,8 +82,7 @@ static_assert([] {
   return true;
 }());
 
-// True for arrays: they have handles of their own, not addresses. The same holds for physical
-// memory.
+// True for arrays, which have handles instead of addresses, as physical memory has.
 [[nodiscard]] constexpr bool is_array(trace::MemoryKind memory) {
   return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
 }

@@ -42,7 +42,7 @@ enum class FreeMeaning : std::uint8_t {
 struct Refusal {
   FreedWhat what = FreedWhat::kNothingKnown;
   bool has_group = false;  // the allocation that is or was at the address is known
-  // the call that freed that allocation, or ended its context, is known, too
+  // the call that freed the allocation at the address, or ended its context, is known
   bool has_freed_at = false;
   std::uint32_t group = 0;
   CallSite freed_at;
@@ -53,7 +53,8 @@ struct Refusal {
 // - One map holds the memory of all allocation functions: cuMemFree also frees pool, managed and
 //   pitched memory, and cuMemFreeAsync frees memory of cuMemAlloc.
 // - Handles of arrays and of imported memory have their own key spaces: they are no addresses.
-// - Entry has the members `address`, `bytes` and `group`, which says who allocated it.
+// - Entry has the members `address`, `bytes` and `group`: the group of allocations that it belongs
+//   to, which have the call site in common.
 // - Pointers to entries are valid until the next change.
 template <class Entry, template <class> class Array, std::size_t kSparseSlots = 0>
 class LiveMemory {
@@ -73,13 +74,13 @@ class LiveMemory {
   [[nodiscard]] Entry* find(Space space, std::uint64_t address) { return map(space).find(address); }
   // Adds an entry for an address that is not live; nullptr without memory.
   [[nodiscard]] Entry* add(Space space, std::uint64_t address) { return map(space).add(address); }
-  // Removes the entry at the address to `removed`; false if nothing is live there.
+  // Moves the entry at the address into `removed`; false if nothing is live there.
   [[nodiscard]] bool remove(Space space, std::uint64_t address, Entry& removed) {
     return map(space).erase(address, removed);
   }
 
-  // Ends all entries for which `belongs` is true, in the order of addresses. For each that is no
-  // longer live, calls ended(entry, older): `older` is an entry that ended earlier at the same
+  // Ends all entries for which `belongs` is true, in the order of addresses. For each of them, once
+  // it is not live, calls visit(entry, older): `older` is an entry that ended earlier at the same
   // address, or nullptr. False if there is no memory.
   template <class Belongs, class Visit>
   [[nodiscard]] bool end_all(Belongs&& belongs, const Teardown& teardown, Visit&& visit) {
@@ -101,8 +102,8 @@ class LiveMemory {
     }
     return has_memory;
   }
-  // The program frees memory that had ended with its context. False if there was none at the
-  // address.
+  // Forgets memory that had ended with its context, because the program frees it now. False if
+  // there was none at the address.
   [[nodiscard]] bool forget_ended(std::uint64_t address) {
     Ended ended;
     return ended_.erase(address, ended);

@@ -33,7 +33,7 @@ constexpr trace::PeakScope scope_of(Level level) {
   return std::nullopt;
 }
 
-// The memory kind of allocations that count as the kind.
+// The memory kind that allocations of this kind have in the trace: the reverse of kind_of().
 constexpr trace::MemoryKind memory_kind_of(Kind kind) {
   for (const trace::MemoryKind memory :
        {trace::MemoryKind::kPitched, trace::MemoryKind::kManaged, trace::MemoryKind::kStreamOrdered,

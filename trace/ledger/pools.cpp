@@ -43,6 +43,8 @@ std::uint32_t Pools::default_pool_of(std::int32_t device) {
   return pool;
 }
 
+// The index of the pool with the handle, added if it is new; handle 0 stands for the device's
+// current pool.
 std::uint32_t Pools::look_up(std::uint64_t handle, std::int32_t device) {
   if (handle == 0) {
     const std::uint32_t current = device_state(device).current_pool;
@@ -64,6 +66,7 @@ std::uint32_t Pools::named(std::uint64_t handle, std::int32_t device) {
   return look_up(handle, device);
 }
 
+// Gives the device's default pool its handle, unless the handle is that of a known pool.
 void Pools::bind_default(std::int32_t device, std::uint64_t handle) {
   if (handle == 0 || by_handle_.find(handle) != nullptr) return;
   const std::uint32_t pool = default_pool_of(device);
@@ -72,6 +75,8 @@ void Pools::bind_default(std::int32_t device, std::uint64_t handle) {
   last_pool_ = 0;
 }
 
+// Sets the bytes that a pool holds, and adds the difference to its device's sums; true if they
+// changed.
 bool Pools::set_reserved(PoolState& state, std::uint64_t bytes) {
   if (PoolSums* const sums = sums_behind(state)) {
     sums->reserved_bytes += bytes - state.reserved_bytes;
@@ -116,7 +121,8 @@ bool Pools::restore(const trace::Peak& peak) {
     return false;
   }
   PoolState& state = pools_[named(peak.pool, peak.device)];
-  // In this scope `bytes` is what the pool held at the cut, and `pool_reserved` the most before it.
+  // Scope kPoolReserved: `bytes` is what the pool held at the checkpoint's cut, `pool_reserved` the
+  // most that it held before.
   const bool changed = set_reserved(state, std::max(peak.bytes, state.used_bytes));
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, peak.pool_reserved);
   return changed;

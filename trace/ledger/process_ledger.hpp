@@ -40,17 +40,19 @@ enum class End : std::uint8_t {
 //     on_live(entry)            the entry is live from now on
 //     on_end(entry, end, call)  the entry is no longer live; `call` is its free if that is the
 //                               present record
-//     on_ended_replaced(ended)  memory at the address had ended with a context before
+//     on_ended_replaced(ended)  memory ended with its context at the address of `ended`, which had
+//                               ended with a context before
 //     ends_unfinished_free(address), finds_late_free(address)
-//                               a free of the address is known that did not take effect so far: in
-//                               an unfinished call, or later in the order of records
-//     take_late_free(call)      the free is of memory that ended by End::kReplaced; counts it
+//                               true if a free of the address is known that has not taken effect
+//                               yet: in an unfinished call, or later in the order of records
+//     take_late_free(call)      counts the free if its memory ended by End::kReplaced, else false
 //     on_unknown_free(call, was_ended), on_captured_free(call), on_refused(call, refusal)
-//     on_release(physical, call)  a reference is dropped; nullptr: of memory that is not known
+//     on_release(physical, call)  a reference to physical memory is dropped
 //     on_reference(call, physical)  a reference is added, or memory of another process imported
 //     tag_of(call), mapping_of(call, physical), imported(call)
-//                               what is kept of a new reservation, mapping, or imported memory
-//                               (nullptr: of memory that is not known)
+//                               returns the entry to keep for a new reservation, mapping, or
+//                               imported memory
+//                               (`physical` is nullptr if the memory is not known)
 //     on_unmap(call), on_reservation_freed(call, tag), on_import(call)
 //     end_block(block)          ends the framework's block at the address; false if none is live
 //     on_unknown_block(block), on_replaced_block()
@@ -175,7 +177,7 @@ struct ProcessLedger {
     const bool ended = end_of(call) != EndedBy::kNothing && end_context(call, site);
     observer().on_context_call(call, opened || ended);
     if (call.call.record.result != trace::kCudaSuccess) return;
-    // The driver takes memory by itself when a context is created.
+    // The driver takes memory for a context by itself, from its creation to its end.
     if (call.operation == ContextOperation::kDestroy) {
       driver_use.end_context(call.handle_context);
     } else if (call.operation == ContextOperation::kCreate ||
@@ -218,7 +220,8 @@ struct ProcessLedger {
   // is missing.
   void make_room(Space space, std::uint64_t address) {
     if (live.find(space, address) == nullptr) return;
-    // Before the new allocation is added: a free that comes later may be that of the old one.
+    // The observer is asked before the new allocation is live: a late free of the address is that
+    // of the old allocation.
     const bool is_freed =
         observer().ends_unfinished_free(address) || observer().finds_late_free(address);
     (void)end(space, address, is_freed ? End::kFreedLate : End::kReplaced, nullptr);

@@ -13,7 +13,7 @@ namespace gpumemtrace::ledger {
 // count.
 struct Releases {
   std::uint64_t count = 0;
-  CallSite first_at{};           // the first site; not known if the memory is a framework's blocks
+  CallSite first_at{};           // call site of the first free; empty for a framework's blocks
   std::uint64_t first_time = 0;  // model time of the free at first_at
   bool has_other_sites = false;  // some frees were at other sites than first_at
 

@@ -46,8 +46,8 @@ struct ReservedBytes {
     peak.peak_time = reported_time;
     peak.pool_reserved = reserved_bytes();
   }
-  // Restores the report from a checkpoint's record. Segments that were live at the cut were counted
-  // before.
+  // Restores the framework's last report from a checkpoint's record. The caller has already added
+  // the segments that were live at the checkpoint's cut.
   void restore(const trace::Peak& peak) {
     reserved_peak_bytes = peak.bytes;
     if (peak.peak_time == 0) return;

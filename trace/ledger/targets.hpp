@@ -14,7 +14,7 @@ namespace gpumemtrace::ledger {
 
 struct Target {
   Kind kind = Kind::kDevice;
-  // memory of a pool: the pool's device, if that is known
+  // the device whose memory this is; for memory of a pool, the pool's device if it is known
   std::int32_t device = kUnknownDevice;
   std::int32_t call_device = kUnknownDevice;  // the device by the call alone, without its pool
   std::uint32_t pool = 0;                     // index of the pool in Pools
@@ -55,8 +55,7 @@ struct Target {
   const bool has_pool = kind == Kind::kStreamOrdered;
   return {kind, peak.device, peak.device, has_pool ? pools.named(peak.pool, peak.device) : 0};
 }
-// The kind of a peak's holder, for a peak of the level; nullopt if the holder's memory is of
-// another level.
+// The kind of the memory in a PeakHolder record; nullopt if that is no memory of the peak's level.
 [[nodiscard]] constexpr std::optional<Kind> kind_at(Level level, const trace::PeakHolder& holder) {
   const Kind kind = level == Level::kFramework ? Kind::kBlock : kind_of(holder.memory);
   return level_of(kind) == level ? std::optional(kind) : std::nullopt;

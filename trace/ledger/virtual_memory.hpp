@@ -80,14 +80,15 @@ class RangeList {
 // - Owner updates its sums when memory changes:
 //     on_handle_lost(physical)     a release was missed: other memory has its handle's
 //                                  number now
-//     on_joined(physical, tag)     the memory is the segment's from now on, or was before
+//     on_joined(physical, tag)     the memory is mapped into the segment, for the first time or
+//                                  again
 //     on_grown(mapping, tag)       the mapping became a part of the segment
 //     on_shrunk(mapping, tag)      the mapping is no longer a part of the segment
 //     on_mapped(mapping)           the mapping is new
 //     on_unmapped(mapping, its physical)  the mapping is gone
 //     on_unreferenced(physical, call)     nothing refers to the memory any more; `call` dropped the
 //                                  last reference if that is the present record
-//   All are given entries, and must not change the VirtualMemory.
+//   `physical` and `mapping` are of type Entry. These functions must not change the VirtualMemory.
 // - Pointers are valid until the next change. failed() if the system had no memory; results are
 //   worthless then.
 template <class Entry, class SegmentTag>
@@ -158,8 +159,8 @@ class VirtualMemory {
     ++memory->references;
     return memory;
   }
-  // Drops a reference to physical memory; nullptr if the handle is not known. The caller then calls
-  // end_if_unused().
+  // Drops a reference to physical memory. nullptr if the handle is not known; else the caller must
+  // call end_if_unused().
   [[nodiscard]] Physical* release(std::uint64_t handle) {
     Physical* const memory = find(handle);
     if (memory != nullptr && --memory->references == 0) handles_.erase(handles_.find(handle));
