@@ -22,7 +22,7 @@ namespace {
 
 // The size of the job, by which the partial report of each process leaves out rows that the job's
 // report will not have.
-struct WholeJob {
+struct JobSize {
   std::size_t traces = 0;
   std::size_t processes = 0;
   // number of accounts (memory of one level, process and device) in the partial reports made so far
@@ -33,10 +33,10 @@ struct WholeJob {
 // else once for each number of points that a merge may need.
 std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& context,
                                                       const Options& options,
-                                                      const WholeJob* whole) {
+                                                      const JobSize* job_size) {
   std::vector<rows::TimelinesOfPoints> list;
-  if (whole != nullptr || options.timeline_points) {
-    const std::size_t traces = whole == nullptr ? 1 : whole->traces;
+  if (job_size != nullptr || options.timeline_points) {
+    const std::size_t traces = job_size == nullptr ? 1 : job_size->traces;
     const std::size_t points = options.timeline_points.value_or(default_timeline_points(traces));
     list.push_back({points, report_timeline(context)});
     return list;
@@ -49,9 +49,10 @@ std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& conte
 
 // The largest blocks of each account. The more accounts a job has, the fewer rows its report shows
 // of each, so the number of accounts counted so far in all processes limits the rows.
-std::vector<rows::LargestOfAccount> report_largest(const ReportContext& context, WholeJob* whole) {
+std::vector<rows::LargestOfAccount> report_largest(const ReportContext& context,
+                                                   JobSize* job_size) {
   std::size_t accounts = 1;
-  if (whole != nullptr) accounts = whole->accounts += count_accounts(context);
+  if (job_size != nullptr) accounts = job_size->accounts += count_accounts(context);
   return report_largest_blocks(context, most_largest_blocks(accounts));
 }
 
@@ -110,10 +111,10 @@ std::set<std::string> named_stacks(const rows::Partial& partial) {
   return ids;
 }
 
-// `whole`: the size of the job if join() follows with the partial reports of all its processes;
+// `job_size`: the size of the job if join() follows with the partial reports of all its processes;
 // nullptr if the job may have other processes.
 rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                           const Options& options, WholeJob* whole) {
+                           const Options& options, JobSize* job_size) {
   const ReportContext context(job, symbolizer, owners);
   rows::Partial partial;
   partial.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
@@ -126,9 +127,9 @@ rows::Partial make_partial(const Job& job, Symbolizer& symbolizer, const CodeOwn
   partial.segments = report_segments(context);
   partial.exported_memory = report_exported_memory(context);
   partial.opened_memory = report_opened_memory(context);
-  partial.timelines = report_timelines(context, options, whole);
-  partial.largest_blocks = report_largest(context, whole);
-  const bool may_be_distributed = whole == nullptr || whole->processes > 1;
+  partial.timelines = report_timelines(context, options, job_size);
+  partial.largest_blocks = report_largest(context, job_size);
+  const bool may_be_distributed = job_size == nullptr || job_size->processes > 1;
   partial.observations = observe(context, options.thresholds, may_be_distributed);
   partial.observations.replayed =
       report_replays(context, allocators_to_replay(partial.report, options.thresholds));
@@ -182,14 +183,14 @@ class Analysis {
       const std::vector<std::filesystem::path>& inputs) {
     const std::vector<std::filesystem::path> traces = find(inputs);
     rethrow_as_input_error([&] { open_job(traces, view_of(options_, traces.size()), job_); });
-    WholeJob whole{traces.size(), job_.processes.size()};
+    JobSize job_size{traces.size(), job_.processes.size()};
     std::vector<rows::Partial> partials(job_.processes.size());
     JobProgress progress(job_, options_.progress);
     in_parallel(partials.size(), [&](std::size_t i) {
       Job alone;
       alone.processes.push_back(std::move(job_.processes[i]));
-      model(*alone.processes.front(), progress);
-      partials[i] = make_partial(alone, symbolizer_, owners_, options_, &whole);
+      read_into_model(*alone.processes.front(), progress);
+      partials[i] = make_partial(alone, symbolizer_, owners_, options_, &job_size);
     });
     progress.end();
     add_facts_of_all(partials.front());
@@ -204,7 +205,8 @@ class Analysis {
     } catch (const trace::TraceError&) {
     }
     JobProgress progress(job_, options_.progress);
-    in_parallel(job_.processes.size(), [&](std::size_t i) { model(*job_.processes[i], progress); });
+    in_parallel(job_.processes.size(),
+                [&](std::size_t i) { read_into_model(*job_.processes[i], progress); });
     progress.end();
     rows::Partial partial = make_partial(job_, symbolizer_, owners_, options_, nullptr);
     add_facts_of_all(partial);
@@ -232,7 +234,7 @@ class Analysis {
   }
 
   // Reads all records of the process into its model, and completes the model.
-  void model(Process& process, JobProgress& progress) const {
+  void read_into_model(Process& process, JobProgress& progress) const {
     rethrow_as_input_error([&] { take_records(process, progress); });
     process.finish();
     if (options_.blocks_at_ns) require_detail_at(*options_.blocks_at_ns, process);

@@ -26,7 +26,7 @@ struct Follower::State {
   CodeOwners owners;
   bool redact = false;
   std::vector<NamedSites> names;
-  std::uint64_t named_in = 0;  // the value of FollowedJob::beginnings() for which `names` are valid
+  std::uint64_t named_in = 0;  // the value of FollowedJob::full_reads() for which `names` are valid
 };
 
 namespace {
@@ -43,12 +43,12 @@ std::uint64_t monotonic_ns() {
 
 // Losses that are left out while the job runs: they count how CUPTI's records were joined with
 // calls, which is known only when all records are there.
-constexpr Loss kOfTheEnd[] = {Loss::activity_unjoined, Loss::activity_inferred,
-                              Loss::copy_memory_disagreements};
+constexpr Loss kLossesKnownLate[] = {Loss::activity_unjoined, Loss::activity_inferred,
+                                     Loss::copy_memory_disagreements};
 
 std::vector<rows::Loss> losses_now(const Losses& losses) {
   std::vector<rows::Loss> list = loss_rows(losses);
-  for (const Loss left_out : kOfTheEnd) {
+  for (const Loss left_out : kLossesKnownLate) {
     const std::string_view name = kLosses[static_cast<std::size_t>(left_out)].name;
     std::erase_if(list, [&](const rows::Loss& row) { return row.name == name; });
   }
@@ -95,7 +95,7 @@ Follower::Follower(std::vector<std::filesystem::path> inputs, const FollowOption
 
 Follower::~Follower() = default;
 
-std::uint64_t Follower::beginnings() const { return state_->job.beginnings(); }
+std::uint64_t Follower::full_reads() const { return state_->job.full_reads(); }
 
 JobNow Follower::look() { return look(monotonic_ns() - kSettlingNs, false); }
 
@@ -106,8 +106,8 @@ JobNow Follower::look(std::uint64_t monotonic_ns, bool is_replay) {
   try {
     const Job& job = state_->job.look({monotonic_ns, is_replay});
     // A job that was read from its start has new models, for which the names do not hold.
-    if (state_->named_in != beginnings()) state_->names.clear();
-    state_->named_in = beginnings();
+    if (state_->named_in != full_reads()) state_->names.clear();
+    state_->named_in = full_reads();
     ReportContext context(job, state_->symbolizer, state_->owners, std::move(state_->names));
     JobNow now = job_now(context, state_->redact);
     state_->names = context.take_names();

@@ -54,7 +54,7 @@ class Follower {
   // times of successive calls must rise.
   [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);
   // Counts how often the job had to be read from its start; 1 after the first refresh.
-  [[nodiscard]] std::uint64_t beginnings() const;
+  [[nodiscard]] std::uint64_t full_reads() const;
 
  private:
   [[nodiscard]] JobNow look(std::uint64_t monotonic_ns, bool is_replay);

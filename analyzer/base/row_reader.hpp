@@ -5,6 +5,7 @@
 #pragma once
 
 #include <bitset>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -129,19 +130,19 @@ requires(std::same_as<Number, std::uint64_t> ||
   static void set(Number& value, const std::string& key, JsonScalar&& read) {
     constexpr double kLeast = std::same_as<Number, std::uint64_t> ? 0 : -0x1p63;
     constexpr double kEnd = std::same_as<Number, std::uint64_t> ? 0x1p64 : 0x1p63;
-    // A number with a sign or a point, as a person may write it, is converted if it is in the
-    // range.
-    const std::optional<double> number = number_of(read);
-    if (std::same_as<Number, std::uint64_t> && std::holds_alternative<std::uint64_t>(read)) {
-      value = static_cast<Number>(std::get<std::uint64_t>(read));
-    } else if (!number || !(*number >= kLeast && *number < kEnd)) {
-      refuse_value(key, kRefusal);
-    } else if (const auto* const whole = std::get_if<std::uint64_t>(&read)) {
+    const auto* const whole = std::get_if<std::uint64_t>(&read);
+    const auto* const negative = std::get_if<std::int64_t>(&read);
+    // A number with a point, as a person may write it, is converted if it is whole.
+    const auto* const number = std::get_if<double>(&read);
+    if (whole != nullptr && std::in_range<Number>(*whole)) {
       value = static_cast<Number>(*whole);
-    } else if (const auto* const negative = std::get_if<std::int64_t>(&read)) {
+    } else if (negative != nullptr && std::in_range<Number>(*negative)) {
       value = static_cast<Number>(*negative);
-    } else {
+    } else if (number != nullptr && *number >= kLeast && *number < kEnd) {
+      if (std::trunc(*number) != *number) refuse_value(key, "is no whole number");
       value = static_cast<Number>(*number);
+    } else {
+      refuse_value(key, kRefusal);
     }
   }
 };

@@ -141,7 +141,7 @@ Process::Process(std::uint32_t index, OpenTrace trace, const JobView& view)
   model_.add_devices(preview_.devices);
 }
 
-bool Process::go_on(const Until& until) {
+bool Process::go_on(const ReadLimit& until) {
   // the process had ended at the last refresh, which took all its records
   if (!file_->still_running() && !until.is_replay) return true;
   // without that tick the last refresh took all records, so new ones may belong before them
@@ -165,14 +165,14 @@ bool Process::go_on(const Until& until) {
 // is enough. Else the process must run on this machine, and its clock must know its rate: the first
 // two calibrations follow each other closely, and if the machine was busy between them, their rate
 // puts the present before all calls.
-bool Process::knows_tick_of(const Until& until) const {
+bool Process::knows_tick_of(const ReadLimit& until) const {
   if (until.is_replay) return !clock().points().empty();
   return knows_rate(clock()) && preview_.boot_id == boot_id_of_this_machine();
 }
 
 // The point in the order of records up to which records are taken; no limit if the process has
 // ended or the tick of `until` is not known.
-MergeLimit Process::limit_of(const std::optional<Until>& until) const {
+MergeLimit Process::limit_of(const std::optional<ReadLimit>& until) const {
   if (!until || !knows_tick_of(*until)) return {};
   if (!file_->still_running() && !until->is_replay) return {};
   return {Extent::kReturned, trace::last_key_of_ticks(clock().to_ticks(until->monotonic_ns))};
@@ -196,7 +196,7 @@ void Process::set_view(const JobView& view) {
     const auto [from_ns, to_ns] = *view.window;
     model_.set_window({from_ns == 0 ? 0 : last_tick_of(from_ns - 1) + 1, last_tick_of(to_ns)});
   }
-  if (view.at_ns) model_.keep_moment(last_tick_of(*view.at_ns));
+  if (view.at_ns) model_.request_snapshot(last_tick_of(*view.at_ns));
 }
 
 std::uint64_t Process::shortest_period() const {
@@ -261,10 +261,10 @@ void take_records(Process& process, JobProgress& progress) {
   }
 }
 
-const Job& FollowedJob::look(const Until& until) {
+const Job& FollowedJob::look(const ReadLimit& until) {
   const std::vector<std::filesystem::path> traces = trace::find_traces(inputs_);
   if (!go_on(traces, until)) {
-    ++beginnings_;
+    ++full_reads_;
     job_ = std::make_unique<Job>();
     traces_ = traces;
     JobView view;
@@ -280,7 +280,7 @@ const Job& FollowedJob::look(const Until& until) {
   return *job_;
 }
 
-bool FollowedJob::go_on(const std::vector<std::filesystem::path>& traces, const Until& until) {
+bool FollowedJob::go_on(const std::vector<std::filesystem::path>& traces, const ReadLimit& until) {
   if (job_ == nullptr || traces != traces_ || !job_->unreadable.empty()) return false;
   try {
     for (const auto& process : job_->processes) {

@@ -97,7 +97,7 @@ struct JobWindow {
   std::uint64_t to_ns = ~std::uint64_t{0};  // the end of the run, if no other time is set
 };
 // The time up to which records of running processes are taken.
-struct Until {
+struct ReadLimit {
   std::uint64_t monotonic_ns = 0;  // time of the monotonic clock of the processes' machine
   // The limit also holds for processes that have ended, on whichever machine: they are read as if
   // they were running.
@@ -107,7 +107,7 @@ struct JobView {
   ModelDetail detail;
   // If this is set, only calls that have returned are taken, so no later record belongs before one
   // that was taken.
-  std::optional<Until> until;
+  std::optional<ReadLimit> until;
   // the part of the run to which timelines and largest lives are limited
   std::optional<JobWindow> window;
   std::optional<std::uint64_t> at_ns;  // a time of the job: the memory that is live then is kept
@@ -138,7 +138,7 @@ class Process {
   // Returns false if the new records do not simply follow those taken: the file was replaced,
   // records are gone or came late, or the clock does not know its rate. The process must not be
   // used any more then. Throws trace::TraceError.
-  [[nodiscard]] bool go_on(const Until& until);
+  [[nodiscard]] bool go_on(const ReadLimit& until);
 
   void set_origin(std::int64_t origin_ns) { preview_.clock.set_origin(origin_ns); }
   // Called before the first record is taken, after set_origin().
@@ -162,8 +162,8 @@ class Process {
  private:
   // The last tick whose time in the report is at most `job_ns`.
   [[nodiscard]] std::uint64_t last_tick_of(std::uint64_t job_ns) const;
-  [[nodiscard]] bool knows_tick_of(const Until& until) const;
-  [[nodiscard]] MergeLimit limit_of(const std::optional<Until>& until) const;
+  [[nodiscard]] bool knows_tick_of(const ReadLimit& until) const;
+  [[nodiscard]] MergeLimit limit_of(const std::optional<ReadLimit>& until) const;
   // The shortest period, in ticks, that counts as a step of the program and not as a loop.
   [[nodiscard]] std::uint64_t shortest_period() const;
 
@@ -172,7 +172,7 @@ class Process {
   Preview preview_;
   std::optional<ProcessMerge> merge_;
   ProcessModel model_;
-  bool is_replay_;  // the process is read as of a past time, see Until::is_replay
+  bool is_replay_;  // the process is read as of a past time, see ReadLimit::is_replay
 };
 
 // A file of the job that is no trace, or a damaged trace, and the reason.
@@ -230,17 +230,18 @@ class FollowedJob {
 
   // Refreshes the job. Throws trace::TraceError if no trace can be read. The times of successive
   // calls must rise.
-  [[nodiscard]] const Job& look(const Until& until);
+  [[nodiscard]] const Job& look(const ReadLimit& until);
   // Counts how often the job was read from its start.
-  [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }
+  [[nodiscard]] std::uint64_t full_reads() const { return full_reads_; }
 
  private:
-  [[nodiscard]] bool go_on(const std::vector<std::filesystem::path>& traces, const Until& until);
+  [[nodiscard]] bool go_on(const std::vector<std::filesystem::path>& traces,
+                           const ReadLimit& until);
 
   std::vector<std::filesystem::path> inputs_;
   std::vector<std::filesystem::path> traces_;
   std::unique_ptr<Job> job_;
-  std::uint64_t beginnings_ = 0;
+  std::uint64_t full_reads_ = 0;
 };
 
 }  // namespace gpumemtrace::analyzer

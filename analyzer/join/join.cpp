@@ -219,7 +219,7 @@ rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& option
   const JobPlaces places = find_places(partials, options.repeated_traces_count_once);
   const std::vector<rows::PartialProcess> processes = facts_of(places);
   in_parallel(partials.size(),
-              [&](std::size_t i) { put_in_place(places.of_partial[i], partials[i]); });
+              [&](std::size_t i) { apply_job_ids(places.of_partial[i], partials[i]); });
   rows::Report report;
   rows::Observations seen;
   report.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};

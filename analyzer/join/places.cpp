@@ -22,8 +22,8 @@ std::string trace_key(const TakenProcess& taken) {
   return taken.process->trace + ' ' + (is_recorded ? path.filename() : path).string();
 }
 
-// The processes of all partial reports in their order in the job. `repeated_traces_count_once`: all
-// but the first process of a trace are left out.
+// The processes of all partial reports in their order in the job. `repeated_traces_count_once`: of
+// the processes of a trace, only the one in the first partial report is taken.
 std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& partials,
                                          bool repeated_traces_count_once) {
   std::vector<TakenProcess> all;
@@ -32,14 +32,14 @@ std::vector<TakenProcess> take_processes(const std::vector<rows::Partial>& parti
       all.push_back({i, &partials[i].processes[k], &partials[i].report.processes.at(k)});
     }
   }
-  const auto place_of = [](const TakenProcess& taken) {
-    return std::tuple(std::filesystem::path(taken.process->path), taken.process->trace);
-  };
-  std::ranges::stable_sort(all, {}, place_of);
   std::set<std::string> known;
   std::erase_if(all, [&](const TakenProcess& taken) {
     return repeated_traces_count_once && !known.insert(trace_key(taken)).second;
   });
+  const auto place_of = [](const TakenProcess& taken) {
+    return std::tuple(std::filesystem::path(taken.process->path), taken.process->trace);
+  };
+  std::ranges::stable_sort(all, {}, place_of);
   return all;
 }
 
@@ -78,8 +78,8 @@ std::vector<SeenDevice> devices_of(const rows::Partial& partial, const rows::Pro
 void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
   std::map<std::pair<std::string, std::string>, std::size_t> by_uuid;
   for (const TakenProcess& taken : job.processes) {
-    Places& places = job.of_partial[taken.partial];
-    const ProcessPlace& place = places.processes.at(taken.process->process);
+    JobIds& ids = job.of_partial[taken.partial];
+    const ProcessPlace& place = ids.processes.at(taken.process->process);
     const std::string machine = taken.row->boot_id.value_or(taken.row->host.value_or(""));
     for (const SeenDevice& seen : devices_of(partials[taken.partial], taken.process->process)) {
       std::size_t index = job.devices.size();
@@ -93,7 +93,7 @@ void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
         job.devices.back().seen_as.clear();
       }
       job.devices[index].seen_as.push_back({place.id, seen.ordinal});
-      places.devices.try_emplace(seen.row->id, id);
+      ids.devices.try_emplace(seen.row->id, id);
     }
   }
 }
@@ -102,7 +102,7 @@ void place_devices(const std::vector<rows::Partial>& partials, JobPlaces& job) {
 // erased later.
 class Placer {
  public:
-  explicit Placer(const Places& places) : places_(places) {}
+  explicit Placer(const JobIds& ids) : ids_(ids) {}
 
   // Notes the origin of the row's process, by which the row's times are then converted.
   template <class Row>
@@ -115,8 +115,8 @@ class Placer {
   }
   void operator()(const char*, rows::ProcessId& id) { id = place_of(id).id; }
   void operator()(const char*, rows::DeviceId& id) {
-    const auto found = places_.devices.find(id);
-    id = found == places_.devices.end() ? std::string() : found->second;
+    const auto found = ids_.devices.find(id);
+    id = found == ids_.devices.end() ? std::string() : found->second;
   }
   void operator()(const char*, rows::StackId& id) {
     const std::size_t end = id.find(':');
@@ -126,9 +126,9 @@ class Placer {
   void operator()(const char*, rows::PartId& id) {
     const std::size_t end = id.find(':');
     const std::size_t next = std::min(id.find(':', end + 1), id.size());
-    const auto device = places_.devices.find(id.substr(end + 1, next - end - 1));
+    const auto device = ids_.devices.find(id.substr(end + 1, next - end - 1));
     std::string rest = id.substr(end);
-    if (device != places_.devices.end()) rest = ':' + device->second + id.substr(next);
+    if (device != ids_.devices.end()) rest = ':' + device->second + id.substr(next);
     id = place_of(rows::ProcessId(id.substr(0, end))).id + rest;
   }
   void operator()(const char*, rows::JobTime& time) {
@@ -141,11 +141,11 @@ class Placer {
 
  private:
   [[nodiscard]] ProcessPlace place_of(const rows::ProcessId& id) const {
-    const auto found = places_.processes.find(id);
-    return found == places_.processes.end() ? ProcessPlace() : found->second;
+    const auto found = ids_.processes.find(id);
+    return found == ids_.processes.end() ? ProcessPlace() : found->second;
   }
 
-  const Places& places_;
+  const JobIds& ids_;
   std::int64_t origin_ns_ = 0;
 };
 
@@ -160,8 +160,6 @@ JobPlaces find_places(const std::vector<rows::Partial>& partials, bool repeated_
   return job;
 }
 
-void put_in_place(const Places& places, rows::Partial& partial) {
-  rows::walk(partial, Placer(places));
-}
+void apply_job_ids(const JobIds& ids, rows::Partial& partial) { rows::walk(partial, Placer(ids)); }
 
 }  // namespace gpumemtrace::analyzer

@@ -18,7 +18,7 @@ struct ProcessPlace {
 };
 
 // The ids in the job, by the ids that one partial report uses.
-struct Places {
+struct JobIds {
   std::map<std::string, ProcessPlace> processes;
   std::map<std::string, std::string> devices;
 };
@@ -33,7 +33,7 @@ struct TakenProcess {
 struct JobPlaces {
   std::vector<TakenProcess> processes;  // the job's processes in their order in the job
   std::vector<rows::Device> devices;
-  std::vector<Places> of_partial;
+  std::vector<JobIds> of_partial;
 };
 
 // `repeated_traces_count_once`: a process is left out if another partial report has a copy of its
@@ -42,6 +42,6 @@ struct JobPlaces {
                                     bool repeated_traces_count_once);
 
 // Gives all rows of a partial report the job's ids and clock.
-void put_in_place(const Places& places, rows::Partial& partial);
+void apply_job_ids(const JobIds& ids, rows::Partial& partial);
 
 }  // namespace gpumemtrace::analyzer

@@ -72,7 +72,7 @@ bool WriterRecords::read(Piece& piece, std::size_t& first) {
     key = last_key_;
   }
   last_key_ = piece.image.keys.back();
-  if (taken_ != nullptr) leave_out_taken(piece.image);
+  if (taken_ != nullptr) disable_taken_frees(piece.image);
   return true;
 }
 
@@ -96,7 +96,7 @@ void WriterRecords::leave_out_open_calls(trace::Image& image) {
 }
 
 // Removes the effect of frees that take_free() took early when the file was read before.
-void WriterRecords::leave_out_taken(trace::Image& image) const {
+void WriterRecords::disable_taken_frees(trace::Image& image) const {
   for (const auto& [key, address] : *taken_) {
     const auto found = std::lower_bound(image.keys.begin(), image.keys.end(), key);
     for (auto at = found; at != image.keys.end() && *at == key; ++at) {

@@ -105,7 +105,7 @@ class WriterRecords {
   };
   [[nodiscard]] bool read(Piece& piece, std::size_t& first);
   void leave_out_open_calls(trace::Image& image);
-  void leave_out_taken(trace::Image& image) const;
+  void disable_taken_frees(trace::Image& image) const;
 
   Piece present_;
   std::size_t next_ = 0;  // index of the next record in present_

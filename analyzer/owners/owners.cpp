@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -255,15 +256,30 @@ bool is_users_python_file(std::string_view file) {
          !starts_with_any(file, kForeignBegins) && !is_inductor_file(file);
 }
 
+namespace {
+
+// True if the keyword `operator` is at the position, and not a part of another word.
+bool is_operator_at(std::string_view function, std::size_t at) {
+  static constexpr std::string_view kKeyword = "operator";
+  const auto is_of_word = [&](std::size_t i) {
+    const auto letter = static_cast<unsigned char>(function[i]);
+    return std::isalnum(letter) != 0 || letter == '_' || letter == '$';
+  };
+  if (!function.substr(at).starts_with(kKeyword)) return false;
+  const std::size_t end = at + kKeyword.size();
+  return (at == 0 || !is_of_word(at - 1)) && (end == function.size() || !is_of_word(end));
+}
+
+}  // namespace
+
 // Skips template arguments. A space outside of them ends the return type, a bracket begins the
 // arguments.
 std::string_view bare_function_name(std::string_view function) {
   int depth = 0;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < function.size(); ++i) {
-    const std::string_view rest = function.substr(i);
-    if (rest.starts_with("operator")) break;  // the brackets of operator() are part of the name
-    if (rest.starts_with("(anonymous namespace)")) {
+    if (is_operator_at(function, i)) break;  // the brackets of operator() are part of the name
+    if (function.substr(i).starts_with("(anonymous namespace)")) {
       i += std::string_view("(anonymous namespace)").size() - 1;
       continue;
     }

@@ -12,6 +12,7 @@ namespace {
 
 // Larger than the size of any device in MiB.
 constexpr std::uint64_t kMostMib = std::uint64_t{1} << 31;
+constexpr std::uint64_t kMostUnits = kMostMib * (kMib / kUnitBytes);
 
 bool is_separator(char c) { return c == ',' || c == ':' || c == '[' || c == ']'; }
 
@@ -168,6 +169,9 @@ class SettingsParser {
     if (divisions != 0 && !std::has_single_bit(divisions)) {
       fail(std::to_string(divisions) + " divisions are no power of two");
     }
+    if (divisions > kMostUnits) {
+      fail(std::to_string(divisions) + " divisions are more than any device has units");
+    }
   }
 
   void parse_divisions() {
@@ -318,7 +322,9 @@ std::string AllocatorSettings::warning(bool is_limited) const {
 
 std::uint64_t scaled_limit(std::uint64_t limit, double scale) {
   if (limit == AllocatorSettings::kNoLimit) return limit;
-  return static_cast<std::uint64_t>(static_cast<double>(limit) * scale);
+  constexpr double kTooLarge = 0x1p64;
+  const double scaled = static_cast<double>(limit) * scale;
+  return scaled < kTooLarge ? static_cast<std::uint64_t>(scaled) : AllocatorSettings::kNoLimit;
 }
 
 AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules) {

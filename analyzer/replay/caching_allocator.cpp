@@ -10,9 +10,9 @@ CachingAllocator::CachingAllocator(const AllocatorSettings& settings, const Torc
     : settings_(settings), rules_(rules), source_(&source) {}
 
 CachingAllocator::Request CachingAllocator::request_of(std::uint64_t requested_bytes,
-                                                       ClassId of) const {
+                                                       ClassId block_class) const {
   const std::uint64_t rounded = settings_.round_request(requested_bytes);
-  return {rounded, of, rounded <= kLargestSmallBytes};
+  return {rounded, block_class, rounded <= kLargestSmallBytes};
 }
 
 BlockId CachingAllocator::new_id() {
@@ -33,7 +33,7 @@ BlockId CachingAllocator::new_block(const Request& request, std::uint64_t addres
   block.address = address;
   block.segment = address;
   block.bytes = bytes;
-  block.of = request.of;
+  block.block_class = request.block_class;
   block.small = request.small;
   blocks_[id] = block;
   return id;
@@ -55,37 +55,38 @@ void CachingAllocator::insert(BlockId id) { list_of(blocks_[id]).insert(entry_of
 
 void CachingAllocator::erase(BlockId id) { list_of(blocks_[id]).erase(entry_of(id)); }
 
-BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
-  const Request request = request_of(requested_bytes, of);
-  (void)class_of(of);
+BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId block_class) {
+  const Request request = request_of(requested_bytes, block_class);
+  (void)class_of(block_class);
   const bool collects = collects_garbage();
   const bool is_counted = collects && !request.small;
   if (is_counted) ++searches_;
-  BlockId block = take_free(request);
+  BlockId block = take_from_cache(request);
   if (block == kTied) {
     if (is_counted) --searches_;
     return kTied;
   }
   if (block == 0) {
     if (collects) collect_garbage();
-    block = take_new(request);
-    if (block == 0 && release_oversize(request)) block = take_new(request);
+    block = ask_driver(request);
+    if (block == 0 && release_oversize(request)) block = ask_driver(request);
     // The blocks that empty_cache() leaves are not searched: PyTorch, too, asks only the driver
     // again (pytorch issue 189504).
     if (block == 0) {
       empty_cache();
       ++counts_.retries;
-      block = take_new(request);
+      block = ask_driver(request);
     }
     if (block == 0) return 0;
   }
-  return take(block);
+  mark_in_use(block);
+  return block;
 }
 
 // Returns the free block for the request, cut to its size; 0 if none fits. After
 // stop_at_first_tie(), returns kTied once, for the first request that several blocks fit equally.
-BlockId CachingAllocator::take_free(const Request& request) {
-  FreeBlocks& free = classes_[request.of].pool(request.small).free;
+BlockId CachingAllocator::take_from_cache(const Request& request) {
+  FreeBlocks& free = classes_[request.block_class].pool(request.small).free;
   const FreeBlocks::Place at = best_fit(free, request);
   if (at == free.end()) return 0;
   if (!counts_.has_ties && is_tied(free, at)) {
@@ -107,7 +108,7 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
   const FreeBlocks::Place none = free.end();
   FreeBlocks::Place at = free.first_of_at_least(request.bytes);
   if (at == none) return none;
-  if (blocks_[free[at].block].expandable) at = not_at_segment_end(free, at);
+  if (blocks_[free[at].block].expandable) at = least_expanded_fit(free, at);
   const std::uint64_t bytes = free[at].bytes;
   const std::uint64_t most = settings_.max_split_bytes;
   if (request.bytes < most && bytes >= most) return none;
@@ -119,7 +120,7 @@ FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Reque
 
 // Goes on from the block `at` to the next larger one, as long as the larger one has fewer bytes
 // together with the unmapped memory behind it.
-FreeBlocks::Place CachingAllocator::not_at_segment_end(const FreeBlocks& free,
+FreeBlocks::Place CachingAllocator::least_expanded_fit(const FreeBlocks& free,
                                                        FreeBlocks::Place at) const {
   for (FreeBlocks::Place next = free.after(at); next != free.end(); next = free.after(at)) {
     if (size_when_expanded(free[next].block) >= size_when_expanded(free[at].block)) break;
@@ -148,7 +149,7 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
   return false;
 }
 
-BlockId CachingAllocator::take_new(const Request& request) {
+BlockId CachingAllocator::ask_driver(const Request& request) {
   const std::uint64_t segment_bytes = settings_.segment_bytes(request.bytes);
   const std::uint64_t asked = counts_.reserved_bytes + segment_bytes;
   if (asked > allowed_bytes_) return 0;
@@ -163,7 +164,7 @@ BlockId CachingAllocator::take_new(const Request& request) {
 }
 
 BlockId CachingAllocator::new_segment(const Request& request, std::uint64_t bytes) {
-  const std::optional<std::uint64_t> address = source_->allocate(bytes, request.of);
+  const std::optional<std::uint64_t> address = source_->allocate(bytes, request.block_class);
   if (!address) return 0;
   ++counts_.segment_calls;
   counts_.segments_peak = std::max(counts_.segments_peak, ++counts_.segments);
@@ -192,12 +193,11 @@ BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
   return behind;
 }
 
-BlockId CachingAllocator::take(BlockId id) {
+void CachingAllocator::mark_in_use(BlockId id) {
   Block& block = blocks_[id];
   block.in_use = true;
   counts_.allocated_bytes += block.bytes;
   counts_.allocated_peak_bytes = std::max(counts_.allocated_peak_bytes, counts_.allocated_bytes);
-  return id;
 }
 
 void CachingAllocator::free(BlockId id) {
@@ -306,7 +306,7 @@ void CachingAllocator::collect_garbage() {
 // the largest blocks of at least max_split_bytes. False if that is not enough.
 bool CachingAllocator::release_oversize(const Request& request) {
   if (settings_.max_split_bytes == AllocatorSettings::kNoLimit) return false;
-  const FreeBlocks& free = classes_[request.of].pool(request.small).free;
+  const FreeBlocks& free = classes_[request.block_class].pool(request.small).free;
   const std::uint64_t wanted = std::max(request.bytes, settings_.max_split_bytes);
   const auto can_go = [&](const FreeBlocks::Entry& entry) {
     return !blocks_[entry.block].expandable;
@@ -378,14 +378,14 @@ BlockId CachingAllocator::find_room(const Request& request) {
     }
     return bytes >= request.bytes;
   };
-  Pool& pool = classes_[request.of].pool(request.small);
+  Pool& pool = classes_[request.block_class].pool(request.small);
   for (const FreeBlocks::Entry& entry : pool.unmapped.entries()) {
     const BlockId before = blocks_[entry.block].previous;
     const BlockId first = is_available(before) ? before : entry.block;
     if (has_room(first)) return first;
   }
   const SegmentSource::Space space =
-      source_->reserve(settings_.page_bytes(request.small), request.of);
+      source_->reserve(settings_.page_bytes(request.small), request.block_class);
   if (space.bytes < request.bytes) return 0;
   const BlockId id = new_block(request, space.address, space.bytes);
   blocks_[id].mapped = false;
@@ -440,20 +440,20 @@ void CachingAllocator::unmap(BlockId id) {
   }
 }
 
-BlockId CachingAllocator::adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId of,
-                                        bool small) {
-  (void)class_of(of);
+BlockId CachingAllocator::adopt_segment(std::uint64_t address, std::uint64_t bytes,
+                                        ClassId block_class, bool small) {
+  (void)class_of(block_class);
   counts_.segments_peak = std::max(counts_.segments_peak, ++counts_.segments);
   grow_reserved(bytes);
-  const BlockId id = new_block({bytes, of, small}, address, bytes);
+  const BlockId id = new_block({bytes, block_class, small}, address, bytes);
   insert(id);
   return id;
 }
 
-BlockId CachingAllocator::adopt_space(std::uint64_t address, std::uint64_t bytes, ClassId of,
-                                      bool small) {
-  (void)class_of(of);
-  const BlockId id = new_block({bytes, of, small}, address, bytes);
+BlockId CachingAllocator::adopt_space(std::uint64_t address, std::uint64_t bytes,
+                                      ClassId block_class, bool small) {
+  (void)class_of(block_class);
+  const BlockId id = new_block({bytes, block_class, small}, address, bytes);
   blocks_[id].mapped = false;
   blocks_[id].expandable = true;
   insert(id);
@@ -494,7 +494,7 @@ CachingAllocator::Parts CachingAllocator::adopt_pages(BlockId unmapped, std::uin
 CachingAllocator::Parts CachingAllocator::adopt_block(BlockId free, std::uint64_t address,
                                                       std::uint64_t bytes) {
   const Parts parts = carve(free, address, bytes);
-  if (parts.piece != 0) (void)take(parts.piece);
+  if (parts.piece != 0) mark_in_use(parts.piece);
   return parts;
 }
 
@@ -516,34 +516,35 @@ void CachingAllocator::move_segments(const std::map<std::uint64_t, std::uint64_t
   }
 }
 
-BlockId CachingAllocator::find_fit(std::uint64_t requested_bytes, ClassId of) const {
-  if (of >= classes_.size()) return 0;
-  const Request request = request_of(requested_bytes, of);
-  const FreeBlocks& free = classes_[of].pool(request.small).free;
+BlockId CachingAllocator::find_fit(std::uint64_t requested_bytes, ClassId block_class) const {
+  if (block_class >= classes_.size()) return 0;
+  const Request request = request_of(requested_bytes, block_class);
+  const FreeBlocks& free = classes_[block_class].pool(request.small).free;
   const FreeBlocks::Place at = best_fit(free, request);
   return at == free.end() ? 0 : free[at].block;
 }
 
-std::uint64_t CachingAllocator::block_bytes_for(std::uint64_t requested_bytes, ClassId of) const {
-  const Request request = request_of(requested_bytes, of);
-  const BlockId fit = find_fit(requested_bytes, of);
+std::uint64_t CachingAllocator::block_bytes_for(std::uint64_t requested_bytes,
+                                                ClassId block_class) const {
+  const Request request = request_of(requested_bytes, block_class);
+  const BlockId fit = find_fit(requested_bytes, block_class);
   Block whole;
   whole.small = request.small;
   whole.bytes = fit != 0 ? blocks_[fit].bytes : settings_.segment_bytes(request.bytes);
   return should_split(whole, request.bytes) ? request.bytes : whole.bytes;
 }
 
-bool CachingAllocator::gives_back_for(std::uint64_t requested_bytes, ClassId of) const {
-  if (find_fit(requested_bytes, of) != 0) return false;
+bool CachingAllocator::gives_back_for(std::uint64_t requested_bytes, ClassId block_class) const {
+  if (find_fit(requested_bytes, block_class) != 0) return false;
   const std::uint64_t rounded = settings_.round_request(requested_bytes);
   const std::uint64_t reserved = counts_.reserved_bytes;
   return reserved + settings_.segment_bytes(rounded) > allowed_bytes_ ||
          (collects_garbage() && reserved > garbage_threshold_bytes());
 }
 
-std::uint64_t CachingAllocator::free_size_below(std::uint64_t bytes, ClassId of) const {
-  if (of >= classes_.size()) return 0;
-  const FreeBlocks& free = classes_[of].pool(bytes <= kLargestSmallBytes).free;
+std::uint64_t CachingAllocator::free_size_below(std::uint64_t bytes, ClassId block_class) const {
+  if (block_class >= classes_.size()) return 0;
+  const FreeBlocks& free = classes_[block_class].pool(bytes <= kLargestSmallBytes).free;
   const FreeBlocks::Entry* const below = free.last_below(bytes);
   return below == nullptr ? 0 : below->bytes;
 }
@@ -551,11 +552,12 @@ std::uint64_t CachingAllocator::free_size_below(std::uint64_t bytes, ClassId of)
 std::vector<CachingAllocator::FreeSegment> CachingAllocator::free_segments() const {
   std::vector<FreeSegment> segments;
   for (const bool small : {false, true}) {
-    for (ClassId of = 0; of < classes_.size(); ++of) {
-      for (const FreeBlocks::Entry& entry : classes_[of].pool(small).free.entries()) {
+    for (ClassId block_class = 0; block_class < classes_.size(); ++block_class) {
+      for (const FreeBlocks::Entry& entry : classes_[block_class].pool(small).free.entries()) {
         const Block& block = blocks_[entry.block];
         if (block.expandable || !block.is_whole_segment()) continue;
-        segments.push_back({entry.address, entry.block, of, classes_[of].keeps_cache});
+        segments.push_back(
+            {entry.address, entry.block, block_class, classes_[block_class].keeps_cache});
       }
     }
   }
@@ -592,7 +594,7 @@ void CachingAllocator::move_segment(BlockId any_block, ClassId to) {
   for (BlockId id = first; id != 0; id = blocks_[id].next) {
     const bool is_in_list = !blocks_[id].in_use;
     if (is_in_list) erase(id);
-    blocks_[id].of = to;
+    blocks_[id].block_class = to;
     if (is_in_list) insert(id);
   }
 }

@@ -148,14 +148,15 @@ class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
   // The address of new memory; no value if the driver has none.
-  [[nodiscard]] virtual std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) = 0;
+  [[nodiscard]] virtual std::optional<std::uint64_t> allocate(std::uint64_t bytes,
+                                                              ClassId block_class) = 0;
   virtual void release(std::uint64_t address, std::uint64_t bytes) = 0;
   // The address space that the driver reserves for an expandable segment.
   struct Space {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
   };
-  [[nodiscard]] virtual Space reserve(std::uint64_t page_bytes, ClassId of) = 0;
+  [[nodiscard]] virtual Space reserve(std::uint64_t page_bytes, ClassId block_class) = 0;
   [[nodiscard]] virtual bool map(std::uint64_t address, std::uint64_t bytes) = 0;
   virtual void unmap(std::uint64_t address, std::uint64_t bytes) = 0;
 };
@@ -193,11 +194,11 @@ class CachingAllocator {
   // The new settings hold from the next request on.
   void change_settings(const AllocatorSettings& settings) { settings_ = settings; }
   // Lets the class, which is the pool of a graph, keep its cache when the cache is emptied.
-  void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
+  void keep_cache_of(ClassId block_class) { class_of(block_class).keeps_cache = true; }
 
   // Returns 0 if the request is refused: out of memory. Returns kTied, with no block changed, if
   // stop_at_first_tie() was called and the block depends on addresses that are not known.
-  [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
+  [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId block_class);
   void free(BlockId block);
   // The block counts as free, but becomes available only by finish_free() with this ticket, or by
   // empty_cache(), in which PyTorch waits for the streams that use the block.
@@ -219,9 +220,10 @@ class CachingAllocator {
 
   // --- Functions that build the state before the first request: free memory is adopted first.
   // Adopts a segment; returns its free block.
-  BlockId adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
+  BlockId adopt_segment(std::uint64_t address, std::uint64_t bytes, ClassId block_class,
+                        bool small);
   // Adopts an expandable segment; returns its unmapped block.
-  BlockId adopt_space(std::uint64_t address, std::uint64_t bytes, ClassId of, bool small);
+  BlockId adopt_space(std::uint64_t address, std::uint64_t bytes, ClassId block_class, bool small);
   // A piece of a block that is not in use, and the rest of the block on both sides; 0 = no rest.
   struct Parts {
     BlockId before = 0;
@@ -235,23 +237,24 @@ class CachingAllocator {
   [[nodiscard]] Parts adopt_block(BlockId free, std::uint64_t address, std::uint64_t bytes);
 
   // The block that a request would get now; 0 if the driver would be asked.
-  [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
+  [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId block_class) const;
   // The size of the block that a request would get now.
-  [[nodiscard]] std::uint64_t block_bytes_for(std::uint64_t requested_bytes, ClassId of) const;
+  [[nodiscard]] std::uint64_t block_bytes_for(std::uint64_t requested_bytes,
+                                              ClassId block_class) const;
   // True if a request would free segments to keep to PyTorch's own limit, not for lack of memory.
-  [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId of) const;
+  [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId block_class) const;
   // The size of the largest free block of the request's pool that is smaller than `bytes`; 0 if
   // none is.
-  [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
+  [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId block_class) const;
   // Moves all blocks of a segment to another class. `any_block` lies in the segment.
   void move_segment(BlockId any_block, ClassId to);
-  [[nodiscard]] ClassId class_of_block(BlockId block) const { return blocks_[block].of; }
+  [[nodiscard]] ClassId class_of_block(BlockId block) const { return blocks_[block].block_class; }
   // A segment, not an expandable one, without a block in use. The list is in the order in which the
   // cache is emptied.
   struct FreeSegment {
     std::uint64_t address = 0;
     BlockId block = 0;
-    ClassId of = 0;
+    ClassId block_class = 0;
     bool stays = false;  // true if keep_cache_of() was called for its class
   };
   [[nodiscard]] std::vector<FreeSegment> free_segments() const;
@@ -267,7 +270,7 @@ class CachingAllocator {
     std::uint64_t segment = 0;   // address of the segment's first block
     BlockId previous = 0;        // neighbours in the segment, by address
     BlockId next = 0;
-    ClassId of = 0;
+    ClassId block_class = 0;
     bool small = false;
     bool in_use = false;
     bool mapped = true;
@@ -288,23 +291,23 @@ class CachingAllocator {
   };
   struct Request {
     std::uint64_t bytes = 0;  // the rounded size
-    ClassId of = 0;
+    ClassId block_class = 0;
     bool small = false;
   };
 
   // The class of this number; makes the class if it does not exist.
-  [[nodiscard]] Class& class_of(ClassId of) {
-    if (of >= classes_.size()) [[unlikely]] {
-      classes_.resize(of + 1);
+  [[nodiscard]] Class& class_of(ClassId block_class) {
+    if (block_class >= classes_.size()) [[unlikely]] {
+      classes_.resize(block_class + 1);
     }
-    return classes_[of];
+    return classes_[block_class];
   }
   // The list that has the block, which is not in use.
   [[nodiscard]] FreeBlocks& list_of(const Block& block) {
-    Pool& pool = classes_[block.of].pool(block.small);
+    Pool& pool = classes_[block.block_class].pool(block.small);
     return block.mapped ? pool.free : pool.unmapped;
   }
-  [[nodiscard]] Request request_of(std::uint64_t requested_bytes, ClassId of) const;
+  [[nodiscard]] Request request_of(std::uint64_t requested_bytes, ClassId block_class) const;
   [[nodiscard]] BlockId new_id();
   [[nodiscard]] BlockId new_block(const Request& request, std::uint64_t address,
                                   std::uint64_t bytes);
@@ -316,14 +319,14 @@ class CachingAllocator {
 
   // The position of the best free block for the request, or the list's end.
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
-  [[nodiscard]] FreeBlocks::Place not_at_segment_end(const FreeBlocks& free,
+  [[nodiscard]] FreeBlocks::Place least_expanded_fit(const FreeBlocks& free,
                                                      FreeBlocks::Place at) const;
   // True if blocks that fit as well as this one lie in other segments.
   [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
-  [[nodiscard]] BlockId take_free(const Request& request);
-  [[nodiscard]] BlockId take_new(const Request& request);
+  [[nodiscard]] BlockId take_from_cache(const Request& request);
+  [[nodiscard]] BlockId ask_driver(const Request& request);
   [[nodiscard]] BlockId new_segment(const Request& request, std::uint64_t bytes);
-  [[nodiscard]] BlockId take(BlockId block);
+  void mark_in_use(BlockId block);
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
   void make_available(BlockId block);
   [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);

@@ -16,7 +16,7 @@ void RecordedAllocator::adopt(const EarlierSegment& segment) {
   auto& classes = segment.pool == 0 ? first_of_stream_ : classes_of_earlier_pools_[segment.pool];
   const auto [known, is_new] = classes.try_emplace(stream, 0);
   if (is_new) known->second = add_class(stream);
-  streams_do_not_tell_ |= segment.pool != 0;
+  streams_prove_nothing_ |= segment.pool != 0;
   const bool is_small = segment.bytes == kSmallSegmentBytes;
   peak_.add_segment(segment.address, segment.bytes, {known->second, is_small});
   add_parts(earlier_free_,
@@ -40,16 +40,17 @@ void RecordedAllocator::adopt_pages(Thread& thread, Reservation& space, bool is_
   constexpr std::size_t kMostSpaces = 4096;  // PyTorch reserves two address spaces per stream
   proof_.has_earlier_state = true;
   if (reserved_classes_.size() > kMostSpaces) return report_mismatch("too many address spaces");
-  const ClassId of = class_of_reservation(thread, space.address, is_small);
+  const ClassId block_class = class_of_reservation(thread, space.address, is_small);
   FreeParts unmapped;
-  add_parts(unmapped, {allocator_.adopt_space(space.address, space.size_bytes, of, is_small)});
+  add_parts(unmapped,
+            {allocator_.adopt_space(space.address, space.size_bytes, block_class, is_small)});
   std::erase_if(thread.calls, [&](const DriverCall& call) {
     if (call.kind != DriverCall::Kind::kMapped || call.address < space.address) return false;
     const CachingAllocator::Parts parts =
         allocator_.adopt_pages(part_around(unmapped, call.address), call.address, call.bytes);
     add_parts(unmapped, {parts.behind});
     add_parts(earlier_free_, {parts.piece});
-    if (parts.piece != 0) add_pages(call.address, call.bytes, {of, is_small});
+    if (parts.piece != 0) add_pages(call.address, call.bytes, {block_class, is_small});
     return parts.piece != 0;
   });
 }
@@ -60,7 +61,7 @@ void RecordedAllocator::adopt_free_spaces() {
   for (const auto& [address, stream] : earlier_spaces_) {
     if (!compares()) break;
     Reservation* const space = reservations_.containing(address);
-    if (space == nullptr || space->of) continue;
+    if (space == nullptr || space->block_class) continue;
     for (auto& [writer, thread] : threads_) {
       const auto page = std::ranges::find_if(thread.calls, [&](const DriverCall& call) {
         return call.kind == DriverCall::Kind::kMapped && call.address - address < space->size_bytes;
@@ -90,8 +91,8 @@ void RecordedAllocator::adopt(std::uint32_t writer, const trace::Block& block) {
       block.requested != 0 ? block.requested : allocator_.settings().largest_within(bytes);
   const LiveBlock live{slots_.take(), placed, {block.address, bytes, asked, block.stack, 0}};
   live_[block.address] = live;
-  const ClassId of = placed != 0 ? allocator_.class_of_block(placed) : thread.last_class;
-  out_.add({EventKind::kRequest, of, live.slot, block.stack, asked, asked});
+  const ClassId block_class = placed != 0 ? allocator_.class_of_block(placed) : thread.last_class;
+  out_.add({EventKind::kRequest, block_class, live.slot, block.stack, asked, asked});
 }
 
 // Returns the replayed block for a block from before recording; 0 if no free memory lies at its
@@ -99,7 +100,8 @@ void RecordedAllocator::adopt(std::uint32_t writer, const trace::Block& block) {
 BlockId RecordedAllocator::place_earlier(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes) {
   Reservation* const space = reservations_.containing(address);
-  if (space != nullptr && !space->of) adopt_pages(thread, *space, bytes <= kLargestSmallBytes);
+  if (space != nullptr && !space->block_class)
+    adopt_pages(thread, *space, bytes <= kLargestSmallBytes);
   const CachingAllocator::Parts parts =
       allocator_.adopt_block(part_around(earlier_free_, address), address, bytes);
   if (parts.piece == 0) return 0;

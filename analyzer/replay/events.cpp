@@ -22,9 +22,9 @@ void EventBuffer::flush() {
 std::size_t EventLog::ShapeHash::operator()(const Shape& shape) const {
   // A hash multiplier: 2^64 divided by the golden ratio, rounded to an odd number.
   constexpr std::uint64_t kOddBits = 0x9e3779b97f4a7c15;
-  const auto& [low, high, stack, of, kind] = shape;
+  const auto& [low, high, stack, block_class, kind] = shape;
   std::uint64_t hash = (low ^ high << 32) * kOddBits;
-  hash = (hash ^ hash >> 32 ^ number_of(stack) ^ std::uint64_t{of} << 32 ^
+  hash = (hash ^ hash >> 32 ^ number_of(stack) ^ std::uint64_t{block_class} << 32 ^
           static_cast<std::uint64_t>(kind) << 60) *
          kOddBits;
   return hash ^ hash >> 32;
@@ -32,7 +32,7 @@ std::size_t EventLog::ShapeHash::operator()(const Shape& shape) const {
 
 // The number of the event's shape (its fields without the slot), given when the shape first comes.
 std::uint32_t EventLog::shape_of(const Event& event) {
-  const Shape shape{event.low_bytes, event.high_bytes, event.stack, event.of, event.kind};
+  const Shape shape{event.low_bytes, event.high_bytes, event.stack, event.block_class, event.kind};
   const auto [found, is_new] =
       shape_numbers_.try_emplace(shape, static_cast<std::uint32_t>(shapes_.size()));
   if (is_new) {
@@ -72,7 +72,7 @@ void EventLog::replay(const std::vector<EventSink*>& sinks) const {
       std::uint64_t slot = 0;
       at = trace::get_varint(trace::get_varint(at, end, shape), end, slot);
       Event event;
-      std::tie(event.low_bytes, event.high_bytes, event.stack, event.of, event.kind) =
+      std::tie(event.low_bytes, event.high_bytes, event.stack, event.block_class, event.kind) =
           shapes_[shape];
       event.slot = static_cast<std::uint32_t>(slot);
       out.add(event);

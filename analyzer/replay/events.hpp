@@ -20,7 +20,7 @@ enum class EventKind : std::uint8_t {
   kWaitIsOver,  // the other streams are done: the block is free now
   kRefused,     // a request that the recorded run could not meet
   kEmptyCache,  // the program emptied the cache
-  kKeepCache,   // from now on, kEmptyCache leaves the free segments of class `of`
+  kKeepCache,   // from now on, kEmptyCache leaves the free segments of class `block_class`
   kLimit,       // the driver has `high_bytes` for segments from now on
   kAllowed,     // PyTorch itself allows `high_bytes`; AllocatorSettings::kNoLimit = all
 };
@@ -31,7 +31,7 @@ enum class EventKind : std::uint8_t {
 // - Slots are small numbers, reused after their block was freed.
 struct Event {
   EventKind kind = EventKind::kRequest;
-  ClassId of = 0;
+  ClassId block_class = 0;
   std::uint32_t slot = 0;
   trace::StackId stack = trace::StackId::kNone;
   std::uint64_t low_bytes = 0;

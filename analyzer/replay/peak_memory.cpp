@@ -18,10 +18,10 @@ void PeakMemory::remove(std::uint64_t address, std::uint64_t bytes) {
 
 void PeakMemory::move_segment(std::uint64_t any_address, ClassId to) {
   const auto after = units_.upper_bound(any_address);
-  if (after != units_.begin()) std::prev(after)->second.pool.of = to;
+  if (after != units_.begin()) std::prev(after)->second.pool.block_class = to;
 }
 
-void PeakMemory::met(const Block& block, Pool pool, std::uint64_t reserved_bytes) {
+void PeakMemory::update_peak(const Block& block, Pool pool, std::uint64_t reserved_bytes) {
   if (reserved_bytes <= reserved_bytes_) return;
   reserved_bytes_ = reserved_bytes;
   at_ = now_;
@@ -32,7 +32,7 @@ void PeakMemory::met(const Block& block, Pool pool, std::uint64_t reserved_bytes
 }
 
 // Records this free in each of the block's segments or pages that is now wholly free.
-void PeakMemory::freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to) {
+void PeakMemory::note_free(const Block& block, std::uint64_t free_from, std::uint64_t free_to) {
   if (block.since <= at_) gone_blocks_.push_back(block);
   if (free_to - free_from < kSmallSegmentBytes) return;  // no segment or page is that small
   auto unit = units_.upper_bound(block.address);
@@ -89,7 +89,7 @@ class PeakMemory::Sums {
 
   [[nodiscard]] Cause cause_of(std::uint64_t from, std::uint64_t to) const {
     const Pool pool = units_.front().pool;
-    if (pool.of != peak_.pool_.of) return Cause::kOtherStreams;
+    if (pool.block_class != peak_.pool_.block_class) return Cause::kOtherStreams;
     if (pool.small != peak_.pool_.small) return Cause::kOtherPool;
     if (from == peak_.request_.end()) return Cause::kRestOfSegment;
     return to - from >= max_split_bytes_ ? Cause::kOversize : Cause::kPieces;
@@ -110,16 +110,18 @@ class PeakMemory::Sums {
     });
   }
 
-  // Divides unusable bytes among stacks by the bytes that each holds. All sizes are multiples of a
-  // unit: calculating in units keeps the products from overflowing.
+  // Divides unusable bytes among stacks by the bytes that each holds. Calculating in units keeps
+  // the products from overflowing. All sizes are multiples of a unit, except that a damaged trace
+  // may begin with a smaller block.
   static void share_out(std::uint64_t bytes, const std::map<trace::StackId, std::uint64_t>& held,
                         UnusableByStack& sums) {
+    const auto units_of = [](std::uint64_t size) { return (size + kUnitBytes - 1) / kUnitBytes; };
     std::uint64_t in_all = 0;
-    for (const auto& [stack, of_stack] : held) in_all += of_stack / kUnitBytes;
+    for (const auto& [stack, of_stack] : held) in_all += units_of(of_stack);
     std::uint64_t so_far = 0;
     std::uint64_t shared = 0;
     for (const auto& [stack, of_stack] : held) {
-      so_far += of_stack / kUnitBytes;
+      so_far += units_of(of_stack);
       const std::uint64_t until = bytes / kUnitBytes * so_far / in_all * kUnitBytes;
       sums[stack].bytes += until - shared;
       shared = until;

@@ -44,7 +44,7 @@ class PeakMemory {
   // A pool of one stream or private pool, for small or for large requests: requests to one pool
   // share its free memory.
   struct Pool {
-    ClassId of = 0;
+    ClassId block_class = 0;
     bool small = false;
     friend bool operator==(const Pool&, const Pool&) = default;
   };
@@ -69,9 +69,9 @@ class PeakMemory {
   void remove(std::uint64_t address, std::uint64_t bytes);
   void move_segment(std::uint64_t any_address, ClassId to);
   // Updates the peak after `block` met a request.
-  void met(const Block& block, Pool pool, std::uint64_t reserved_bytes);
+  void update_peak(const Block& block, Pool pool, std::uint64_t reserved_bytes);
   // Notes that a block was freed. `free_from`, `free_to`: the free memory around it after the free.
-  void freed(const Block& block, std::uint64_t free_from, std::uint64_t free_to);
+  void note_free(const Block& block, std::uint64_t free_from, std::uint64_t free_to);
 
   // The reserved memory that the peak's request could not use. `live`: all blocks in use now.
   [[nodiscard]] Unusable unusable(std::vector<Block> live, std::uint64_t max_split_bytes) const;

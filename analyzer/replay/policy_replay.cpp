@@ -99,7 +99,7 @@ bool PolicyReplay::apply(const Event& event) {
   } else if (event.kind == EventKind::kEmptyCache) {
     allocator_.empty_cache();
   } else if (event.kind == EventKind::kKeepCache) {
-    allocator_.keep_cache_of(event.of);
+    allocator_.keep_cache_of(event.block_class);
   } else if (event.kind == EventKind::kAllowed) {
     allow(event.high_bytes);
   } else if (!keeps_capacity_) {
@@ -110,7 +110,7 @@ bool PolicyReplay::apply(const Event& event) {
 
 // Returns false, with nothing changed, if the block depends on the addresses of segments.
 bool PolicyReplay::apply_request(const Event& event) {
-  const BlockId block = allocator_.malloc(sizes_.size_of(event, requests_), event.of);
+  const BlockId block = allocator_.malloc(sizes_.size_of(event, requests_), event.block_class);
   if (block == CachingAllocator::kTied) return false;
   ++requests_;
   if (event.slot >= blocks_.size()) blocks_.resize(event.slot + 1);
@@ -125,12 +125,12 @@ bool PolicyReplay::apply_request(const Event& event) {
 // Repeats a request that the recorded run was refused. Returns false, with nothing changed, if its
 // block depends on the addresses of segments.
 bool PolicyReplay::apply_refused(const Event& event) {
-  const bool is_told = refused_before_.size() < kMostRefusals;
+  const bool keeps_outcome = refused_before_.size() < kMostRefusals;
   std::unique_ptr<PolicyReplay> before;  // a refusal empties the cache
   if (measures_refusals_ && refused_before_.size() < kMostMeasured) before = copy();
-  const BlockId block = allocator_.malloc(event.high_bytes, event.of);
+  const BlockId block = allocator_.malloc(event.high_bytes, event.block_class);
   if (block == CachingAllocator::kTied) return false;
-  if (is_told) refused_before_.push_back({block != 0, 0});
+  if (keeps_outcome) refused_before_.push_back({block != 0, 0});
   if (block != 0) {
     // The program's use of the block is not known: it is freed at once.
     allocator_.free(block);
@@ -139,24 +139,24 @@ bool PolicyReplay::apply_refused(const Event& event) {
   ++refused_;
   if (before) {
     refused_before_.back().largest_met_bytes =
-        before->largest_met_below(event.high_bytes, event.of);
+        before->largest_met_below(event.high_bytes, event.block_class);
   }
   return true;
 }
 
-bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
+bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId block_class) const {
   // A request also counts as met if the choice among several blocks is open (kTied).
-  return copy()->allocator_.malloc(bytes, of) != 0;
+  return copy()->allocator_.malloc(bytes, block_class) != 0;
 }
 
 // The largest request that would be met, by bisection. Larger requests are met less easily, but for
 // rare exceptions; a request of the returned size is met in any case.
-std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId of) const {
+std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId block_class) const {
   std::uint64_t met = 0;  // in units of kMeasuredUnit
   std::uint64_t refused = (bytes + kMeasuredUnit - 1) / kMeasuredUnit;
   while (refused - met > 1) {
     const std::uint64_t middle = met + (refused - met) / 2;
-    (would_meet(middle * kMeasuredUnit, of) ? met : refused) = middle;
+    (would_meet(middle * kMeasuredUnit, block_class) ? met : refused) = middle;
   }
   return met * kMeasuredUnit;
 }
@@ -201,7 +201,8 @@ void UsedBytes::apply(const std::vector<Event>& events) {
       blocks_[event.slot] = bytes;
       used_ += bytes;
       peak_ = std::max(peak_, used_);
-    } else if (event.kind == EventKind::kFree) {
+    } else if (event.kind == EventKind::kFree || event.kind == EventKind::kFreeLater) {
+      // The end of the wait (kWaitIsOver) is no bound: the pool may reuse the block before it.
       used_ -= blocks_[event.slot];
     }
   }

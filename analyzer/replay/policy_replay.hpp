@@ -110,11 +110,12 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] bool apply(const Event& event);
   [[nodiscard]] bool apply_request(const Event& event);
   [[nodiscard]] bool apply_refused(const Event& event);
-  [[nodiscard]] bool would_meet(std::uint64_t bytes, ClassId of) const;
-  [[nodiscard]] std::uint64_t largest_met_below(std::uint64_t bytes, ClassId of) const;
-  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;
+  [[nodiscard]] bool would_meet(std::uint64_t bytes, ClassId block_class) const;
+  [[nodiscard]] std::uint64_t largest_met_below(std::uint64_t bytes, ClassId block_class) const;
+  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes,
+                                                      ClassId block_class) override;
   void release(std::uint64_t address, std::uint64_t bytes) override;
-  [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
+  [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId block_class) override;
   [[nodiscard]] bool map(std::uint64_t address, std::uint64_t bytes) override;
   void unmap(std::uint64_t address, std::uint64_t bytes) override;
   void allow(std::uint64_t bytes);

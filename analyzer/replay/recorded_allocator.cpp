@@ -48,7 +48,7 @@ std::uint64_t PythonFrames::hash_of(trace::StackId stack) const {
 void RecordedAllocator::set_allowed_bytes(std::uint64_t bytes) {
   allocator_.set_allowed_bytes(bytes);
   knows_allowed_ = true;
-  limit_of_its_own_ = 0;
+  highest_torch_limit_ = 0;
 }
 
 void RecordedAllocator::add_allocation(std::uint32_t writer, const DriverCall& call) {
@@ -66,7 +66,7 @@ void RecordedAllocator::add_reservation(std::uint64_t address, std::uint64_t byt
 void RecordedAllocator::remove_reservation(std::uint64_t address) {
   const Reservation* const gone = reservations_.find(address);
   if (gone == nullptr) return;
-  if (gone->of) reserved_classes_.erase({*gone->of, gone->small});
+  if (gone->block_class) reserved_classes_.erase({*gone->block_class, gone->small});
   const std::size_t index = reservations_.first_from(address);
   reservations_.erase(index, index + 1);
 }
@@ -150,9 +150,9 @@ void RecordedAllocator::begin_answers(const std::vector<DriverCall>& calls, std:
 // Replays a request against the thread's recorded driver calls; returns the replayed block, 0 if
 // the replay refuses the request.
 BlockId RecordedAllocator::ask_rules(const Thread& thread, std::uint64_t address,
-                                     std::uint64_t bytes, ClassId of) {
+                                     std::uint64_t bytes, ClassId block_class) {
   begin_answers(thread.calls, address);
-  const BlockId block = allocator_.malloc(bytes, of);
+  const BlockId block = allocator_.malloc(bytes, block_class);
   if (!waiting_.empty() && !allocator_.has_waiting()) finish_all_waits();
   return block;
 }
@@ -169,7 +169,7 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
     }
     // Segments were freed although the driver refused nothing: PyTorch has a limit of its own.
     if (call.kind == DriverCall::Kind::kFreed) {
-      update_own_limit(allocator_.counts().reserved_bytes, bytes);
+      narrow_torch_limit(allocator_.counts().reserved_bytes, bytes);
       return std::nullopt;
     }
     if (call.kind != DriverCall::Kind::kAllocated || call.address != address_) continue;
@@ -261,7 +261,7 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
 
 // A thread that frees segments for a request holds the allocator's lock until it has its block. So
 // another thread's report in between shows that the thread had only emptied the cache.
-void RecordedAllocator::settle(const Request& present) {
+void RecordedAllocator::replay_emptied_caches(const Request& present) {
   for (auto& [writer, thread] : threads_) {
     const auto first = std::ranges::find_if(thread.calls, &DriverCall::gives_back);
     if (first == thread.calls.end()) continue;
@@ -293,13 +293,13 @@ void RecordedAllocator::record_kept_classes(const std::set<std::uint64_t>& freed
   std::set<ClassId> keeps;
   std::set<ClassId> gives;
   for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
-    (freed.contains(segment.address) ? gives : keeps).insert(segment.of);
+    (freed.contains(segment.address) ? gives : keeps).insert(segment.block_class);
   }
-  for (const ClassId of : keeps) {
-    if (of == 0 || gives.contains(of)) continue;
-    allocator_.keep_cache_of(of);
-    streams_do_not_tell_ = true;
-    out_.add({EventKind::kKeepCache, of, 0, {}, 0, 0});
+  for (const ClassId block_class : keeps) {
+    if (block_class == 0 || gives.contains(block_class)) continue;
+    allocator_.keep_cache_of(block_class);
+    streams_prove_nothing_ = true;
+    out_.add({EventKind::kKeepCache, block_class, 0, {}, 0, 0});
   }
 }
 
@@ -331,8 +331,8 @@ ClassId RecordedAllocator::add_class(Stream stream) {
 
 template <class Suits>
 ClassId RecordedAllocator::first_class_that(const Suits& suits, Stream stream) {
-  for (ClassId of = 0; of < stream_of_class_.size(); ++of) {
-    if (suits(of)) return of;
+  for (ClassId block_class = 0; block_class < stream_of_class_.size(); ++block_class) {
+    if (suits(block_class)) return block_class;
   }
   return add_class(stream);
 }
@@ -354,17 +354,17 @@ void RecordedAllocator::switch_stream(Thread& thread, Stream stream) {
 std::uint32_t RecordedAllocator::inferred_classes() const {
   // Blocks without a recorded stream can be of any stream.
   const bool mixes = first_of_stream_.contains(std::nullopt) && first_of_stream_.size() > 1;
-  const bool do_not_tell = streams_do_not_tell_ || (captured_ && first_of_stream_.size() > 1);
-  const std::size_t told = first_of_stream_.size() - (mixes ? 1 : 0);
-  const std::size_t inferred = stream_of_class_.size() - told + (do_not_tell ? 1 : 0);
+  const bool prove_nothing = streams_prove_nothing_ || (captured_ && first_of_stream_.size() > 1);
+  const std::size_t explained = first_of_stream_.size() - (mixes ? 1 : 0);
+  const std::size_t inferred = stream_of_class_.size() - explained + (prove_nothing ? 1 : 0);
   return static_cast<std::uint32_t>(inferred);
 }
 
 // A class of the thread's stream that has no free block for the request, and so needs a segment.
 ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint64_t bytes) {
   const Stream stream = stream_of_class_[thread.last_class];
-  const auto needs_memory = [&](ClassId of) {
-    return is_of_stream(of, stream) && allocator_.find_fit(bytes, of) == 0;
+  const auto needs_memory = [&](ClassId block_class) {
+    return is_of_stream(block_class, stream) && allocator_.find_fit(bytes, block_class) == 0;
   };
   if (needs_memory(thread.last_class)) return thread.last_class;
   const auto own = std::ranges::find_if(thread.classes, needs_memory);
@@ -378,17 +378,17 @@ ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint6
   Reservation* const around = reservations_.containing(address);
   if (around == nullptr) return thread.last_class;
   const Stream stream = stream_of_class_[thread.last_class];
-  if (around->of) {
-    streams_do_not_tell_ |= !is_of_stream(*around->of, stream);
-    return *around->of;
+  if (around->block_class) {
+    streams_prove_nothing_ |= !is_of_stream(*around->block_class, stream);
+    return *around->block_class;
   }
-  const auto has_none = [&](ClassId of) {
-    return is_of_stream(of, stream) && !reserved_classes_.contains({of, small});
+  const auto has_none = [&](ClassId block_class) {
+    return is_of_stream(block_class, stream) && !reserved_classes_.contains({block_class, small});
   };
   const ClassId chosen =
       has_none(thread.last_class) ? thread.last_class : first_class_that(has_none, stream);
   reserved_classes_.insert({chosen, small});
-  around->of = chosen;
+  around->block_class = chosen;
   around->small = small;
   return chosen;
 }
@@ -409,9 +409,9 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
   });
   const BlockId there = is_new ? 0 : allocator_.free_block_at(address, bytes);
   if (there == 0) return class_of_new_segment(thread, bytes);
-  const ClassId of = allocator_.class_of_block(there);
-  streams_do_not_tell_ |= !is_of_stream(of, stream_of_class_[thread.last_class]);
-  if (allocator_.find_fit(bytes, of) == there) return of;
+  const ClassId block_class = allocator_.class_of_block(there);
+  streams_prove_nothing_ |= !is_of_stream(block_class, stream_of_class_[thread.last_class]);
+  if (allocator_.find_fit(bytes, block_class) == there) return block_class;
   const ClassId moved = add_class(stream_of_class_[thread.last_class]);
   allocator_.move_segment(there, moved);
   peak_.move_segment(address, moved);
@@ -421,21 +421,22 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
 
 RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes,
                                                              std::uint64_t requested,
-                                                             ClassId of) const {
+                                                             ClassId block_class) const {
   // The usual case: the block is the requested size, rounded up to the next unit. All settings
   // allow this.
   if (requested <= bytes && requested + kUnitBytes > bytes) return {requested, requested};
   const bool makes_it =
-      requested != 0 && compares() && allocator_.block_bytes_for(requested, of) == bytes;
+      requested != 0 && compares() && allocator_.block_bytes_for(requested, block_class) == bytes;
   if (makes_it) return {requested, requested};
-  const Sizes possible = possible_sizes(bytes, of);
+  const Sizes possible = possible_sizes(bytes, block_class);
   const bool fits =
       requested != 0 && requested + kUnitBytes > possible.low && requested <= possible.high;
   return fits ? Sizes{requested, requested} : possible;
 }
 
 // The range of requested sizes for which the allocator can have handed out a block of `bytes`.
-RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, ClassId of) const {
+RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes,
+                                                           ClassId block_class) const {
   const AllocatorSettings& settings = allocator_.settings();
   const std::uint64_t high = settings.largest_within(bytes);
   Sizes sizes{settings.smallest_rounded_to(settings.round_request(high)), high};
@@ -443,12 +444,12 @@ RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, 
   const bool is_oversize = bytes >= settings.max_split_bytes;
   const std::uint64_t unsplit =
       is_oversize ? settings.max_non_split_rounding_bytes - kUnitBytes : kLargestSmallBytes;
-  const BlockId fit = compares() ? allocator_.find_fit(bytes, of) : 0;
+  const BlockId fit = compares() ? allocator_.find_fit(bytes, block_class) : 0;
   std::uint64_t least = kLargestSmallBytes + kUnitBytes;
   if (fit != 0) {
     // The block was split, so its size follows from the request.
     if (allocator_.bytes_of(fit) != bytes) return sizes;
-    least = std::max(least, allocator_.free_size_below(bytes, of) + kUnitBytes);
+    least = std::max(least, allocator_.free_size_below(bytes, block_class) + kUnitBytes);
   } else if (compares()) {
     if (settings.segment_bytes(bytes) != bytes) return sizes;
     least = std::max(least, bytes - kLargeRoundingBytes + kUnitBytes);
@@ -458,15 +459,16 @@ RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, 
   return sizes;
 }
 
-void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block) {
+void RecordedAllocator::replay_allocation(std::uint32_t writer, const trace::Block& block) {
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
   begin_event();
   const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
   switch_stream(threads_[writer], has_stream ? Stream(block.stream) : std::nullopt);
   const AllocatorSettings& settings = allocator_.settings();
-  const bool is_told = block.requested != 0 && settings.round_request(block.requested) <= bytes;
-  const std::uint64_t likely = is_told ? block.requested : settings.largest_within(bytes);
-  settle({writer, block.stack, likely});
+  const bool knows_request =
+      block.requested != 0 && settings.round_request(block.requested) <= bytes;
+  const std::uint64_t likely = knows_request ? block.requested : settings.largest_within(bytes);
+  replay_emptied_caches({writer, block.stack, likely});
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
     report_mismatch("a block at " + hex(block.address) +
                     " is handed out again; its free was not recorded");
@@ -474,18 +476,18 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     live_.erase(missed);
   }
   Thread& thread = threads_[writer];
-  const ClassId of =
+  const ClassId block_class =
       compares() ? class_of_request(thread, block.address, likely) : thread.last_class;
-  thread.last_class = of;
-  thread.last_of_stream[stream_of_class_[of]] = of;
-  thread.classes.insert(of);
-  const Sizes sizes = sizes_of_request(bytes, block.requested, of);
+  thread.last_class = block_class;
+  thread.last_of_stream[stream_of_class_[block_class]] = block_class;
+  thread.classes.insert(block_class);
+  const Sizes sizes = sizes_of_request(bytes, block.requested, block_class);
   has_unknown_sizes_ |= sizes.low != sizes.high;
   const std::uint64_t asked = sizes.high;
   LiveBlock live{slots_.take(), 0, {block.address, bytes, asked, block.stack, proof_.events}};
   if (compares()) {
-    pool_ = {of, bytes <= kLargestSmallBytes};
-    live.replayed = ask_rules(thread, block.address, asked, of);
+    pool_ = {block_class, bytes <= kLargestSmallBytes};
+    live.replayed = ask_rules(thread, block.address, asked, block_class);
     if (live.replayed == 0) {
       report_mismatch("the rules refuse " + bytes_text(bytes) + "; the program got them");
     } else if (allocator_.address_of(live.replayed) != block.address) {
@@ -502,13 +504,13 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     }
     calls_ = nullptr;
     compare_totals(block);
-    peak_.met(live.block, pool_, allocator_.counts().reserved_bytes);
+    peak_.update_peak(live.block, pool_, allocator_.counts().reserved_bytes);
   }
   proof_.classes = static_cast<std::uint32_t>(stream_of_class_.size());
   proof_.inferred_classes = inferred_classes();
   thread.calls.clear();
   live_[block.address] = live;
-  out_.add({EventKind::kRequest, of, live.slot, block.stack, sizes.low, sizes.high});
+  out_.add({EventKind::kRequest, block_class, live.slot, block.stack, sizes.low, sizes.high});
 }
 
 void RecordedAllocator::compare_totals(const trace::Block& block) {
@@ -523,20 +525,20 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
   }
 }
 
-void RecordedAllocator::update_own_limit(std::uint64_t reserved_bytes,
-                                         std::uint64_t segment_bytes) {
+void RecordedAllocator::narrow_torch_limit(std::uint64_t reserved_bytes,
+                                           std::uint64_t segment_bytes) {
   if (knows_allowed_) return;
   // With a threshold, freed segments may as well be collected garbage, not a sign of the limit.
   if (allocator_.settings().garbage_collection_threshold > 0) return;
   const std::uint64_t limit = reserved_bytes + segment_bytes - 1;
-  limit_of_its_own_ = limit_of_its_own_ == 0 ? limit : std::min(limit_of_its_own_, limit);
+  highest_torch_limit_ = highest_torch_limit_ == 0 ? limit : std::min(highest_torch_limit_, limit);
 }
 
-void RecordedAllocator::take_back(const trace::Block& block) {
+void RecordedAllocator::replay_free(const trace::Block& block) {
   begin_event();
   // Segments freed for a request are followed by its block or its refusal, not by the free of a
   // block: all segments freed until now were of an emptied cache.
-  settle({});
+  replay_emptied_caches({});
   const auto found = live_.find(block.address);
   if (found == live_.end()) {
     return report_mismatch("a block at " + hex(block.address) +
@@ -566,7 +568,7 @@ void RecordedAllocator::end_slot(std::uint32_t slot, EventKind how) {
 
 void RecordedAllocator::become_free(const LiveBlock& live) {
   const std::uint64_t free_from = allocator_.address_of(live.replayed);
-  peak_.freed(live.block, free_from, free_from + allocator_.bytes_of(live.replayed));
+  peak_.note_free(live.block, free_from, free_from + allocator_.bytes_of(live.replayed));
 }
 
 void RecordedAllocator::wait(std::uint64_t address, std::uint64_t event) {
@@ -599,7 +601,7 @@ void RecordedAllocator::finish_all_waits() {
 
 void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& oom) {
   begin_event();
-  settle({writer, oom.stack, oom.requested});
+  replay_emptied_caches({writer, oom.stack, oom.requested});
   Thread& thread = threads_[writer];
   const bool driver_refused = std::ranges::any_of(thread.calls, is_refused);
   if (compares()) {
@@ -612,8 +614,8 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
   }
   if (!driver_refused && oom.reserved_bytes != kUnknownTotal) {
     const AllocatorSettings& settings = allocator_.settings();
-    update_own_limit(oom.reserved_bytes,
-                     settings.segment_bytes(settings.round_request(oom.requested)));
+    narrow_torch_limit(oom.reserved_bytes,
+                       settings.segment_bytes(settings.round_request(oom.requested)));
   }
   thread.calls.clear();
   out_.add({EventKind::kRefused, thread.last_class, 0, oom.stack, oom.requested, oom.requested});
@@ -627,7 +629,7 @@ Unusable RecordedAllocator::unusable_at_peak() const {
 }
 
 void RecordedAllocator::finish() {
-  settle({});
+  replay_emptied_caches({});
   out_.flush();
 }
 

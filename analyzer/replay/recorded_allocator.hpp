@@ -100,8 +100,8 @@ class RecordedAllocator final : private SegmentSource {
   // Marks the driver memory around the address as a segment: a block is about to be handed out
   // there.
   void mark_segment(std::uint64_t address);
-  void hand_out(std::uint32_t writer, const trace::Block& block);
-  void take_back(const trace::Block& block);
+  void replay_allocation(std::uint32_t writer, const trace::Block& block);
+  void replay_free(const trace::Block& block);
   // Tells that the block at the address, which is freed next, waits for the event of another
   // stream.
   void wait(std::uint64_t address, std::uint64_t event);
@@ -126,11 +126,11 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
   // The upper end of PyTorch's own limit, by requests that it refused although the driver did not;
   // the lower end is the most that it met. 0 if there was no such limit, or if it is known exactly.
-  [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
+  [[nodiscard]] std::uint64_t highest_torch_limit() const { return highest_torch_limit_; }
   // The lower end of PyTorch's own limit; 0 if what was met shows that the limit had changed.
-  [[nodiscard]] std::uint64_t least_limit_of_its_own() const {
+  [[nodiscard]] std::uint64_t lowest_torch_limit() const {
     const std::uint64_t met = allocator_.counts().asked_peak_bytes;
-    return met <= limit_of_its_own_ ? met : 0;
+    return met <= highest_torch_limit_ ? met : 0;
   }
 
  private:
@@ -143,7 +143,7 @@ class RecordedAllocator final : private SegmentSource {
     std::uint64_t size_bytes = 0;
     std::uint64_t mapped_bytes = 0;
     bool is_segment = false;
-    std::optional<ClassId> of;
+    std::optional<ClassId> block_class;
     bool small = false;
 
     [[nodiscard]] std::uint64_t begin() const { return address; }
@@ -178,9 +178,10 @@ class RecordedAllocator final : private SegmentSource {
   };
 
   // The driver's side (SegmentSource), answered with the calls in the trace.
-  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;
+  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes,
+                                                      ClassId block_class) override;
   void release(std::uint64_t address, std::uint64_t bytes) override;
-  [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
+  [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId block_class) override;
   [[nodiscard]] bool map(std::uint64_t address, std::uint64_t bytes) override;
   void unmap(std::uint64_t address, std::uint64_t bytes) override;
 
@@ -193,7 +194,7 @@ class RecordedAllocator final : private SegmentSource {
   // lies at the address.
   void begin_answers(const std::vector<DriverCall>& calls, std::uint64_t address);
   [[nodiscard]] BlockId ask_rules(const Thread& thread, std::uint64_t address, std::uint64_t bytes,
-                                  ClassId of);
+                                  ClassId block_class);
 
   struct Request {
     std::uint32_t writer = kNoWriter;
@@ -204,7 +205,7 @@ class RecordedAllocator final : private SegmentSource {
 
   // A thread's frees of segments between its reports, if not made for the present request, mean
   // that the program emptied the cache.
-  void settle(const Request& present);
+  void replay_emptied_caches(const Request& present);
   [[nodiscard]] bool is_for(const Request& present, const Thread& thread,
                             const DriverCall& freed) const;
   void empty_cache(const std::vector<DriverCall>& freed);
@@ -214,8 +215,8 @@ class RecordedAllocator final : private SegmentSource {
   // The first class for which `suits` is true; a new class of the stream if there is none.
   template <class Suits>
   [[nodiscard]] ClassId first_class_that(const Suits& suits, Stream stream);
-  [[nodiscard]] bool is_of_stream(ClassId of, Stream stream) const {
-    return of < stream_of_class_.size() && stream_of_class_[of] == stream;
+  [[nodiscard]] bool is_of_stream(ClassId block_class, Stream stream) const {
+    return block_class < stream_of_class_.size() && stream_of_class_[block_class] == stream;
   }
   // Prepares for a block of this stream from the thread: the class used last for the stream is
   // assumed until the request shows another one.
@@ -227,14 +228,14 @@ class RecordedAllocator final : private SegmentSource {
   // The requested size, if the trace has it and the rules can make this block of it; else the range
   // of all possible sizes.
   [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, std::uint64_t requested,
-                                       ClassId of) const;
-  [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
+                                       ClassId block_class) const;
+  [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId block_class) const;
   void end_slot(std::uint32_t slot, EventKind how);
   void become_free(const LiveBlock& live);
   void finish_all_waits();
   void compare_totals(const trace::Block& block);
   // Narrows PyTorch's own limit: a segment of these bytes beside the reserved ones exceeded it.
-  void update_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
+  void narrow_torch_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
                                              bool small);
 
@@ -259,7 +260,7 @@ class RecordedAllocator final : private SegmentSource {
   Slots slots_;
   std::map<std::uint32_t, Thread> threads_;
   std::uint64_t segment_bytes_ = 0;
-  std::uint64_t limit_of_its_own_ = 0;
+  std::uint64_t highest_torch_limit_ = 0;
   bool knows_allowed_ = false;
   bool has_unknown_sizes_ = false;
   std::vector<Stream> stream_of_class_;
@@ -271,7 +272,7 @@ class RecordedAllocator final : private SegmentSource {
   bool captured_ = false;
   // True if the recorded stream does not prove the class of a block: a block lay in another
   // stream's memory, or private pools exist.
-  bool streams_do_not_tell_ = false;
+  bool streams_prove_nothing_ = false;
 
   PeakMemory peak_;
 

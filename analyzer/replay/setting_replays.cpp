@@ -46,7 +46,7 @@ std::vector<SizeChoice> SettingReplays::size_choices() const {
 
 // Copies each replay for every choice of sizes. Replays that already try random addresses are
 // shared among the choices instead.
-void SettingReplays::part_by_sizes() {
+void SettingReplays::split_by_sizes() {
   samples_sizes_ = true;
   const std::vector<SizeChoice> choices = size_choices();
   const std::size_t before = replays_.size();
@@ -63,7 +63,7 @@ void SettingReplays::part_by_sizes() {
 }
 
 // Adds the replay's share of the random addresses: copies with segments at other addresses.
-void SettingReplays::part_by_places(std::size_t index) {
+void SettingReplays::split_by_addresses(std::size_t index) {
   const std::size_t choices = size_choices().size();
   const std::size_t share = (samples_.places + choices - 1) / choices;
   for (std::size_t i = 0; i < share; ++i) {
@@ -79,7 +79,7 @@ void SettingReplays::apply(const std::vector<Event>& events) {
     const auto known = static_cast<std::size_t>(unknown - events.begin());
     apply_to_all(rest.first(known));
     rest = rest.subspan(known);
-    if (!rest.empty()) part_by_sizes();
+    if (!rest.empty()) split_by_sizes();
   }
   apply_to_all(rest);
 }
@@ -92,7 +92,7 @@ void SettingReplays::apply_to_all(std::span<const Event> events) {
     const std::size_t taken = replays_[i]->apply(events);
     if (taken == events.size()) continue;
     const std::size_t others = replays_.size();
-    part_by_places(i);
+    split_by_addresses(i);
     const std::span<const Event> rest = events.subspan(taken);
     (void)replays_[i]->apply(rest);
     for (std::size_t other = others; other < replays_.size(); ++other) {
@@ -193,8 +193,8 @@ class DeviceReplays {
                              {}};
       const RecordedAllocator& recorded = *events.recorded;
       const bool own_limit_may_refuse = events.settings.memory_fraction == 1 &&
-                                        recorded.limit_of_its_own() != 0 &&
-                                        replays->most_asked() > recorded.least_limit_of_its_own();
+                                        recorded.highest_torch_limit() != 0 &&
+                                        replays->most_asked() > recorded.lowest_torch_limit();
       for (std::size_t i = 0; i < events.refusals.size(); ++i) {
         setting.meets.push_back(replays->meets_refused(i));
         // PyTorch's own limit may have been lower than the requests that it refused.
@@ -258,12 +258,12 @@ std::vector<DeviceOutcome> replay_settings(const trace::TraceFile& file,
   TraceEvents events = read({}, {});
   std::map<std::int32_t, std::uint64_t> limits;
   for (const auto& [ordinal, device] : events.devices()) {
-    if (device.recorded && device.recorded->limit_of_its_own() != 0) {
-      limits[ordinal] = device.recorded->limit_of_its_own();
+    if (device.recorded && device.recorded->highest_torch_limit() != 0) {
+      limits[ordinal] = device.recorded->highest_torch_limit();
     }
   }
-  if (!limits.empty() || !events.told_late().empty()) {
-    const TraceEvents::Unseen unseen = events.told_late();
+  if (!limits.empty() || !events.unseen_before_sample().empty()) {
+    const TraceEvents::Unseen unseen = events.unseen_before_sample();
     events = read(limits, unseen);
   }
   std::vector<DeviceOutcome> outcomes;

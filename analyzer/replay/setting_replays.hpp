@@ -74,10 +74,10 @@ class SettingReplays final : public EventSink {
 
  private:
   [[nodiscard]] std::uint64_t most(std::uint64_t AllocatorCounts::*count) const;
-  void part_by_sizes();
+  void split_by_sizes();
   // Splits the replay of this number by orders of segments, just before a request that depends on
   // places. The replays that it is split into come last.
-  void part_by_places(std::size_t index);
+  void split_by_addresses(std::size_t index);
   void apply_to_all(std::span<const Event> events);
   [[nodiscard]] std::vector<SizeChoice> size_choices() const;
 

@@ -82,7 +82,7 @@ void TraceEvents::apply(const trace::Gap& gap) {
 
 void TraceEvents::apply(const trace::Graph& call) {
   if (call.operation != trace::GraphOperation::kBeginCapture) return;
-  tell(&RecordedAllocator::record_capture);
+  pass_to_allocators(&RecordedAllocator::record_capture);
 }
 
 void TraceEvents::read_texts(const trace::TraceFile& file) {
@@ -149,8 +149,9 @@ void TraceEvents::apply(const trace::Allocation& call) {
     }
     return;
   }
-  tell(&RecordedAllocator::add_allocation, writer_,
-       DriverCall{DriverCall::Kind::kAllocated, call.address, call.bytes, call.call.stack});
+  pass_to_allocators(
+      &RecordedAllocator::add_allocation, writer_,
+      DriverCall{DriverCall::Kind::kAllocated, call.address, call.bytes, call.call.stack});
 }
 
 void TraceEvents::apply(const trace::Free& call) {
@@ -169,8 +170,9 @@ void TraceEvents::apply(const trace::Free& call) {
   Piece piece;
   if (!allocations_.erase(call.address, piece)) return;
   usage_[piece.device].driver_bytes -= piece.bytes;
-  tell(&RecordedAllocator::add_free, writer_,
-       DriverCall{DriverCall::Kind::kFreed, call.address, piece.bytes, call.call.stack});
+  pass_to_allocators(
+      &RecordedAllocator::add_free, writer_,
+      DriverCall{DriverCall::Kind::kFreed, call.address, piece.bytes, call.call.stack});
 }
 
 void TraceEvents::apply(const trace::Mapping& call) {
@@ -178,7 +180,7 @@ void TraceEvents::apply(const trace::Mapping& call) {
   switch (call.operation) {
     case trace::MappingOperation::kReserve:
       virtual_memory_.reserve(call.address, call.bytes, {});
-      tell(&RecordedAllocator::add_reservation, call.address, call.bytes);
+      pass_to_allocators(&RecordedAllocator::add_reservation, call.address, call.bytes);
       if ((call.call.record.flags & trace::kFlagEarlier) != 0) {
         earlier_spaces_[call.location][call.address] = static_cast<std::int64_t>(call.handle);
         give_earlier_spaces(call.location);
@@ -186,7 +188,7 @@ void TraceEvents::apply(const trace::Mapping& call) {
       return;
     case trace::MappingOperation::kFreeReservation:
       (void)virtual_memory_.free_reservation(call.address, MappingOwner{*this});
-      return tell(&RecordedAllocator::remove_reservation, call.address);
+      return pass_to_allocators(&RecordedAllocator::remove_reservation, call.address);
     case trace::MappingOperation::kRetainHandle:
       virtual_memory_.retain(call.handle, call.address);
       return;
@@ -196,11 +198,12 @@ void TraceEvents::apply(const trace::Mapping& call) {
                                   {call.address, call.bytes, writer_, memory->entry.device, {}},
                                   MappingOwner{*this});
       }
-      return tell(&RecordedAllocator::add_mapping, writer_,
-                  DriverCall{DriverCall::Kind::kMapped, call.address, call.bytes, call.call.stack});
+      return pass_to_allocators(
+          &RecordedAllocator::add_mapping, writer_,
+          DriverCall{DriverCall::Kind::kMapped, call.address, call.bytes, call.call.stack});
     case trace::MappingOperation::kUnmap:
       virtual_memory_.unmap(call.address, call.bytes, MappingOwner{*this}, &call.call);
-      return tell(
+      return pass_to_allocators(
           &RecordedAllocator::add_mapping, writer_,
           DriverCall{DriverCall::Kind::kUnmapped, call.address, call.bytes, call.call.stack});
     default:
@@ -233,18 +236,18 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
   }
   if (setting.option != trace::AllocatorOption::kMemoryFraction) return;
   usage_[setting.device].fraction = std::bit_cast<double>(setting.value);
-  update_limit(setting.device);
+  update_torch_limit(setting.device);
 }
 
 // An address or event belongs to one device of the process: the allocators of other devices ignore
 // it.
 void TraceEvents::apply(const trace::BlockWait& wait) {
-  if (wait.address == 0) return tell(&RecordedAllocator::finish_wait, wait.event);
-  tell(&RecordedAllocator::wait, wait.address, wait.event);
+  if (wait.address == 0) return pass_to_allocators(&RecordedAllocator::finish_wait, wait.event);
+  pass_to_allocators(&RecordedAllocator::wait, wait.address, wait.event);
 }
 
 // Sets PyTorch's own limit, a fraction of the device, once both are known.
-void TraceEvents::update_limit(std::int32_t ordinal) {
+void TraceEvents::update_torch_limit(std::int32_t ordinal) {
   const Usage& usage = usage_[ordinal];
   const auto found = devices_.find(ordinal);
   if (!usage.fraction || usage.total_bytes == 0 || found == devices_.end()) return;
@@ -299,7 +302,7 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
     if (!events.settings_error.empty()) events.recorded->report_mismatch(events.settings_error);
     give_earlier_calls(device, *events.recorded);
     give_earlier_spaces(device);
-    update_limit(device);
+    update_torch_limit(device);
   }
   return events;
 }
@@ -340,15 +343,15 @@ void TraceEvents::apply(const trace::Block& block) {
   if (!device.recorded) return;
   if ((block.record.flags & trace::kFlagEarlier) != 0) {
     device.recorded->adopt(writer_, block);
-    update(block.device);
+    update_driver_limit(block.device);
   } else if (block.bytes > 0) {
     ++device.requests;
     device.recorded->mark_segment(block.address);
-    update(block.device);
-    device.recorded->hand_out(writer_, block);
+    update_driver_limit(block.device);
+    device.recorded->replay_allocation(writer_, block);
   } else {
-    update(block.device);
-    device.recorded->take_back(block);
+    update_driver_limit(block.device);
+    device.recorded->replay_free(block);
   }
 }
 
@@ -428,7 +431,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   if (sample.source != trace::SampleSource::kMemGetInfo || sample.total_bytes == 0) return;
   Usage& usage = usage_[sample.device];
   usage.total_bytes = sample.total_bytes;
-  update_limit(sample.device);
+  update_torch_limit(sample.device);
   const std::uint64_t used = sample.total_bytes - std::min(sample.free_bytes, sample.total_bytes);
   const std::uint64_t known = usage.driver_bytes + pools_.sums_of(sample.device).reserved_bytes;
   const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);
@@ -438,10 +441,10 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
     device->second.facts.other_at_peak += usage.unseen_bytes - before;
   }
   if (usage.refused_before_sample && !usage.has_sample) {
-    told_late_[sample.device] = usage.unseen_bytes;
+    unseen_before_sample_[sample.device] = usage.unseen_bytes;
   }
   usage.has_sample = true;
-  update(sample.device);
+  update_driver_limit(sample.device);
 }
 
 // Takes a refusal by the driver as a lower bound for the bytes in use that no call shows.
@@ -452,11 +455,11 @@ void TraceEvents::driver_refused(std::int32_t device, std::uint64_t bytes) {
   if (usage.total_bytes == 0) return;
   const std::uint64_t known = usage.driver_bytes + usage.unseen_bytes;
   if (known < least) usage.unseen_bytes += least - known;
-  update(device);
+  update_driver_limit(device);
 }
 
 // Updates the bytes that the driver has for segments, as far as the trace shows.
-void TraceEvents::update(std::int32_t ordinal) {
+void TraceEvents::update_driver_limit(std::int32_t ordinal) {
   const auto found = devices_.find(ordinal);
   if (found == devices_.end()) return;
   DeviceEvents& device = found->second;
@@ -488,7 +491,7 @@ void TraceEvents::finish() {
   // The ledger's memory grows with live allocations: it may have run out.
   if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
   for (auto& [ordinal, device] : devices_) {
-    update(ordinal);
+    update_driver_limit(ordinal);
     if (device.recorded) {
       device.recorded->finish();
     } else {

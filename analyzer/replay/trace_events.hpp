@@ -98,7 +98,7 @@ class TraceEvents {
   [[nodiscard]] const Gaps& gaps() const { return gaps_; }
   // The bytes in use that no recorded call shows, by the first samples of devices that refused
   // requests before their first sample. The trace is then read again with these numbers.
-  [[nodiscard]] const Unseen& told_late() const { return told_late_; }
+  [[nodiscard]] const Unseen& unseen_before_sample() const { return unseen_before_sample_; }
   // Adds a gap if the reader lost records of the trace.
   void add_losses(const trace::ReadLosses& losses);
 
@@ -142,7 +142,7 @@ class TraceEvents {
   void apply(const trace::ContextCall& call);
   void apply(const trace::Device& device) {
     usage_[device.ordinal].total_bytes = device.total_bytes;
-    update_limit(device.ordinal);
+    update_torch_limit(device.ordinal);
   }
   void apply(const trace::Stack& stack) { python_frames_->add(stack); }
   void apply(const trace::AllocatorSetting& setting);
@@ -161,17 +161,17 @@ class TraceEvents {
   void add_own_block(const trace::Allocation& call, const ledger::Target& target);
   void end_own_block(const OwnBlock& block);
   void set_options(const std::string& text);
-  void update_limit(std::int32_t device);
+  void update_torch_limit(std::int32_t device);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(std::int32_t device, RecordedAllocator& recorded);
   void give_earlier_spaces(std::int32_t ordinal);
   void choose_settings(DeviceEvents& device, std::uint64_t address);
   void add_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
-  void update(std::int32_t device);
+  void update_driver_limit(std::int32_t device);
   // Passes a record on to all devices' allocators; only the one that it concerns uses it.
   template <class Verb, class... Arguments>
-  void tell(Verb verb, const Arguments&... arguments) {
+  void pass_to_allocators(Verb verb, const Arguments&... arguments) {
     for (auto& [ordinal, device] : devices_) {
       if (device.recorded) std::invoke(verb, *device.recorded, arguments...);
     }
@@ -197,7 +197,7 @@ class TraceEvents {
   std::string settings_error_;
   std::unique_ptr<PythonFrames> python_frames_ = std::make_unique<PythonFrames>();
   Gaps gaps_;
-  Unseen told_late_;
+  Unseen unseen_before_sample_;
   std::uint64_t now_ = 0;
   std::uint32_t writer_ = 0;  // the writer of the present record
 };

@@ -130,7 +130,7 @@ class DeviceRows {
   void take_rows() {
     for (Row& row : answer_.rows) {
       if (row.settings.backend == Backend::kAsync) {
-        fill_bracket(row);
+        fill_lower_bound(row);
       } else if (is_as_recorded(row)) {
         fill_recorded(row);
       } else {
@@ -208,7 +208,7 @@ class DeviceRows {
   void set_own_limit(const DeviceEvents& events) {
     knows_limit_ = events.allowed.has_value();
     if (!knows_limit_) {
-      own_limit_ = {events.recorded->least_limit_of_its_own(), events.recorded->limit_of_its_own()};
+      own_limit_ = {events.recorded->lowest_torch_limit(), events.recorded->highest_torch_limit()};
     } else if (events.allowed->least_bytes != AllocatorSettings::kNoLimit) {
       own_limit_ = {events.allowed->least_bytes, events.allowed->most_bytes};
     }
@@ -396,7 +396,7 @@ class DeviceRows {
   }
 
   // Fills a row of the driver's pool, for which only a lower bound is known.
-  void fill_bracket(Row& row) const {
+  void fill_lower_bound(Row& row) const {
     row.basis = Basis::kBracket;
     row.reason = reason_;
     if (has_gaps_) return;
@@ -467,7 +467,7 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
   };
   TraceEvents events_of_trace = read_events(file, new_sinks);
   // Facts that the trace tells after the events to which they matter; it is then read once more.
-  const TraceEvents::Unseen unseen = events_of_trace.told_late();
+  const TraceEvents::Unseen unseen = events_of_trace.unseen_before_sample();
   if (!unseen.empty()) events_of_trace = read_events(file, new_sinks, unseen);
   Answer answer;
   std::map<std::int32_t, DeviceRows> devices;

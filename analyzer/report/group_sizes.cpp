@@ -104,7 +104,11 @@ GroupSizes parse_group_sizes(const std::string& text) {
 
 std::optional<GroupSizes> fit_group_sizes(GroupSizes sizes, std::uint64_t ranks) {
   std::uint64_t known = 1;
-  for (const GroupAxis& axis : sizes.axes) known *= std::max<std::uint64_t>(axis.size, 1);
+  for (const GroupAxis& axis : sizes.axes) {
+    const std::uint64_t size = std::max<std::uint64_t>(axis.size, 1);
+    if (size > ranks / known) return std::nullopt;  // the product may not fit in 64 bits
+    known *= size;
+  }
   if (ranks == 0 || ranks % known != 0) return std::nullopt;
   std::uint64_t stride = 1;
   for (GroupAxis& axis : sizes.axes) {

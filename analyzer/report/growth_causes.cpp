@@ -14,15 +14,15 @@ namespace {
 
 // The frames of the user's Python code in a stack, outside of the model's call, outermost first: a
 // graph is seldom kept by the model's own code.
-struct Place {
+struct UserFrames {
   rows::Growth* row = nullptr;  // nullptr for a stack whose memory did not grow
   std::vector<StackFrame> frames;
   bool is_in_module = false;
   bool is_own_layer = false;  // true if the user's own code runs inside the module's call
 };
 
-Place place_at(const std::string& stack, const FramesOf& frames_of) {
-  Place place;
+UserFrames user_frames_at(const std::string& stack, const FramesOf& frames_of) {
+  UserFrames place;
   const std::vector<StackFrame> frames = frames_of(stack);
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     if (!frame->is_python) continue;
@@ -34,10 +34,10 @@ Place place_at(const std::string& stack, const FramesOf& frames_of) {
   return place;
 }
 
-Place place_of(rows::Growth& row, const FramesOf& frames_of) {
-  Place place;
+UserFrames user_frames_of(rows::Growth& row, const FramesOf& frames_of) {
+  UserFrames place;
   if (row.level == Level::kFramework && row.origin.stack) {
-    place = place_at(*row.origin.stack, frames_of);
+    place = user_frames_at(*row.origin.stack, frames_of);
   }
   place.row = &row;
   return place;
@@ -48,7 +48,7 @@ bool is_same_function(const StackFrame& frame, const StackFrame& other) {
 }
 
 // The number of frames that both places share, from the outermost on.
-std::size_t common_frames(const Place& place, const Place& other) {
+std::size_t common_frames(const UserFrames& place, const UserFrames& other) {
   std::size_t count = 0;
   while (count < place.frames.size() && count < other.frames.size() &&
          is_same_function(place.frames[count], other.frames[count]) &&
@@ -59,7 +59,7 @@ std::size_t common_frames(const Place& place, const Place& other) {
 }
 
 // True if both places are called from one line, or from lines of one function.
-bool have_common_caller(const Place& place, const Place& other) {
+bool have_common_caller(const UserFrames& place, const UserFrames& other) {
   return !place.frames.empty() && !other.frames.empty() &&
          is_same_function(place.frames[0], other.frames[0]);
 }
@@ -82,13 +82,13 @@ bool keeps_pace(const rows::Growth& row, const rows::Growth& other) {
   return std::abs(times - std::round(times)) <= kTolerance;
 }
 
-bool belong_together(const Place& place, const Place& other) {
+bool belong_together(const UserFrames& place, const UserFrames& other) {
   return place.row->device == other.row->device && place.row->only_fills == other.row->only_fills &&
          have_common_caller(place, other) && keeps_pace(*place.row, *other.row);
 }
 
 // True if both places are called through the same lines of the user.
-bool is_called_alike(const Place& place, const Place& other) {
+bool is_called_alike(const UserFrames& place, const UserFrames& other) {
   return place.frames.size() == other.frames.size() &&
          common_frames(place, other) == place.frames.size();
 }
@@ -96,20 +96,20 @@ bool is_called_alike(const Place& place, const Place& other) {
 // True if graphs of autograd are kept. Two things show it: calls of the growing modules keep at
 // least an eighth of what they allocate, and they keep some block other than the last one of each
 // call, which may be the call's result. `stacks` are in the order of their last allocations.
-bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingStack>& stacks,
-                 const FramesOf& frames_of) {
+bool keeps_graph(const std::vector<UserFrames>& together,
+                 const std::vector<AllocatingStack>& stacks, const FramesOf& frames_of) {
   constexpr std::uint64_t kLeastShare = 8;  // a graph keeps at least 1/8
   const rows::Growth& first = *together.front().row;
   std::uint64_t fewest_calls = std::min(first.blocks, first.steps.value_or(first.blocks));
-  for (const Place& place : together) fewest_calls = std::min(fewest_calls, place.row->blocks);
+  for (const UserFrames& place : together) fewest_calls = std::min(fewest_calls, place.row->blocks);
   std::uint64_t kept = 0;
   std::uint64_t made = 0;
   bool keeps_earlier_block = false;
   for (const AllocatingStack& one : stacks) {
     if (one.device != first.device) continue;
-    const Place place = place_at(one.stack, frames_of);
+    const UserFrames place = user_frames_at(one.stack, frames_of);
     const bool is_in_same_calls =
-        place.is_in_module && std::ranges::any_of(together, [&](const Place& each) {
+        place.is_in_module && std::ranges::any_of(together, [&](const UserFrames& each) {
           return each.is_in_module && is_called_alike(each, place);
         });
     if (!is_in_same_calls) continue;
@@ -126,11 +126,11 @@ bool keeps_graph(const std::vector<Place>& together, const std::vector<Allocatin
 
 // The innermost line that all places share, or, if they then continue in one function, the first
 // place's line in it.
-rows::CodeLocation meeting_point(const std::vector<Place>& places) {
-  const Place& first = places[0];
+rows::CodeLocation meeting_point(const std::vector<UserFrames>& places) {
+  const UserFrames& first = places[0];
   std::size_t common = first.frames.size();
-  for (const Place& place : places) common = std::min(common, common_frames(first, place));
-  const bool is_function = std::ranges::all_of(places, [&](const Place& place) {
+  for (const UserFrames& place : places) common = std::min(common, common_frames(first, place));
+  const bool is_function = std::ranges::all_of(places, [&](const UserFrames& place) {
     return common < place.frames.size() && common < first.frames.size() &&
            is_same_function(place.frames[common], first.frames[common]);
   });
@@ -145,12 +145,12 @@ rows::CodeLocation meeting_point(const std::vector<Place>& places) {
 }
 
 // Takes from `left` the first site, and all sites that grow with it or with one already taken.
-std::vector<Place> take_together(std::vector<Place>& left) {
-  std::vector<Place> together = {left.front()};
+std::vector<UserFrames> take_together(std::vector<UserFrames>& left) {
+  std::vector<UserFrames> together = {left.front()};
   left.erase(left.begin());
   for (std::size_t i = 0; i < together.size(); ++i) {
-    const Place each = together[i];
-    const auto joins = [&](const Place& place) { return belong_together(each, place); };
+    const UserFrames each = together[i];
+    const auto joins = [&](const UserFrames& place) { return belong_together(each, place); };
     std::copy_if(left.begin(), left.end(), std::back_inserter(together), joins);
     std::erase_if(left, joins);
   }
@@ -161,20 +161,20 @@ std::vector<Place> take_together(std::vector<Place>& left) {
 
 void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingStack>& stacks,
                         const FramesOf& frames_of) {
-  std::vector<Place> left;
-  for (rows::Growth& row : rows) left.push_back(place_of(row, frames_of));
+  std::vector<UserFrames> left;
+  for (rows::Growth& row : rows) left.push_back(user_frames_of(row, frames_of));
   while (!left.empty()) {
-    const std::vector<Place> together = take_together(left);
+    const std::vector<UserFrames> together = take_together(left);
     const bool has_model =
-        std::ranges::any_of(together, [](const Place& place) { return place.is_in_module; });
+        std::ranges::any_of(together, [](const UserFrames& place) { return place.is_in_module; });
     // A single growing line of the user's own layer or hook keeps a reference, not a graph.
     const bool is_alone = together.size() == 1;
     if (!has_model || (is_alone && together.front().is_own_layer)) continue;
     const bool is_graph = keeps_graph(together, stacks, frames_of);
-    for (const Place& place : together) place.row->keeps_graph = is_graph;
+    for (const UserFrames& place : together) place.row->keeps_graph = is_graph;
     if (is_alone) continue;
     const rows::CodeLocation location = meeting_point(together);
-    for (const Place& place : together) place.row->kept_at = location;
+    for (const UserFrames& place : together) place.row->kept_at = location;
   }
 }
 

@@ -205,7 +205,7 @@ struct GraphSums {
 
   // True if the blocks are those of a graph of autograd: they were allocated one after the other,
   // layer by layer, and freed almost at once.
-  [[nodiscard]] bool goes_at_once() const {
+  [[nodiscard]] bool is_freed_in_burst() const {
     std::vector<std::uint64_t> births;
     std::vector<std::uint64_t> ends;
     for (const ReleasedAllocation& block : blocks) {
@@ -280,9 +280,9 @@ void observe_graphs(const ReportContext& context, const ReportProcess& process,
     row.origin = *std::move(caller);
     row.count = sums.blocks.size();
     row.bytes = sums.bytes;
-    row.goes_at_once = sums.goes_at_once();
+    row.freed_in_burst = sums.is_freed_in_burst();
     for (const auto& [stack, bytes] : sums.by_stack)
-      row.places += bytes * 100 >= sums.bytes ? 1 : 0;
+      row.large_stacks += bytes * 100 >= sums.bytes ? 1 : 0;
     row.activation_bytes = sums.activation_bytes;
     row.peak_bytes = account.peak.bytes();
     row.peak_time_ns = process.time_ns(account.peak.time());

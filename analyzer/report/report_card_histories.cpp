@@ -51,10 +51,10 @@ class Owners {
 std::vector<rows::CardOwnersChange> owners_changes(const ReportProcess& process,
                                                    const DeviceState& device, Owners& owners) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> sums;
-  const auto add = [&](const CardLogHolder& row) {
+  const auto add = [&](const GroupBytesChange& row) {
     sums[{row.change, owners.row_of(row.group, row.segment)}] += row.bytes;
   };
-  for (const CardLogHolder& row : device.log.holders()) add(row);
+  for (const GroupBytesChange& row : device.log.holders()) add(row);
   const ProcessMemory& memory = process.model().memory();
   for (const LiveAllocation& entry : memory.live_now(Level::kDriver, device.ordinal)) {
     add(device.log.holder_of_live(entry));

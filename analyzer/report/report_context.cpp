@@ -239,7 +239,8 @@ rows::OptionalLocation location_of(const ReportContext& context, const ReportPro
 bool is_freed_elsewhere(const ReportContext& context, const ReportProcess& process,
                         const Releases& releases) {
   const rows::OptionalLocation first = location_of(context, process, releases.first_at);
-  return releases.has_untold || std::ranges::any_of(releases.others, [&](const CallSite& site) {
+  return releases.has_unlisted_sites ||
+         std::ranges::any_of(releases.others, [&](const CallSite& site) {
            const rows::OptionalLocation other = location_of(context, process, site);
            return !first || !other || other->site != first->site;
          });

@@ -41,9 +41,9 @@ std::vector<rows::DriverPart> parts_of(const ReportContext& context, const Repor
     return shares.of_cause[static_cast<std::size_t>(cause)];
   };
   const DriverShare& contexts = share_of(DriverCause::kContext);
-  const std::uint64_t came_with_them = shares.local_memory_of_new_contexts;
+  const std::uint64_t local_memory_of_contexts = shares.local_memory_of_new_contexts;
   // Local memory that came with new contexts is part of kLocalMemory, not of kContext.
-  add(DriverPartKind::kContext, contexts.bytes - std::min(contexts.bytes, came_with_them),
+  add(DriverPartKind::kContext, contexts.bytes - std::min(contexts.bytes, local_memory_of_contexts),
       contexts.first_at);
   add(DriverPartKind::kModules, share_of(DriverCause::kModules).bytes,
       share_of(DriverCause::kModules).first_at);

@@ -45,7 +45,7 @@ rows::Fragmentation framework_row(const ReportContext& context, const ReportProc
 }
 
 // Adds rows for the framework's memory on one device: at its peak, at each failed request, when
-// most free memory was unusable (`worst`), and at the end.
+// most free memory was unusable (`most_stranded_moment`), and at the end.
 void add_framework(const ReportContext& context, const ReportProcess& process,
                    const FrameworkDevice& framework, std::vector<rows::Fragmentation>& list) {
   using rows::SnapshotAt;
@@ -62,9 +62,9 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
     if (snapshot.device != device || !snapshot.fragmentation) continue;
     add({SnapshotAt::kOom, snapshot.parts.time}, *snapshot.fragmentation);
   }
-  if (framework.worst.happened()) {
-    add({SnapshotAt::kWorst, framework.worst.time()},
-        model.memory().fragmentation_at(framework.worst, device));
+  if (framework.most_stranded_moment.happened()) {
+    add({SnapshotAt::kWorst, framework.most_stranded_moment.time()},
+        model.memory().fragmentation_at(framework.most_stranded_moment, device));
   }
   add({SnapshotAt::kEnd, model.statistics().last_time},
       model.memory().fragmentation_at(PeakSnapshot::now(), device));
@@ -173,8 +173,8 @@ const OomSnapshot* first_failure(const ProcessModel& model, std::int32_t device)
   return nullptr;
 }
 
-// The device with the most reserved bytes of those that ran out of memory, or of all if none did. A
-// map of every device's segments would be larger than all the rest of the report.
+// The device with the most reserved bytes of those that had a failed request, or of all if none had
+// one. A map of every device's segments would be larger than all the rest of the report.
 MappedDevice most_telling_device(const ReportContext& context) {
   MappedDevice mapped;
   const auto rank_of = [](const MappedDevice& one) {
@@ -240,9 +240,10 @@ std::optional<rows::TellingSegments> report_segments(const ReportContext& contex
   if (peak.happened() && !peak.is_restored()) {
     list.add(rows::SnapshotAt::kPeak, peak.time(), holders.segments_at(peak, device));
   }
-  const PeakSnapshot& worst = mapped.framework->worst;
-  if (worst.bytes() != 0 && worst.time() != peak.time()) {
-    list.add(rows::SnapshotAt::kWorst, worst.time(), holders.segments_at(worst, device));
+  const PeakSnapshot& most_stranded = mapped.framework->most_stranded_moment;
+  if (most_stranded.bytes() != 0 && most_stranded.time() != peak.time()) {
+    list.add(rows::SnapshotAt::kWorst, most_stranded.time(),
+             holders.segments_at(most_stranded, device));
   }
   if (mapped.failure != nullptr) {
     list.add(rows::SnapshotAt::kOom, mapped.failure->parts.time, *mapped.failure->segments);
@@ -284,15 +285,23 @@ void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
   }
 }
 
-// True if the process allocated on the same level after its failed request. No value if it did not
-// end by exit, or if several requests failed: the time of the last one is not kept.
+// True if the process allocated on the same level and device after its failed request. No value if
+// it did not end by exit, if several requests failed (the time of the last one is not kept), or if
+// a device that matters is not known.
 std::optional<bool> survived(const ReportProcess& process, const OomRow& failures) {
   if (process.end != rows::TraceEnd::kExit || failures.count != 1) return std::nullopt;
-  const auto& groups = process.model().accounts().groups();
-  return std::ranges::any_of(groups, [&](const Group& group) {
-    return group.last_time > failures.first.time &&
-           level_of(group.key.kind) == failures.first.level;
-  });
+  const OomIncident& failure = failures.first;
+  bool is_known = true;
+  for (const Group& group : process.model().accounts().groups()) {
+    const GroupKey& key = group.key;
+    if (group.last_time <= failure.time || level_of(key.kind) != failure.level) continue;
+    if (key.device == kUnknownDevice || failure.device == kUnknownDevice) {
+      is_known = false;
+    } else if (key.device == failure.device) {
+      return true;
+    }
+  }
+  return is_known ? std::optional(false) : std::nullopt;
 }
 
 // Fills in the free bytes, the parts of the memory in use, and the holders at the first failed

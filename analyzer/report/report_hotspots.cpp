@@ -20,7 +20,7 @@ std::uint64_t mean_bytes(const TransferRow& sum) {
 
 // True if the site copies most bytes to or from device addresses that it has copied to or from
 // before.
-bool is_a_loop(const TransferRow& sum) { return sum.repeated_bytes >= sum.bytes / 2; }
+bool has_repeated_addresses(const TransferRow& sum) { return sum.repeated_bytes >= sum.bytes / 2; }
 
 bool between_host_and_device(const TransferKey& key) {
   return key.direction == Direction::kHostToDevice || key.direction == Direction::kDeviceToHost;
@@ -55,7 +55,8 @@ bool is_repeated(const TransferRow& sum, const Thresholds& thresholds) {
   const std::uint64_t contents = sum.hashed_count - sum.repeats.count;
   return sum.repeats.count != 0 &&
          sum.repeats.bytes >= thresholds.bytes(Threshold::kRepeatedBytes) &&
-         sum.hashed_count >= contents * thresholds.count(Threshold::kRepeatedTimes);
+         (contents == 0 ||
+          sum.hashed_count / contents >= thresholds.count(Threshold::kRepeatedTimes));
 }
 
 // True if the copy moves a module, as Module.to() does: a program does so once, and waits for the
@@ -81,7 +82,8 @@ Rule rule_for(const TransferRow& sum, bool waits, const GpuView& gpu,
   }
   const bool small = mean_bytes(sum) <= thresholds.bytes(Threshold::kSmallMeanBytes);
   const bool pageable = key.asynchronous && has_pageable_end(key) && !small;
-  if (pageable && is_a_loop(sum) && sum.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
+  if (pageable && has_repeated_addresses(sum) &&
+      sum.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
     return Rule::kPageableCopies;
   }
   if (is_slow(sum, gpu, thresholds)) return Rule::kLowBandwidth;
@@ -128,7 +130,7 @@ std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const Transfe
     case Rule::kPingPong: {
       const Returns& trips = sum.returned;
       const std::uint64_t in_calls_ns =
-          std::min(process.duration_ns(trips.up_ticks + trips.down_ticks),
+          std::min(process.duration_ns(trips.to_device_ticks + trips.to_host_ticks),
                    needed_ns(2 * trips.count, 2 * trips.bytes, kPageableBytesPerNs));
       if (has_pageable_end(sum.key)) return in_calls_ns;
       // Calls that do not wait for their copies take less time than the copies.
@@ -147,8 +149,8 @@ std::uint64_t own_time_ns(const ReportProcess& process, Rule rule, const Transfe
 // copies, their times are not known, and the whole run counts.
 std::uint64_t loop_ns(const ReportProcess& process, const TransferRow& sum) {
   const RunStatistics& run = process.model().statistics();
-  const std::uint64_t first = sum.single_ones_are_gone ? run.first_time : sum.times.least;
-  const std::uint64_t last = sum.single_ones_are_gone ? run.last_time : sum.times.most;
+  const std::uint64_t first = sum.has_restored_sums ? run.first_time : sum.times.least;
+  const std::uint64_t last = sum.has_restored_sums ? run.last_time : sum.times.most;
   return last > first ? process.duration_ns(last - first) : 0;
 }
 
@@ -186,8 +188,8 @@ std::string_view advice_for(Rule rule, const TransferKey& key, const CopyAdvice&
 void add_returns(rows::Hotspot& row, const ReportProcess& process, const Returns& returned) {
   row.returned_count = returned.count;
   row.returned_bytes = returned.bytes;
-  row.returned_host_ns = process.duration_ns(returned.up_ticks + returned.down_ticks);
-  row.returned_up_ns = process.duration_ns(returned.up_ticks);
+  row.returned_host_ns = process.duration_ns(returned.to_device_ticks + returned.to_host_ticks);
+  row.returned_up_ns = process.duration_ns(returned.to_device_ticks);
   row.returned_away_ns = process.duration_ns(returned.away_ticks);
   row.returned_to_same_memory = returned.to_same_memory;
   row.returned_to_new_memory = returned.to_new_memory;
@@ -212,8 +214,8 @@ rows::Hotspot hotspot_row(const ReportContext& context, const ReportProcess& pro
   row.mean_bytes = mean_bytes(sum);
   add_returns(row, process, sum.returned);
   if (sum.returned.count != 0) {
-    const TransferRow& down = process.model().transfers().rows()[sum.down_row];
-    row.down_at = location_of(context, process, down.key.site);
+    const TransferRow& to_host = process.model().transfers().rows()[sum.to_host_row];
+    row.down_at = location_of(context, process, to_host.key.site);
   }
   if (sum.hashed_count != 0) {
     row.repeated_count = sum.repeats.count;

@@ -12,7 +12,7 @@ namespace {
 
 using rows::LeakClass;
 
-struct Made {
+struct SiteAllocations {
   std::uint64_t allocations = 0;
   std::uint64_t last_time = 0;
   Releases freed;
@@ -23,7 +23,7 @@ struct LeakRow {
   CallSite ended_at;  // the teardown of the row's largest part
   // All allocations of the same site and kind, freed ones included. They are not counted for blocks
   // of the framework, whose sites are many and slow to name.
-  Made made;
+  SiteAllocations site_allocations;
 };
 
 struct LeakKey {
@@ -54,25 +54,26 @@ class LeakList {
                  const Tally& tally) {
     if (is_early) return add(holder, teardown, LeakClass::kProcessLifetime, tally);
     const LeakClass leak = class_of_live(holder);
-    const bool at_will = !teardown.at_exit && leak != LeakClass::kFrameworkCache;
-    add(holder, teardown, at_will ? LeakClass::kContextDestroyed : leak, tally);
+    const bool counts_as_destroyed = !teardown.at_exit && leak != LeakClass::kFrameworkCache;
+    add(holder, teardown, counts_as_destroyed ? LeakClass::kContextDestroyed : leak, tally);
   }
   // Counts all allocations of each row's site. Call it once all rows are added.
   void count_allocations() {
     const Accounts& accounts = process_.model().accounts();
-    std::map<MadeKey, Made> made;
-    for (const auto& [key, row] : rows_) made[made_key_of(key)] = {};
+    std::map<SiteAllocationsKey, SiteAllocations> site_allocations;
+    for (const auto& [key, row] : rows_) site_allocations[site_allocations_key_of(key)] = {};
     for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
       const Group& group = accounts.group(i);
       if (level_of(group.key.kind) == Level::kFramework) continue;
       const Identity identity = context_.identity_of(process_, {i, group.segments != 0});
-      const auto found = made.find({group.key.device, group.key.kind, identity});
-      if (found == made.end()) continue;
+      const auto found = site_allocations.find({group.key.device, group.key.kind, identity});
+      if (found == site_allocations.end()) continue;
       found->second.allocations += group.allocations;
       found->second.last_time = std::max(found->second.last_time, group.last_time);
       found->second.freed.merge(group.freed);
     }
-    for (auto& [key, row] : rows_) row.made = made.at(made_key_of(key));
+    for (auto& [key, row] : rows_)
+      row.site_allocations = site_allocations.at(site_allocations_key_of(key));
   }
   [[nodiscard]] const std::map<LeakKey, LeakRow>& rows() const { return rows_; }
   [[nodiscard]] const std::map<HolderKey, std::uint64_t>& lost_by_holder() const {
@@ -80,8 +81,10 @@ class LeakList {
   }
 
  private:
-  using MadeKey = std::tuple<std::int32_t, Kind, Identity>;
-  static MadeKey made_key_of(const LeakKey& key) { return {key.device, key.kind, key.identity}; }
+  using SiteAllocationsKey = std::tuple<std::int32_t, Kind, Identity>;
+  static SiteAllocationsKey site_allocations_key_of(const LeakKey& key) {
+    return {key.device, key.kind, key.identity};
+  }
 
   // The leak class of memory that the program did not free. After an exit, memory of the user's own
   // code is lost; libraries and the framework's cache keep theirs on purpose.
@@ -141,7 +144,7 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   model.memory().live.for_each_ended(
       [&](const EndedAllocation& ended) { add(ended.entry, ended.teardown); });
   // These sums have no allocation times: if there is a mark, they count as early.
-  for (const auto& [key, tally] : model.memory().replaced_ended) {
+  for (const auto& [key, tally] : model.memory().torn_down_at_reused_addresses) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }
   LeakList leaks(context, process);
@@ -179,10 +182,10 @@ rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& proce
   if (row.level == Level::kFramework) row.inside = Level::kDriver;
   row.ended_by = key.ended_by;
   row.ended_at = location_of(context, process, leak.ended_at);
-  row.allocations = rows::number_or_none(leak.made.allocations);
-  row.last_allocation_ns = process.time_ns(leak.made.last_time);
+  row.allocations = rows::number_or_none(leak.site_allocations.allocations);
+  row.last_allocation_ns = process.time_ns(leak.site_allocations.last_time);
   row.first_step = stated_step_at(process, tally.first_time);
-  if (row.allocations) row.freed = releases_row(context, process, &leak.made.freed);
+  if (row.allocations) row.freed = releases_row(context, process, &leak.site_allocations.freed);
   row.is_exact = !is_inexact(process, row.level);
   return row;
 }

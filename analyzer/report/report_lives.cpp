@@ -218,7 +218,8 @@ std::vector<rows::BlockAt> report_blocks(const ReportContext& context, const Blo
         add(account, account.peak, rows::BlocksAt::kPeak,
             process.known_time_ns(account.peak.time()));
       }
-      if (wanted.at_ns) add(account, account.asked, rows::BlocksAt::kTime, *wanted.at_ns);
+      if (wanted.at_ns)
+        add(account, account.requested_snapshot, rows::BlocksAt::kTime, *wanted.at_ns);
     });
   };
   return context.gather<rows::BlockAt>(add_rows);

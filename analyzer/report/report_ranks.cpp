@@ -169,7 +169,7 @@ Communicators by_order_of_start(const NcclMemory& nccl) {
   std::vector<bool> is_served(all.size());
   std::vector<const NcclThread*> threads;
   for (const auto& [thread_id, thread] : nccl.threads()) {
-    if (thread.serves_several) continue;
+    if (thread.communicator_is_ambiguous) continue;
     if (thread.communicator && all[*thread.communicator].is_made) {
       is_served[*thread.communicator] = true;
     } else {

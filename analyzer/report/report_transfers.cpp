@@ -36,7 +36,7 @@ rows::CopySpread spread_of(const ReportProcess& process, const TransferRow& row)
     spread.max_gpu_ns = process.duration_ns(row.gpu.record_ticks.most);
   }
   // A checkpoint keeps only sums: the least and the most of single copies are not known.
-  if (row.single_ones_are_gone) return spread;
+  if (row.has_restored_sums) return spread;
   if (row.count != 0) {
     spread.min_bytes = row.sizes.least;
     spread.max_bytes = row.sizes.most;
@@ -113,10 +113,10 @@ void add_sites(const ReportContext& context, const ReportProcess& process,
     if (!row.key.is_set) add_to_site(copies, context, process, row, false);
   }
   const auto bytes_of = [](const SiteCopies& site) { return site.sum.bytes; };
-  std::size_t told = 0;
+  std::size_t row_count = 0;
   TransferRow rest;
   for (const auto* site : largest_first(copies, bytes_of)) {
-    if (told++ < kMaxSites) {
+    if (row_count++ < kMaxSites) {
       list.push_back(site_row(context, process, site->first, site->second));
     } else {
       add(rest, site->second.sum);

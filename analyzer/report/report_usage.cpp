@@ -33,7 +33,7 @@ std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
 }
 
 // The number of requests to the framework on this device that ran out of memory.
-std::uint64_t raised_count(const ProcessModel& model, std::int32_t device) {
+std::uint64_t framework_out_of_memory_count(const ProcessModel& model, std::int32_t device) {
   std::uint64_t count = 0;
   for (const OomRow& row : model.memory().out_of_memory.rows()) {
     if (row.first.level == Level::kFramework && row.first.device == device) count += row.count;
@@ -88,7 +88,7 @@ rows::Usage usage_row(const ReportContext& context, const ReportProcess& process
   usage.largest_bytes = row.largest_bytes;
   usage.opaque_pool = opaque_pool_of(context, process, row);
   if (usage.level == Level::kFramework) {
-    usage.failed = raised_count(model, row.device);
+    usage.failed = framework_out_of_memory_count(model, row.device);
     usage.reserved = framework_reserved(model, row.device);
   }
   if (usage.level == Level::kPool) {

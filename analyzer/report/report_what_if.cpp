@@ -189,19 +189,19 @@ replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refus
   question.measures_refusals = was_refused;
   // Requests of unknown size are replayed with their least and their largest size, each with
   // segments in the first gaps and in another order.
-  constexpr std::uint32_t kEnds = 2;
-  constexpr std::uint64_t kOrders = 2;  // expandable segments have only one order
+  constexpr std::uint32_t kExtremeSizes = 2;
+  constexpr std::uint64_t kSegmentOrders = 2;  // expandable segments have only one order
   std::uint64_t spent = events * kProofNs;
-  if (was_refused) spent += events * kReplayNs * kEnds * kOrders;
+  if (was_refused) spent += events * kReplayNs * kExtremeSizes * kSegmentOrders;
   const std::size_t most = was_refused ? std::size(kSettings) : kSettingsForPeak;
   for (const std::uint32_t samples : kSamples) {
-    const std::uint64_t first = events * kReplayNs * (kEnds + 2 * samples);
+    const std::uint64_t first = events * kReplayNs * (kExtremeSizes + 2 * samples);
     if (spent + first > allowed) continue;
-    question.samples = {samples, kEnds + 2 * samples};
+    question.samples = {samples, kExtremeSizes + 2 * samples};
     question.settings.emplace_back(kSettings[0]);
     spent += first;
-    while (question.settings.size() < most && spent + kOrders * first <= allowed) {
-      spent += kOrders * first;
+    while (question.settings.size() < most && spent + kSegmentOrders * first <= allowed) {
+      spent += kSegmentOrders * first;
       question.settings.emplace_back(kSettings[question.settings.size()]);
     }
     break;

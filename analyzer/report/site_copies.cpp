@@ -57,9 +57,10 @@ void add(TransferRow& sum, const TransferRow& more) {
   sum.sizes.add(more.sizes);
   sum.call_ticks.add(more.call_ticks);
   sum.times.add(more.times);
-  sum.single_ones_are_gone = sum.single_ones_are_gone || more.single_ones_are_gone;
-  // Data came back to the GPU: the first row that it was copied from (`down_row`) stands for all.
-  if (sum.returned.count == 0) sum.down_row = more.down_row;
+  sum.has_restored_sums = sum.has_restored_sums || more.has_restored_sums;
+  // Data came back to the GPU: the first row that it was copied from (`to_host_row`) stands for
+  // all.
+  if (sum.returned.count == 0) sum.to_host_row = more.to_host_row;
   sum.returned.add(more.returned);
   sum.hashed_count += more.hashed_count;
   sum.repeats.add(more.repeats);

@@ -13,17 +13,17 @@ struct Allocation {
   Kind kind = Kind::kDevice;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  // Bytes that the program asked its framework for; null if that is not known, or it is no block
+  // Bytes that the program asked its framework for; null if not known, or if it is no block
   OptionalNumber requested_bytes;
-  std::optional<std::int64_t> stream;  // The framework's own number of the stream of a block
-  OptionalNumber pool;                 // Number of the private pool that a segment belongs to
+  std::optional<std::int64_t> stream;  // For a block: the framework's number of its stream
+  OptionalNumber pool;                 // For a segment: the number of its private pool
   JobTime start_ns = 0;
-  OptionalTime end_ns;  // none: it lived to the end of the trace
+  OptionalTime end_ns;  // null: it lived to the end of the trace
   Category category = Category::kUnknown;
-  OptionalLayers layers;  // as of a holder
+  OptionalLayers layers;  // the layers that allocated it, as `module` of Holder
   OptionalName<Secret::kOwner> owner;
   OptionalStack stack;       // id of a row of stacks[]
-  OptionalStack free_stack;  // the same, of its free
+  OptionalStack free_stack;  // the stack of the call that freed it: id of a row of stacks[]
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes);
@@ -40,7 +40,7 @@ struct Allocation {
 // Allocations of one process, in the order in which they began.
 struct AllocationHistory {
   ProcessId process;
-  OptionalTime complete_from_ns;  // some that ended before are missing; none: all are there
+  OptionalTime complete_from_ns;  // some that ended before this are missing; null: all are there
   std::vector<Allocation> allocations;
 
   GPUMEMTRACE_FIELDS(process, complete_from_ns, allocations)

@@ -32,10 +32,10 @@ constexpr auto names(CardPartKind) {
 }
 
 struct CardPart {
-  // null: no process of the job, or, with `driver`, children of the job's processes without a trace
+  // null: no process of the job; if `what` is driver, the job's child processes without a trace
   OptionalProcess process;
   CardPartKind what = CardPartKind::kNotSeparable;
-  OptionalName<Secret::kOwner> owner;  // of `allocated`
+  OptionalName<Secret::kOwner> owner;  // the memory's owner, if `what` is allocated
   std::uint64_t bytes = 0;
 
   GPUMEMTRACE_FIELDS(process, what, owner, bytes)
@@ -50,9 +50,9 @@ struct CardPeak {
   OptionalDevice device;
   PeakOf of = PeakOf::kCard;
   std::uint64_t bytes = 0;
-  std::uint64_t low_bytes = 0;   // the peak is at least this
+  std::uint64_t low_bytes = 0;   // the peak is at least this many
   std::uint64_t high_bytes = 0;  // and at most this, under the assumption in docs/limits.md
-  bool is_exact = false;         // the driver was asked at this very time
+  bool is_exact = false;         // the driver was asked for its numbers at time_ns itself
   OptionalTime time_ns;
   std::vector<CardPart> parts;
 
@@ -75,22 +75,23 @@ constexpr auto names(PoolKind) {
 
 // One pool of PyTorch's allocator or of the driver.
 struct PoolRow : OnDevice {
-  PartId id;  // ours: a pool's own id is not visible
+  PartId id;  // made by gpumemtrace: a pool's own id is not visible
   RowBasis basis = RowBasis::kInferred;
   // default: memory that no capture allocated from, pools of torch.cuda.MemPool included. graph: a
   // private pool of one or more captures. private: private pools that cannot be told apart.
   PoolKind kind = PoolKind::kDefault;
   std::optional<Site> made_at;
   OptionalStack stack;    // id of a row of stacks[]
-  OptionalNumber graphs;  // captures that allocated from it
+  OptionalNumber graphs;  // the number of captures that allocated from the pool
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t allocated_peak_bytes = 0;
-  OptionalNumber reserved_bytes_at_peak;  // at the peak of the device's reserved bytes
+  OptionalNumber reserved_bytes_at_peak;  // reserved when the device's total peaked
   OptionalNumber allocated_bytes_at_peak;
-  // For pools of graphs: when their last capture had ended, so in use between replays.
+  // For pools of CUDA graphs: allocated when the pool's last capture had ended. These bytes stay in
+  // use between replays.
   OptionalNumber allocated_bytes_after_capture;
   OptionalNumber live_graphs_at_end;
-  OptionalTime time_ns;  // when it was made
+  OptionalTime time_ns;  // when the pool was made
 
   GPUMEMTRACE_FIELDS(process, device, id, basis, kind, made_at, stack, graphs, reserved_peak_bytes,
                      allocated_peak_bytes, reserved_bytes_at_peak, allocated_bytes_at_peak,
@@ -120,7 +121,7 @@ struct DriverPart {
   GPUMEMTRACE_FIELDS(what, bytes, basis, site)
 };
 
-// Executable graphs of one process on one device.
+// Counts of executable CUDA graphs of one process on one device; live_peak is the most at once.
 struct GraphCounts {
   std::uint64_t instantiated = 0;
   std::uint64_t destroyed = 0;
@@ -132,7 +133,7 @@ struct GraphCounts {
 // Memory that the driver took by itself: the context, code, graphs, local memory. The parts sum to
 // `peak_bytes`.
 struct DriverMemory : OnDevice {
-  std::uint64_t samples = 0;  // how often the driver was asked
+  std::uint64_t samples = 0;  // the number of times that the driver was asked
   OptionalNumber first_bytes;
   OptionalNumber peak_bytes;
   OptionalNumber end_bytes;
@@ -145,16 +146,18 @@ struct DriverMemory : OnDevice {
 // One communicator of NCCL. The row without an id has the memory of NCCL's threads for
 // communicators that are not known.
 struct Communicator : OnDevice {
-  std::optional<PartId> id;         // ours
-  std::uint64_t bytes = 0;          // live at the most
-  std::uint64_t bytes_at_peak = 0;  // when all communicators of the process held most on the device
+  std::optional<PartId> id;  // made by gpumemtrace
+  std::uint64_t bytes = 0;   // the most that the communicator held at once
+  // Bytes that it held when all communicators of the process together held most on the device
+  std::uint64_t bytes_at_peak = 0;
   std::uint64_t allocations = 0;
   std::optional<Site> made_at;
   OptionalStack stack;  // id of a row of stacks[]
   // The communicator's size; null if NCCL does not give it (a split, NCCL before 2.18)
   OptionalNumber ranks;
-  OptionalNumber rank;  // of this process; null also if one call made all ranks
-  // NCCL's own name of it, the same in all processes; null before NCCL 2.25 and for a split
+  // This process's rank in it; null also if one call made all ranks
+  OptionalNumber rank;
+  // NCCL's own hash of it, the same in all processes; null before NCCL 2.25 and for a split
   OptionalPublicText nccl_hash;
 
   static void fields(auto& self, auto& v) {

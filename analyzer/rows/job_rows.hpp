@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer::rows {
 
 struct Overhead {
   std::uint64_t events = 0;
-  // That an event costs the program's thread; null: traces do not have it
+  // The time that an event costs the program's thread; always null: traces do not have it
   std::optional<double> ns_per_event;
   OptionalNumber cpu_ns;  // processor time of the recorder's own thread
 
@@ -20,14 +20,14 @@ struct Overhead {
 // A file of another tool that stands for a trace: it covers what that tool saw.
 struct TraceSource {
   PublicText kind;            // pytorch_snapshot: what PyTorch's allocator did, and no other memory
-  std::uint64_t devices = 0;  // with a history
-  std::uint64_t events = 0;   // of the history that are in the report
+  std::uint64_t devices = 0;  // devices of which it has a history
+  std::uint64_t events = 0;   // events of the history that the report counts
   std::uint64_t events_left_out = 0;
   OptionalPublicText left_out_because;
   // Blocks that were allocated before the first event
   std::uint64_t earlier_blocks = 0;
   std::uint64_t earlier_bytes = 0;
-  std::uint64_t earlier_reserved_bytes = 0;  // of the segments at that time
+  std::uint64_t earlier_reserved_bytes = 0;  // bytes of the segments at that time
 
   GPUMEMTRACE_FIELDS(kind, devices, events, events_left_out, left_out_because, earlier_blocks,
                      earlier_bytes, earlier_reserved_bytes)
@@ -68,9 +68,9 @@ struct CudaVersions {
 
 // The joins of CUPTI's records of copies and sets with the calls behind them.
 struct CuptiJoin {
-  std::uint64_t calls = 0;         // copies, sets and graph launches that were recorded meanwhile
-  std::uint64_t api_records = 0;   // CUPTI's records of calls
-  std::uint64_t joined_exact = 0;  // records whose call follows from thread and time
+  std::uint64_t calls = 0;            // recorded copies, sets and graph launches while CUPTI ran
+  std::uint64_t api_records = 0;      // CUPTI's records of calls
+  std::uint64_t joined_exact = 0;     // records whose call follows from thread and time
   std::uint64_t joined_inferred = 0;  // records whose call was found by size and order
   std::uint64_t unjoined = 0;
   // no_call: no call was recorded there. no_api_record: CUPTI has no record of the call.
@@ -87,7 +87,7 @@ struct Cupti {
   PublicText state;
   OptionalRemark reason;
   OptionalPublicText version;     // of cuptiGetVersion
-  OptionalPublicText mode;        // that was recorded while anything was
+  OptionalPublicText mode;        // the widest mode in which CUPTI recorded; null if in none
   OptionalNumber clock_error_ns;  // CUPTI's times may be wrong by this on the job's axis
   std::optional<CuptiJoin> join;  // null if nothing was recorded
 
@@ -100,7 +100,7 @@ struct Cupti {
 struct Python {
   OptionalPublicText version;
   bool stacks = false;
-  OptionalRemark reason;  // why there are none
+  OptionalRemark reason;  // why there are no Python stacks
 
   GPUMEMTRACE_FIELDS(version, stacks, reason)
 };
@@ -108,7 +108,7 @@ struct Python {
 struct Torch {
   OptionalPublicText version;
   OptionalPublicText allocator;
-  // The allocator's when recording began, as PYTORCH_CUDA_ALLOC_CONF has them
+  // The allocator's settings when recording began, in the form of PYTORCH_CUDA_ALLOC_CONF
   OptionalPublicText settings;
 
   static void fields(auto& self, auto& v) {
@@ -123,7 +123,7 @@ struct RunIds {
   OptionalName<Secret::kJob> job;    // a job of Slurm, PBS or LSF, else Open MPI's or torchrun's
   OptionalPublicText attempt;        // how often the job was started before
   OptionalName<Secret::kJob> array;  // Slurm's array of jobs that the job is a task of
-  OptionalPublicText task;           // the job's number there
+  OptionalPublicText task;           // the job's number in that array
   OptionalPublicText restart;  // how often torchrun had started the workers of the node before
 
   GPUMEMTRACE_FIELDS(run, job, attempt, array, task, restart)
@@ -149,7 +149,7 @@ struct Process {
   OptionalName<Secret::kBoot> boot_id;
   OptionalPublicText identity_reason;  // why pid and host are null
   OptionalNumber rank;
-  bool is_rank_guessed = false;  // from the name of the file
+  bool is_rank_guessed = false;  // `rank` comes from the name of the file
   OptionalNumber local_rank;
   OptionalNumber world_size;
   OptionalName<Secret::kProgram> executable;
@@ -201,7 +201,7 @@ struct Link {
   PublicText kind;
   std::uint64_t generation = 0;
   std::uint64_t width = 0;  // lanes
-  double bytes_per_s = 0;   // in one direction
+  double bytes_per_s = 0;   // the rate in one direction
   PublicText source;
 
   GPUMEMTRACE_FIELDS(kind, generation, width, bytes_per_s, source)
@@ -214,7 +214,7 @@ struct Device {
   OptionalPublicText uuid_reason;  // why it is null
   OptionalNumber total_bytes;
   std::vector<SeenAs> seen_as;
-  // The maximum over time of the sum over the job's processes
+  // The most physical memory that the job's processes held together at one time
   std::optional<PhysicalPeak> physical_peak;
   std::optional<Link> link;  // null if NVML does not give it
 
@@ -239,23 +239,23 @@ struct Rank {
   OptionalName<Secret::kHost> host;
   ProcessId process;
   OptionalDevice device;
-  // The framework's; if it has none, of the driver; if that has none, of pools
+  // The peak of the framework's blocks; without any, of driver memory; without that, of pools
   std::uint64_t peak_bytes = 0;
-  OptionalNumber reserved_peak_bytes;  // of this level; null if it reserves nothing
-  // The class lost of leaks.exit, without memory inside another row's
+  OptionalNumber reserved_peak_bytes;  // at the level of peak_bytes; null if it reserves nothing
+  // Bytes of the class lost in leaks.exit[], without memory that lies inside another row's
   std::uint64_t leaked_bytes = 0;
-  std::optional<double> growth_bytes_per_step;  // the sum over leaks.growth of this level
-  // Peak_bytes less the median of all rows; null for a single row
+  std::optional<double> growth_bytes_per_step;  // the sum over leaks.growth[] of that level
+  // `peak_bytes` less its median over all rows; null for a single row
   std::optional<std::int64_t> deviation;
   // The part of peak_bytes that layers of experts allocated, which a router fills unevenly
   std::uint64_t expert_bytes = 0;
-  // Rows with the same number should hold as much as each other: they have the same part of the
-  // model. null if no other rank does, or the process has no rank.
+  // A number that ranks with the same part of the model share: they should hold as much as each
+  // other. null if no other rank has this part, or the process has no rank.
   OptionalNumber peer_group;
-  // Peak_bytes less the median of the rows with the same peer_group
+  // `peak_bytes` less its median over the rows with the same peer_group
   std::optional<std::int64_t> peer_deviation;
-  // Until the device is full if growth_bytes_per_step goes on; null if the size of the device or
-  // the growth is not known
+  // Steps until the device is full if growth_bytes_per_step goes on; null if the size of the device
+  // or the growth is not known
   std::optional<double> steps_until_full;
 
   static void fields(auto& self, auto& v) {

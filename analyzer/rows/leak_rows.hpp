@@ -12,7 +12,7 @@ struct ExitLeak : OnLevel {
   LeakClass leak_class = LeakClass::kLost;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  OptionalLayers layers;  // as of a holder
+  OptionalLayers layers;  // the layers that allocated it, as `module` of Holder
   Origin origin;
   OptionalTime first_time_ns;
   OptionalTime last_time_ns;
@@ -20,10 +20,11 @@ struct ExitLeak : OnLevel {
   // are not added to the total.
   std::optional<Level> inside;
   EndedBy ended_by = EndedBy::kNothing;
-  OptionalLocation ended_at;   // the call that ended the context of the first of them
-  OptionalNumber allocations;  // of the site and the kind, freed ones included; null for blocks
-  OptionalTime last_allocation_ns;  // of all these
-  OptionalNumber first_step;        // of first_time_ns; null if steps are inferred
+  OptionalLocation ended_at;  // the call that ended the context of the row's largest part
+  // All allocations of the site and kind, freed ones included; null for blocks of a framework
+  OptionalNumber allocations;
+  OptionalTime last_allocation_ns;  // the last of all these allocations
+  OptionalNumber first_step;        // the step at first_time_ns; null if steps are inferred
   Releases freed;
   bool is_exact = true;
 
@@ -50,26 +51,26 @@ struct Growth : OnLevel {
   FindingConfidence confidence = FindingConfidence::kHeuristic;
   OptionalTime forecast_ns;  // when the device is full at this rate
   Origin origin;
-  std::uint64_t bytes = 0;         // by which memory rose for good after the warm-up
-  std::uint64_t larger_bytes = 0;  // part of them, with no more blocks than before
+  std::uint64_t bytes = 0;         // the site's memory rose by this for good after the warm-up
+  std::uint64_t larger_bytes = 0;  // the part of `bytes` by which blocks got larger, not more
   std::uint64_t rises = 0;         // parts of the run, of 64 at most, in which it rose
   std::uint64_t allocations = 0;
-  std::uint64_t blocks = 0;  // by which the number of live allocations rose for good
+  std::uint64_t blocks = 0;  // the number by which live allocations rose for good
   JobTime begin_ns = 0;
   JobTime end_ns = 0;
   std::uint64_t frees_before = 0;  // frees of the site's memory before begin_ns
   std::uint64_t frees = 0;         // from begin_ns to end_ns
   std::uint64_t frees_after = 0;   // after end_ns
-  std::uint64_t other_sites = 0;   // of the level on the device that allocated meanwhile
-  // Those of them that rose in the same way, by however little
+  std::uint64_t other_sites = 0;   // sites of this level and device that allocated meanwhile
+  // Those of other_places whose memory rose in the same way, by however little
   std::uint64_t other_sites_growing = 0;
-  // The line, outside of the model, from which this site and others come that grow by as many
-  // blocks. null if it grows for itself.
+  // The line outside the model that called this site and others that grow by as many blocks. null
+  // if the site grows alone.
   OptionalLocation kept_at;
   // Much of the memory of the model's layers stays, as if a graph of autograd is kept.
   bool keeps_graph = false;
-  // Nothing of it was freed before end_ns, and little else of the process was. A cache or a data
-  // set that fills looks the same.
+  // Nothing of the site was freed before end_ns, and little else of the process was. A cache or a
+  // data set that fills looks the same.
   bool only_fills = false;
   bool by_repetition = false;  // steps are repetitions of a pattern: no source gave the steps
   bool has_backward = false;   // the process ran backward passes
@@ -96,7 +97,8 @@ struct Growth : OnLevel {
 struct OpenHandles : OnDevice {
   HandleKind kind = HandleKind::kVmm;  // graph_executable: only those that allocate memory
   std::uint64_t count = 0;
-  // By the same site, closed ones included. null for graphs, and for pools after a checkpoint.
+  // Handles that the same site opened, closed ones included. null for graphs, and for pools after a
+  // checkpoint.
   OptionalNumber opened_count;
   // The memory behind them: a pool's is the bytes that it reserves, a graph's those that a launch
   // allocates. null if the size of one is not known.
@@ -104,7 +106,7 @@ struct OpenHandles : OnDevice {
   Origin origin;
   OptionalTime first_time_ns;
   OptionalTime last_time_ns;
-  OptionalTime last_opened_ns;  // of all that the site opened
+  OptionalTime last_opened_ns;  // the last time that the site opened one
   Releases closed;
   bool is_exact = true;
 
@@ -135,9 +137,11 @@ struct InvalidFree {
   OptionalTime last_time_ns;
   // The memory at the address, as far as the trace shows it
   FreedWhat what = FreedWhat::kNothingKnown;
-  OptionalLocation allocated_at;     // of the memory that the first such free concerned
-  OptionalLocation freed_before_at;  // the free before that one, or the end of the context
-  std::uint64_t offset_bytes = 0;    // with inside_live_memory: from the start of the allocation
+  OptionalLocation allocated_at;  // the call that allocated the memory of the first such free
+  // The call that had freed this memory before, or had ended its context
+  OptionalLocation freed_before_at;
+  // If `what` is inside_live_memory: the distance from the start of the allocation
+  std::uint64_t offset_bytes = 0;
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, function, result, address_was_live, count, bytes);
@@ -152,7 +156,7 @@ struct Leaks {
   // The sum over exit[] of the levels driver, pool, managed and host
   std::uint64_t total_bytes = 0;
   std::uint64_t total_count = 0;
-  // The part that a verdict counts: the class lost, less what is suppressed
+  // The part of total_bytes that a verdict counts: the class lost, less what is suppressed
   std::uint64_t counted_by_gate_bytes = 0;
   std::uint64_t suppressed_bytes = 0;
   std::vector<ExitLeak> exit;

@@ -14,7 +14,7 @@ struct SizeRange : OnLevel {
   OptionalNumber from_bytes;
   OptionalNumber to_bytes;
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;  // of them together
+  std::uint64_t bytes = 0;  // the sum over these allocations
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -23,13 +23,14 @@ struct SizeRange : OnLevel {
   }
 };
 
-// The same by lifetime. The row without a range has those that lived to the end of the trace, and
-// those that a checkpoint replaced.
+// The allocations of one level on one device that lived from_ns or longer and less than to_ns. The
+// row without a range has those that lived to the end of the trace, and those that a checkpoint
+// replaced.
 struct LifetimeRange : OnLevel {
   OptionalNumber from_ns;
   OptionalNumber to_ns;
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;  // of them together
+  std::uint64_t bytes = 0;  // the sum over these allocations
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -44,7 +45,7 @@ struct LifetimeRange : OnLevel {
 struct Temporary : OnLevel {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t allocations = 0;  // of the site, these and others
+  std::uint64_t allocations = 0;  // all allocations of the site
   Origin origin;
   bool is_exact = true;
 
@@ -62,8 +63,8 @@ struct Block : OnLevel {
   OptionalTime end_ns;  // null: it was live when the trace ended
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
-  OptionalName<Secret::kTensor> name;  // that the program gave its tensor
-  OptionalLayers layers;               // as of a holder
+  OptionalName<Secret::kTensor> name;  // that the program gave the tensor in it
+  OptionalLayers layers;               // the layers that allocated it, as `module` of Holder
   Origin origin;
 
   static void fields(auto& self, auto& v) {

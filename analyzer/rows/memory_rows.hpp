@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer::rows {
 // or not.
 struct OpaquePool {
   PublicText name;
-  PublicText setting;  // records what is inside in the next trace
+  PublicText setting;  // a setting that makes the next trace show what is inside
 
   GPUMEMTRACE_FIELDS(name, setting)
 };
@@ -63,7 +63,7 @@ struct Holder {
   double share = 0;
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
-  // The program's when the memory was allocated; null if it is not known
+  // The program's phase when the memory was allocated; null if it is not known
   OptionalPublicText phase;
   // Classes of torch.nn.Module whose forward was running, outermost first: "GPT2Model > GPT2Block >
   // GPT2MLP". null outside a model.
@@ -100,13 +100,13 @@ struct Peak : OnLevel {
 // device sum to the peak; the row without a path has blocks allocated outside a model.
 struct Module : OnDevice {
   PublicText at;
-  OptionalLayers path;  // as `module` of a holder
+  OptionalLayers path;  // as `module` of Holder
   // The layer's name in the model, from the names in it (docs/concepts.md#names). One path may have
   // rows for several layers, and one with the name null for the rest.
   OptionalName<Secret::kTensor> name;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  NamedNumbers categories;  // those that there are
+  NamedNumbers categories;  // bytes by category, without categories that do not occur
 
   GPUMEMTRACE_FIELDS(process, device, at, path, name, bytes, count, categories)
 };
@@ -121,13 +121,13 @@ struct Tensor : OnDevice {
   OptionalPublicText role;              // parameter, gradient, optimizer_state or buffer
   OptionalName<Secret::kTensor> state;  // the key in the optimizer's state, such as "exp_avg"
   OptionalName<Secret::kTensor> layer;  // the name without its last part
-  OptionalLayers path;                  // as `module` of a holder
-  std::uint64_t bytes = 0;              // of the allocator's block
+  OptionalLayers path;                  // as `module` of Holder
+  std::uint64_t bytes = 0;              // the size of the allocator's blocks
   OptionalNumber requested_bytes;       // of the storage; the block may be larger
   std::uint64_t count = 0;              // of blocks
   // The first 15 other names of the storage: tied weights, views of flat memory.
   std::vector<Name<Secret::kTensor>> other_names;
-  std::uint64_t names = 0;  // of the storage in all
+  std::uint64_t names = 0;  // the number of all names of the storage
 
   GPUMEMTRACE_FIELDS(process, device, name, role, state, layer, path, bytes, requested_bytes, count,
                      other_names, names)
@@ -199,28 +199,28 @@ struct PinningBlocks {
 struct SegmentRun {
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
-  Category category = Category::kUnknown;  // of most of the allocated bytes
+  Category category = Category::kUnknown;  // the category of most of the allocated bytes
 
   GPUMEMTRACE_FIELDS(bytes, allocated_bytes, category)
 };
 
-// A segment of PyTorch's allocator at one time, of the process and device that ran out of memory
-// first, else of those with the most reserved. The times are the peak, the time at which most was
-// unusable, and the first failure. The 256 largest segments of each time have rows, in the order of
-// addresses; the row without an address has the others. The rows sum to reserved_bytes,
-// allocated_bytes and stranded_bytes of fragmentation[].
+// A segment of PyTorch's allocator at one time, of one device of one process: the one with the most
+// reserved bytes of those that ran out of memory, or of all if none did. The times are the peak,
+// the time at which most was unusable, and the first failure. The 256 largest segments of each time
+// have rows, in the order of addresses; the row without an address has the others. The rows sum to
+// reserved_bytes, allocated_bytes and stranded_bytes of fragmentation[].
 struct Segment : OnDevice {
   SnapshotAt at = SnapshotAt::kPeak;
   JobTime time_ns = 0;
   OptionalNumber address;
-  std::uint64_t segments = 1;  // of the row
+  std::uint64_t segments = 1;  // the number of segments in the row
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
   // Free, but beside live blocks: of no use for a request that is larger than its parts
   std::uint64_t unusable_bytes = 0;
   // The three origins whose blocks share most of stranded_bytes
   std::vector<PinningBlocks> pinned_by;
-  std::vector<SegmentRun> runs;  // they sum to the segment
+  std::vector<SegmentRun> runs;  // they sum to `bytes`, if it is one segment
 
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, at, time_ns, address, segments, bytes, allocated_bytes);
@@ -230,7 +230,8 @@ struct Segment : OnDevice {
   }
 };
 
-// The layout of reserved memory at one time. A pool has only the bytes that the driver reports.
+// The layout of reserved memory at one time. For a pool only the bytes are known that the driver
+// reports.
 struct Fragmentation : OnDevice {
   Level level = Level::kFramework;
   SnapshotAt at = SnapshotAt::kEnd;
@@ -268,7 +269,7 @@ struct Oom : OnLevel {
   std::uint64_t requested_bytes = 0;
   OptionalNumber free_bytes;
   OptionalNumber largest_free_bytes;
-  // By the driver's last number and the process's calls since then
+  // Free on the device, by the driver's last number and the process's calls since then
   OptionalNumber device_free_bytes;
   std::uint64_t flushed_bytes = 0;
   OomVerdict verdict = OomVerdict::kUnknown;
@@ -338,9 +339,9 @@ struct RangesOfName {
   ProcessId process;
   OptionalName<Secret::kRange> name;
   std::uint64_t count = 0;
-  std::uint64_t peak_bytes = 0;       // of the highest of them
+  std::uint64_t peak_bytes = 0;       // the highest peak in one of them
   std::uint64_t allocated_bytes = 0;  // in all of them together
-  std::int64_t live_delta_bytes = 0;  // live at their ends less live at their starts
+  std::int64_t live_delta_bytes = 0;  // bytes live at their ends less those at their starts
   bool is_exact = true;
 
   static void fields(auto& self, auto& v) {
@@ -354,10 +355,10 @@ struct RangesOfName {
 struct Cost {
   ProcessId process;
   std::optional<Level> level;  // null for copies
-  OptionalLayers layers;       // as of a holder
+  OptionalLayers layers;       // the layers that allocated it, as `module` of Holder
   Origin origin;
   std::uint64_t peak_bytes = 0;    // at the peak of the level, summed over devices
-  std::uint64_t leaked_bytes = 0;  // of the class lost of leaks.exit
+  std::uint64_t leaked_bytes = 0;  // the class lost in leaks.exit[]
   std::uint64_t allocated_bytes = 0;
   std::uint64_t copied_bytes = 0;
 

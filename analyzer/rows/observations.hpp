@@ -74,16 +74,18 @@ struct KeptGradients : Observed {
 struct GraphWithoutBackward : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t places = 0;            // stacks with 1/100 of the bytes or more
-  bool goes_at_once = false;           // true if freed at least twice as fast as allocated
+  std::uint64_t large_stacks = 0;      // stacks with 1/100 of the bytes or more
+  bool freed_in_burst = false;         // true if freed at least twice as fast as allocated
   std::uint64_t activation_bytes = 0;  // live at this peak for a backward pass that came
   std::uint64_t peak_bytes = 0;
   OptionalTime peak_time_ns;
 
   static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
-    GPUMEMTRACE_KEYS(v, count, bytes, places, goes_at_once, activation_bytes, peak_bytes,
-                     peak_time_ns);
+    GPUMEMTRACE_KEYS(v, count, bytes);
+    v("places", self.large_stacks);
+    v("goes_at_once", self.freed_in_burst);
+    GPUMEMTRACE_KEYS(v, activation_bytes, peak_bytes, peak_time_ns);
   }
 };
 

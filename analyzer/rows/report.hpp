@@ -40,8 +40,8 @@ struct Report {
   std::vector<Module> modules;
   std::vector<Tensor> tensors;
   std::vector<Composition> composition;
-  std::vector<CardPeak> card_peaks;      // two for each device
-  OptionalPublicText card_peaks_reason;  // why a device has none
+  std::vector<CardPeak> card_peaks;      // two rows for each device
+  OptionalPublicText card_peaks_reason;  // why a device has no rows in card_peaks[]
   std::vector<PoolRow> pools;
   std::vector<DriverMemory> driver_memory;
   std::vector<Communicator> communicators;
@@ -65,17 +65,17 @@ struct Report {
   std::optional<Window> window;                               // only with --from or --to
   std::optional<std::vector<BlockAt>> blocks;                 // only with --at or --blocks
   std::optional<std::vector<WhatIf>> what_if;                 // only with --what-if
-  std::optional<std::vector<AllocationHistory>> allocations;  // if they were asked for
+  std::optional<std::vector<AllocationHistory>> allocations;  // only if they were asked for
   std::vector<Rank> ranks;
   // The sizes that --groups or the command line gives, the innermost first: "tp=2,dp,pp=4"
   OptionalPublicText groups_given;
   std::vector<RankGroup> rank_groups;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
-  // null if stacks[] have their frames themselves
+  // null if the rows of stacks[] have their frames themselves, not indexes of frames[]
   OptionalPublicText frames_by;
-  std::vector<Frame> frames;  // those of stacks[], each once
-  std::vector<Stack> stacks;  // those that the other sections name
+  std::vector<Frame> frames;  // the frames of stacks[], each once
+  std::vector<Stack> stacks;  // the stacks that the other sections name
   Coverage coverage;
   std::vector<Loss> losses;
 

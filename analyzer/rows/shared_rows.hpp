@@ -12,17 +12,19 @@ namespace gpumemtrace::analyzer::rows {
 struct SharedMemory : OnDevice {
   OptionalProcess exporter;            // the process whose memory it is
   OptionalPublicText exporter_reason;  // why that is not known
-  OptionalDevice exporter_device;  // that holds it; `device` is that of the context it is open in
-  std::uint64_t count = 0;         // of allocations that were opened
+  // The device that holds the memory; `device` is that of the context in which it was opened
+  OptionalDevice exporter_device;
+  std::uint64_t count = 0;  // the number of allocations that were opened
   std::uint64_t bytes = 0;
-  std::uint64_t live_count_at_end = 0;  // that were never closed
+  std::uint64_t live_count_at_end = 0;  // the number of these that were never closed
   std::uint64_t live_bytes_at_end = 0;
-  // The part that the exporter freed while it was open here. CUDA leaves undefined what then
-  // happens; card_peaks[] counts it no more, although the card may hold it until it is closed.
+  // The bytes that the exporter freed while `process` had them open. CUDA leaves undefined what
+  // then happens; card_peaks[] counts it no more, although the card may hold it until it is closed.
   std::uint64_t freed_while_open_bytes = 0;
-  // The part that was open here when the exporter's process or context had ended
+  // The bytes that `process` still had open when the exporter's process or context had ended
   std::uint64_t ended_while_open_bytes = 0;
-  OptionalNumber kept_after_ns;  // the longest time that it was open after that
+  // The longest time that `process` had memory open after the exporter freed it or ended
+  OptionalNumber kept_after_ns;
   Origin origin;
   OptionalLocation allocated_at;  // by the exporter
   OptionalLocation freed_at;      // by the exporter

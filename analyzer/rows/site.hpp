@@ -35,7 +35,7 @@ struct Site {
   OptionalCode function;
   OptionalCode file;
   OptionalNumber line;
-  OptionalCode module;  // native only
+  OptionalCode module;  // the file with the code; only of native code
   Language language = Language::kNative;
   OptionalNumber offset;   // in the module, if the line is not known
   OptionalPublicText api;  // the function of CUDA that the code called
@@ -52,7 +52,7 @@ struct Site {
   }
 };
 
-// A second line of code in a row.
+// A line of code beside the row's own site, such as the one that freed the memory.
 struct CodeLocation {
   Site site;
   OptionalStack stack;  // id of a row of stacks[]
@@ -79,9 +79,10 @@ struct Origin {
 // The calls that freed memory which a row's site had allocated. A member without a value is not
 // known.
 struct Releases {
-  OptionalNumber count;           // of all that the site made
-  OptionalLocation first_at;      // No trace has it for blocks of the framework.
-  std::optional<bool> elsewhere;  // not all of them at that one
+  OptionalNumber count;  // the number freed or closed, of all that the site made
+  // The call that freed or closed the first of them. No trace has it for blocks of the framework.
+  OptionalLocation first_at;
+  std::optional<bool> elsewhere;  // true if other lines freed or closed some of them
 };
 
 // The fields that rows on a process's memory on a device share.

@@ -15,10 +15,10 @@ struct Window {
   GPUMEMTRACE_FIELDS(from_ns, to_ns)
 };
 
-// A stretch of the run.
+// A part of the run, and the memory in it.
 struct TimelineBucket {
   JobTime start_ns = 0;
-  JobTime end_ns = 0;  // the start of the next one
+  JobTime end_ns = 0;  // the start of the next bucket
   // null in the first bucket of a trace whose oldest part a checkpoint replaced: the bucket ends
   // there, and only its highest point is known
   OptionalNumber min_bytes;
@@ -41,7 +41,7 @@ struct TimelineBucket {
 // are one. There are no more than --timeline-points says: 1,024 by default, and down to 256 in jobs
 // of more than 16 processes. The largest max_bytes is that of peak[].
 struct Timeline : OnLevel {
-  OptionalNumber capacity_bytes;       // of the device; null for host memory
+  OptionalNumber capacity_bytes;       // the size of the device; null for host memory
   PartsBy parts_by = PartsBy::kOwner;  // categories for the framework's blocks, owners for the rest
   std::vector<TimelineBucket> buckets;
   bool is_exact = true;

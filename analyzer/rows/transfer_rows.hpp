@@ -35,15 +35,15 @@ struct Copies : OnDevice {
   std::uint64_t bytes = 0;
   std::uint64_t host_time_ns = 0;
   OptionalNumber gpu_time_ns;                   // the sum of the durations in CUPTI's records
-  std::optional<double> bandwidth_bytes_per_s;  // joined_bytes by gpu_busy_ns
-  // The bandwidth by that of the device's link. null if the link is not known or another one was
-  // used.
+  std::optional<double> bandwidth_bytes_per_s;  // joined_bytes divided by gpu_busy_ns
+  // The bandwidth divided by that of the device's link to the host. null if the link is not known
+  // or another one was used.
   std::optional<double> link_share;
-  // Launches of graphs made them: CUPTI's records alone count them, without a call or host time of
-  // their own.
+  // True if launches of CUDA graphs made the copies: only CUPTI's records count them, without a
+  // call or host time of their own.
   bool is_in_graph = false;
   std::uint64_t joined_count = 0;  // calls that CUPTI's records were joined to
-  std::uint64_t joined_bytes = 0;  // that these records moved
+  std::uint64_t joined_bytes = 0;  // the bytes that these records moved
   // The sum over calls of the time from the first record's start to the last one's end
   OptionalNumber gpu_busy_ns;
   // The part of gpu_time_ns while kernels ran on the device; null without records of kernels
@@ -105,12 +105,13 @@ struct Hotspot : OnDevice {
   // The time that the calls held their threads. low_bandwidth: time on the GPU beyond the link's
   // need. copies_not_hidden: time on the GPU without a kernel beside it.
   std::uint64_t time_lost_ns = 0;
-  // The most that the remedy could save: of time_lost_ns no more than 10 us a copy and 4 GB/s take;
-  // the rest waited for work that the GPU had to do in any case. ping_pong: as much for both ways,
-  // for pinned memory at least the time of 12 GB/s.
+  // The most that the remedy could save. small_copies, synchronous_copies, pageable_copies:
+  // time_lost_ns, but at most 10 us a copy and the bytes at 4 GB/s; the rest waited for work that
+  // the GPU had to do in any case. ping_pong: the same for both ways; for pinned memory at least 10
+  // us a copy and the bytes at 12 GB/s. Else time_lost_ns.
   OptionalNumber own_time_ns;
-  // From the start of the first copy to the end of the last; the whole run if a checkpoint replaced
-  // some.
+  // The time from the start of the first copy to the end of the last; the whole run if a checkpoint
+  // replaced some.
   OptionalNumber loop_ns;
   Origin origin;
   PublicText advice;
@@ -118,19 +119,20 @@ struct Hotspot : OnDevice {
   MemoryClass source_memory = MemoryClass::kUnknown;
   MemoryClass destination_memory = MemoryClass::kUnknown;
   std::uint64_t mean_bytes = 0;
-  // Copies up that brought back the bytes of a copy down, by addresses and sizes
+  // Copies to the GPU that brought back the bytes of a copy to the host, by addresses and sizes
   std::uint64_t returned_count = 0;
   std::uint64_t returned_bytes = 0;
-  std::uint64_t returned_host_ns = 0;  // for which the calls of both ways held their threads
-  OptionalNumber returned_up_ns;       // the part of the copies up
-  // From the return of a copy down to the call of the copy back, over all
+  // The time that the calls of these copies, to the host and back, held their threads
+  std::uint64_t returned_host_ns = 0;
+  OptionalNumber returned_up_ns;  // the part of returned_host_ns of the copies to the GPU
+  // The sum of the times from the return of a copy to the host to the call of the copy back
   OptionalNumber returned_away_ns;
   // The part of returned_count whose memory on the GPU stayed allocated
   OptionalNumber returned_to_same_memory;
-  // The part whose memory had been freed; of the rest it is not known
+  // The part of returned_count whose memory on the GPU had been freed; for others it is unknown
   OptionalNumber returned_to_new_memory;
-  OptionalLocation down_at;  // the copies down
-  // Copies with the same bytes as one before; null without --hash-copies
+  OptionalLocation down_at;  // the line of the copies to the host
+  // Copies with the same bytes as an earlier copy; null without --hash-copies
   OptionalNumber repeated_count;
   OptionalNumber repeated_bytes;
   OptionalNumber gpu_time_ns;
@@ -200,7 +202,7 @@ struct Transfers {
 // memory that no recorded call allocated.
 struct Managed : OnDevice {
   Origin origin;
-  std::uint64_t allocations = 0;  // those in which anything happened
+  std::uint64_t allocations = 0;  // allocations that moved, faulted or thrashed
   std::uint64_t bytes = 0;        // of these allocations
   std::uint64_t migrated_bytes = 0;
   std::uint64_t to_device_bytes = 0;
@@ -210,9 +212,9 @@ struct Managed : OnDevice {
   std::uint64_t migration_time_ns = 0;
   std::uint64_t cpu_faults = 0;
   std::uint64_t gpu_faults = 0;
-  std::uint64_t thrashing = 0;  // reports of it by the driver
-  // For the allocation that moved most: the smaller of the bytes that went up and came down, by its
-  // size.
+  std::uint64_t thrashing = 0;  // the driver's reports of thrashing
+  // The smaller of the bytes that one allocation moved to the device and to the host, divided by
+  // its size. The allocation is the one that moved most both ways.
   std::optional<double> round_trips;
   std::uint64_t round_trip_bytes = 0;  // that allocation's size
 

@@ -15,8 +15,8 @@ constexpr auto names(WhatIfBasis) {
 // Tells if a run fits a card.
 struct WhatIfFit {
   std::uint64_t capacity_bytes = 0;
-  std::optional<bool> fits;  // every request is met
-  // The capacity less other memory on the device at the peak and high_bytes. Below 0 a run fits
+  std::optional<bool> fits;  // true if every request is met on such a card
+  // The capacity less high_bytes and the other memory on the device at the peak. Below 0 a run fits
   // only because its cache is flushed.
   std::optional<std::int64_t> margin_bytes;
 
@@ -31,20 +31,20 @@ struct WhatIfRow {
   OptionalNumber reserved_peak_bytes;
   OptionalNumber low_bytes;
   OptionalNumber high_bytes;
-  OptionalNumber allocated_peak_bytes;  // of the blocks that were handed out at once
+  OptionalNumber allocated_peak_bytes;  // the most bytes of blocks in use at once
   OptionalNumber retries;               // times that the cache was flushed to meet a request
-  OptionalNumber segments;              // the most at once; none for expandable segments
+  OptionalNumber segments;              // the most segments at once; null if they are expandable
   OptionalNumber segment_calls;         // calls that took memory from the driver or gave it back
   // Requests that are refused on the recorded card. The replay ends with the first that the
   // recorded run was not refused.
   OptionalNumber raised;
-  std::vector<WhatIfFit> fits;  // for each card of --capacity and the usual ones
+  std::vector<WhatIfFit> fits;  // for each card size of --capacity, and usual sizes
   // replayed: by rules that the recorded run proves, with the sizes that were asked for. sampled:
   // the same over possible sizes and places of segments; a range. estimated: by rules that this run
   // does not prove. bracket: bounds alone.
   WhatIfBasis basis = WhatIfBasis::kReplayed;
   OptionalPublicText warning;  // about known problems of these settings
-  // For missing or estimated numbers, or for not knowing if requests are met
+  // Why numbers are missing or estimated, or why it is not known if requests are met
   OptionalPublicText reason;
 
   static void fields(auto& self, auto& v) {
@@ -65,11 +65,12 @@ struct WhatIfRecorded {
   std::uint64_t events = 0;      // blocks handed out, taken back and refused
   std::uint64_t mismatches = 0;  // 1 if something differs: the comparison ends there
   OptionalPublicText first_mismatch;
-  // Streams and private pools; in traces without streams, by the addresses of the blocks.
+  // The number of streams and private pools that share no blocks; in traces without streams, by the
+  // addresses of the blocks.
   std::uint64_t classes = 0;
   // recorded if the sizes that the program asked for follow from the trace, to 512 bytes
   PublicText requested_sizes;
-  std::uint64_t changes = 0;  // of settings, after the first block
+  std::uint64_t changes = 0;  // changes of settings after the first block
   // The fraction of the device that PyTorch was allowed; null if it is not known.
   std::optional<double> memory_fraction;
 
@@ -78,10 +79,10 @@ struct WhatIfRecorded {
 };
 
 struct WhatIfIdeal {
-  std::uint64_t live_peak_bytes = 0;  // blocks that are live at once
+  std::uint64_t live_peak_bytes = 0;  // the most bytes of blocks that are live at once
   // All blocks, packed by their lifetimes into one range of addresses; null if there are too many
   OptionalNumber packed_bytes;
-  OptionalNumber packed_window;  // events that were packed, from the first on
+  OptionalNumber packed_window;  // the number of events that were packed, from the first on
 
   GPUMEMTRACE_FIELDS(live_peak_bytes, packed_bytes, packed_window)
 };
@@ -89,7 +90,7 @@ struct WhatIfIdeal {
 // The bytes that blocks of one line make unusable, or the remainder, `other`.
 struct WhatIfLine {
   std::uint64_t bytes = 0;
-  std::uint64_t releasable_bytes = 0;  // in segments or pages without a block in use
+  std::uint64_t releasable_bytes = 0;  // the part in segments or pages without a block in use
   Origin origin;
 
   static void fields(auto& self, auto& v) {

@@ -90,8 +90,8 @@ const rows::ReplayedSetting* setting_that_meets(const rows::ReplayedAllocator& a
                });
 }
 
-bool leaves_room(const rows::ReplayedSetting& setting, const rows::ReplayedAllocator& allocator,
-                 std::uint64_t requested_bytes) {
+bool saves_beyond_request(const rows::ReplayedSetting& setting,
+                          const rows::ReplayedAllocator& allocator, std::uint64_t requested_bytes) {
   const std::uint64_t needed = allocator.reserved_peak_bytes + requested_bytes;
   return setting.high_bytes + needed / kLeastSavingDivisor <= needed;
 }

@@ -43,9 +43,9 @@ namespace gpumemtrace::analyzer {
     const rows::ReplayedAllocator& allocator, std::size_t refused);
 // True if the setting reserves at least a twentieth less than the recorded peak and the refused
 // request together. Else the next request would fail instead.
-[[nodiscard]] bool leaves_room(const rows::ReplayedSetting& setting,
-                               const rows::ReplayedAllocator& allocator,
-                               std::uint64_t requested_bytes);
+[[nodiscard]] bool saves_beyond_request(const rows::ReplayedSetting& setting,
+                                        const rows::ReplayedAllocator& allocator,
+                                        std::uint64_t requested_bytes);
 
 // Sets the names that sentences on a setting use, such as setting ("PyTorch's defaults"), set ("Set
 // PYTORCH_CUDA_ALLOC_CONF=..."), basis ("(replayed)") and reserved ("2.7 GiB reserved at most

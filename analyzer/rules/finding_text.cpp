@@ -42,7 +42,7 @@ Sentence sentence_on(const rows::Finding& finding) {
       .set("saved_ns", finding.saves.time_ns);
 }
 
-void say(const FindingText& text, const Sentence& sentence, rows::Finding& finding) {
+void fill_texts(const FindingText& text, const Sentence& sentence, rows::Finding& finding) {
   finding.title = sentence(text.title);
   finding.detail = sentence(text.detail);
   finding.fix = sentence(text.fix);

@@ -42,7 +42,7 @@ struct FindingText {
 // saved_ns, and the words of the framework whose blocks are recorded.
 [[nodiscard]] Sentence sentence_on(const rows::Finding& finding);
 // Fills in the finding's title, detail and fix.
-void say(const FindingText& text, const Sentence& sentence, rows::Finding& finding);
+void fill_texts(const FindingText& text, const Sentence& sentence, rows::Finding& finding);
 
 // Adds the row's fields with these keys to a finding's evidence, in this order.
 template <class Row>

@@ -94,7 +94,7 @@ rows::Finding finding_of(const Cause& cause) {
       .set("cost", is_pinned ? sentences::kLocksPages : sentences::kWaitsForGpu);
   sentence.set("lines", sentence(is_one ? "{line}" : sentences::kAndOtherLines))
       .set("advice", sentence(advice_for(finding, row)));
-  say(is_of_cache ? sentences::kChurnOfCache : sentences::kChurn, sentence, finding);
+  fill_texts(is_of_cache ? sentences::kChurnOfCache : sentences::kChurn, sentence, finding);
   if (!is_of_cache) finding.detail += lines_text(cause);
   return finding;
 }

@@ -44,8 +44,9 @@ rows::Finding finding_of(const Pile& pile) {
   finding.saves = {saved, std::nullopt, rows::SavesBasis::kArithmetic};
   finding.evidence.add("communicators", pile.count);
   finding.evidence.add("bytes_of_each", each);
-  say(sentences::kManyCommunicators,
-      sentence_on(finding).set("communicators", pile.count).set("each_bytes", each), finding);
+  fill_texts(sentences::kManyCommunicators,
+             sentence_on(finding).set("communicators", pile.count).set("each_bytes", each),
+             finding);
   return finding;
 }
 

@@ -16,7 +16,7 @@ rows::Finding finding_of(const rows::CollectedSite& row) {
   finding.time_ns = row.largest_time_ns;
   add_evidence(row, {"count", "collected_bytes", "collections", "largest_collection_bytes"},
                finding.evidence);
-  say(sentences::kReferenceCycles, sentence_on(finding).with(row), finding);
+  fill_texts(sentences::kReferenceCycles, sentence_on(finding).with(row), finding);
   return finding;
 }
 

@@ -38,44 +38,46 @@ std::string main_device_of(const BytesByDevice& devices) {
   return largest;
 }
 
-// The largest holder with a known line at the process's peak on the device; nullptr if there is
-// none. If the driver's and the pools' memory both have one, the first in the report.
+// The largest holder with a known line at the process's peaks of driver and pool memory on the
+// device; nullptr if there is none.
 const rows::Origin* largest_holder(const rows::Report& report, const std::string& process,
                                    const std::string& device) {
+  const rows::Holder* largest = nullptr;
   for (const rows::Peak& row : report.peak) {
     if (!is_on_device(row) || row.process != process || row.device != device) continue;
     for (const rows::Holder& holder : row.holders) {
-      if (holder.origin.site) return &holder.origin;
+      if (!holder.origin.site) continue;
+      if (largest == nullptr || holder.bytes > largest->bytes) largest = &holder;
     }
   }
-  return nullptr;
+  return largest == nullptr ? nullptr : &largest->origin;
 }
 
 // A process of a local rank that uses the device of another local rank.
-struct Stray {
+struct RankOnForeignDevice {
   const rows::Process& process;
   const rows::Process& owner;  // the process that owns the device
   std::string device;
   std::string own_device;
 };
 
-rows::Finding finding_of(const Stray& stray) {
+rows::Finding finding_of(const RankOnForeignDevice& rank) {
   rows::Finding finding = finding_of_rule(Rule::kWrongDevice);
-  finding.process = stray.process.id;
-  finding.device = stray.device;
-  finding.evidence.add("local_rank", stray.process.local_rank);
-  finding.evidence.add("own_device", stray.own_device);
-  finding.evidence.add("rank_of_the_device", stray.owner.local_rank);
+  finding.process = rank.process.id;
+  finding.device = rank.device;
+  finding.evidence.add("local_rank", rank.process.local_rank);
+  finding.evidence.add("own_device", rank.own_device);
+  finding.evidence.add("rank_of_the_device", rank.owner.local_rank);
   return finding;
 }
 
-Sentence sentence_of(const rows::Finding& finding, const Stray& stray) {
+Sentence sentence_of(const rows::Finding& finding, const RankOnForeignDevice& rank) {
   const FrameworkInfo& framework =
-      stray.process.torch ? framework_with_blocks() : framework_named("");
+      rank.process.torch ? framework_with_blocks() : framework_named("");
   return sentence_on(finding)
-      .set("local_rank", stray.process.local_rank)
-      .set("owner_rank", stray.owner.local_rank)
-      .set("own_device", stray.own_device)
+      .set("local_rank", rank.process.local_rank)
+      .set("owner_rank", rank.owner.local_rank)
+      .set("own_device", rank.own_device)
       .set("choose", framework.choose_device);
 }
 
@@ -89,22 +91,23 @@ std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& pro
   return 0;
 }
 
-rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std::uint64_t held) {
-  rows::Finding finding = finding_of(stray);
+rows::Finding finding_of_memory(const rows::Report& report, const RankOnForeignDevice& rank,
+                                std::uint64_t held) {
+  rows::Finding finding = finding_of(rank);
   finding.level = Level::kDriver;
-  const rows::Origin* const holder = largest_holder(report, stray.process.id, stray.device);
+  const rows::Origin* const holder = largest_holder(report, rank.process.id, rank.device);
   if (holder != nullptr) finding.origin = *holder;
-  const std::uint64_t context = driver_bytes_of(report, stray.process.id, stray.device);
+  const std::uint64_t context = driver_bytes_of(report, rank.process.id, rank.device);
   finding.bytes = held + context;
   finding.saves.bytes = finding.bytes;
   finding.evidence.add("allocated_bytes", held);
   finding.evidence.add("context_bytes", rows::number_or_none(context));
-  const Sentence sentence = sentence_of(finding, stray)
+  const Sentence sentence = sentence_of(finding, rank)
                                 .set("held_bytes", held)
                                 .set("context_bytes", rows::number_or_none(context));
-  say(sentences::kWrongDevice, sentence, finding);
+  fill_texts(sentences::kWrongDevice, sentence, finding);
   // Both ranks have most of their memory on this device.
-  if (stray.device == stray.own_device) finding.title = sentence(sentences::kSameDevice);
+  if (rank.device == rank.own_device) finding.title = sentence(sentences::kSameDevice);
   return finding;
 }
 
@@ -144,27 +147,27 @@ void find_wrong_devices(const rows::Report& report, const LocalRanks& ranks, Fin
       const rows::Process* const owner = ranks.other_owner(device, *process);
       if (held == 0 || owner == nullptr) continue;
       findings.push_back(
-          stray_finding(report, {*process, *owner, device, main_device_of(devices)}, held));
+          finding_of_memory(report, {*process, *owner, device, main_device_of(devices)}, held));
     }
   }
 }
 
-rows::Finding context_finding(const rows::Report& report, const Stray& stray,
-                              const rows::OptionalLocation& opened_at) {
-  rows::Finding finding = finding_of(stray);
+rows::Finding finding_of_context(const rows::Report& report, const RankOnForeignDevice& rank,
+                                 const rows::OptionalLocation& opened_at) {
+  rows::Finding finding = finding_of(rank);
   finding.evidence.add("opened_at", opened_at);
-  const std::uint64_t bytes = driver_bytes_of(report, stray.process.id, stray.device);
+  const std::uint64_t bytes = driver_bytes_of(report, rank.process.id, rank.device);
   finding.bytes = rows::number_or_none(bytes);
   finding.saves.bytes = finding.bytes;
   const std::string place = location_text(opened_at);
   const std::string size = bytes == 0 ? std::string() : size_text(bytes);
-  say(sentences::kContextElsewhere,
-      sentence_of(finding, stray)
-          .set("opened_at", opened_at)
-          .set("before", place.empty() ? sentences::kFirstUse : place)
-          .set("context", size.empty() ? sentences::kSizeOfContext : size)
-          .set("saved", size.empty() ? sentences::kSizeNotShown : size),
-      finding);
+  fill_texts(sentences::kContextElsewhere,
+             sentence_of(finding, rank)
+                 .set("opened_at", opened_at)
+                 .set("before", place.empty() ? sentences::kFirstUse : place)
+                 .set("context", size.empty() ? sentences::kSizeOfContext : size)
+                 .set("saved", size.empty() ? sentences::kSizeNotShown : size),
+             finding);
   return finding;
 }
 
@@ -191,30 +194,37 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
       bare.try_emplace(*context.device, context.opened_at);
     }
     for (const auto& [device, opened_at] : bare) {
-      const Stray stray{*process, *ranks.other_owner(device, *process), device,
-                        main_device_of(devices)};
-      findings.push_back(context_finding(input.report, stray, opened_at));
+      const RankOnForeignDevice found{*process, *ranks.other_owner(device, *process), device,
+                                      main_device_of(devices)};
+      findings.push_back(finding_of_context(input.report, found, opened_at));
     }
   }
 }
 
 // A process's memory on all devices: its allocations, and the driver's own memory for the process.
-struct Taken {
+struct BytesOfProcess {
+  BytesByDevice allocated_by_device;
   std::uint64_t allocated_bytes = 0;
   std::uint64_t driver_bytes = 0;
 
   [[nodiscard]] std::uint64_t bytes() const { return allocated_bytes + driver_bytes; }
+  [[nodiscard]] std::uint64_t allocated_on(const std::string& device) const {
+    const auto found = allocated_by_device.find(device);
+    return found == allocated_by_device.end() ? 0 : found->second;
+  }
 };
 
-std::map<std::string, Taken> taken_by_process(const rows::Report& report) {
-  std::map<std::string, Taken> taken;
+std::map<std::string, BytesOfProcess> sums_by_process(const rows::Report& report) {
+  std::map<std::string, BytesOfProcess> sums;
   for (const auto& [process, devices] : bytes_by_process(report)) {
-    for (const auto& [device, bytes] : devices) taken[process].allocated_bytes += bytes;
+    BytesOfProcess& own = sums[process];
+    own.allocated_by_device = devices;
+    for (const auto& [device, bytes] : devices) own.allocated_bytes += bytes;
   }
   for (const rows::DriverMemory& row : report.driver_memory) {
-    taken[row.process].driver_bytes += row.peak_bytes.value_or(0);
+    sums[row.process].driver_bytes += row.peak_bytes.value_or(0);
   }
-  return taken;
+  return sums;
 }
 
 // Processes that made their contexts on one device at one site, and hardly allocated in them.
@@ -222,7 +232,8 @@ struct IdleContexts {
   std::string device;
   rows::OptionalLocation opened_at;
   std::vector<std::string> processes;
-  std::uint64_t largest_bytes = 0;  // allocated and driver bytes of the process with most
+  std::uint64_t largest_bytes = 0;  // on the device: allocated and driver bytes of the largest
+  std::uint64_t largest_context = 0;
   std::uint64_t most_allocated = 0;
   std::uint64_t bytes_at_peak = 0;  // these processes' part of the job's peak on the device
 
@@ -255,18 +266,17 @@ rows::Finding idle_finding(const IdleContexts& idle) {
   finding.evidence.add("processes", idle.processes.size());
   finding.evidence.add("largest_bytes", idle.largest_bytes);
   finding.evidence.add("most_allocated_bytes", idle.most_allocated);
-  const std::uint64_t most_allocated = std::min(idle.largest_bytes, idle.most_allocated);
   std::string names;
   for (const std::string& process : idle.processes) {
     names += (names.empty() ? "" : ", ") + process;
   }
-  say(sentences::kIdleContexts,
-      sentence_on(finding)
-          .set("processes", idle.processes.size())
-          .set("names", names)
-          .set("context_bytes", idle.largest_bytes - most_allocated)
-          .set("most_allocated_bytes", idle.most_allocated),
-      finding);
+  fill_texts(sentences::kIdleContexts,
+             sentence_on(finding)
+                 .set("processes", idle.processes.size())
+                 .set("names", names)
+                 .set("context_bytes", idle.largest_context)
+                 .set("most_allocated_bytes", idle.most_allocated),
+             finding);
   return finding;
 }
 
@@ -284,10 +294,10 @@ rows::OptionalLocation place_of_context(const RuleInput& input, const rows::Driv
 // Finds processes that do their work on the CPU, but keep a context on a device that another
 // process works on.
 void find_idle_contexts(const RuleInput& input, Findings& findings) {
-  const std::map<std::string, Taken> taken = taken_by_process(input.report);
+  const std::map<std::string, BytesOfProcess> sums = sums_by_process(input.report);
   const double share = input.thresholds[Threshold::kIdleContextsShare];
   const auto is_idle = [&](const std::string& process) {
-    const Taken& own = taken.at(process);
+    const BytesOfProcess& own = sums.at(process);
     return own.driver_bytes != 0 &&
            static_cast<double>(own.allocated_bytes) <= share * static_cast<double>(own.bytes());
   };
@@ -306,9 +316,10 @@ void find_idle_contexts(const RuleInput& input, Findings& findings) {
     group.device = *row.device;
     if (!group.opened_at) group.opened_at = opened_at;
     group.processes.push_back(row.process);
-    const Taken& own = taken.at(row.process);
-    group.largest_bytes = std::max(group.largest_bytes, *row.peak_bytes + own.allocated_bytes);
-    group.most_allocated = std::max(group.most_allocated, own.allocated_bytes);
+    const std::uint64_t allocated = sums.at(row.process).allocated_on(*row.device);
+    group.largest_bytes = std::max(group.largest_bytes, *row.peak_bytes + allocated);
+    group.largest_context = std::max(group.largest_context, *row.peak_bytes);
+    group.most_allocated = std::max(group.most_allocated, allocated);
     group.bytes_at_peak += bytes_at_peak(input.report, row.process, *row.device);
   }
   for (const auto& [place, idle] : groups) {
@@ -326,7 +337,7 @@ void find_opaque_pools(const rows::Report& report, Findings& findings) {
     finding.bytes = row.peak_bytes;
     finding.time_ns = row.peak_time_ns;
     add_evidence(pool, {"name", "setting"}, finding.evidence);
-    say(sentences::kOpaquePool, sentence_on(finding).with(pool), finding);
+    fill_texts(sentences::kOpaquePool, sentence_on(finding).with(pool), finding);
     findings.push_back(std::move(finding));
   }
 }

@@ -122,7 +122,7 @@ rows::Finding finding_of(const RankEnd& end, const Usual& usual, std::string_vie
       .set("end", words)
       .set("steps", has_fewer_steps ? end.steps : rows::OptionalNumber())
       .set("usual_steps", has_fewer_steps ? usual.steps : rows::OptionalNumber());
-  say(sentences::kEndedEarly, sentence, finding);
+  fill_texts(sentences::kEndedEarly, sentence, finding);
   return finding;
 }
 

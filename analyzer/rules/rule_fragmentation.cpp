@@ -40,13 +40,13 @@ std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report
 
 // True if fragmentation hardly matters: less than a hundredth of a device that never refused a
 // request.
-bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) {
-  constexpr std::uint64_t kParts = 100;
+bool is_negligible(const rows::Fragmentation& row, const rows::Report& report) {
+  constexpr std::uint64_t kHundredths = 100;
   const bool was_refused = std::ranges::any_of(
       report.oom, [&](const rows::Oom& oom) { return !oom.device || oom.device == row.device; });
   const rows::Device* const device = rows::find_device(report.devices, row.device);
   return !was_refused && device != nullptr &&
-         row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kParts;
+         row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kHundredths;
 }
 
 // True if the process reserved private pools of CUDA graphs, which no allocator setting changes.
@@ -120,12 +120,13 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
       .set("pinned_bytes", pin == nullptr ? 0 : pin->bytes_unusable)
       .set("or_else", or_else);
   // True if expandable segments were in use already and no other setting was replayed.
-  const bool was_possible = replayed == nullptr && was_expandable(seen, row.process, row.device);
-  sentence.set("settings", replayed != nullptr ? settings_text(*replayed, sentence)
-                           : was_possible      ? std::string()
-                                               : sentence(sentences::kUsableAgain));
-  say(sentences::kFragmentation, sentence, finding);
-  if (was_possible) finding.fix = as_sentence(or_else);
+  const bool is_already_expandable =
+      replayed == nullptr && was_expandable(seen, row.process, row.device);
+  sentence.set("settings", replayed != nullptr     ? settings_text(*replayed, sentence)
+                           : is_already_expandable ? std::string()
+                                                   : sentence(sentences::kUsableAgain));
+  fill_texts(sentences::kFragmentation, sentence, finding);
+  if (is_already_expandable) finding.fix = as_sentence(or_else);
   if (replayed != nullptr) add_replay(*replayed, finding);
   return finding;
 }
@@ -134,7 +135,7 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
 
 void find_fragmentation(const RuleInput& input, Findings& findings) {
   for (const rows::Fragmentation* row : worst_moments(input.report, input.thresholds)) {
-    const bool is_slight = is_hardly_felt(*row, input.report);
+    const bool is_slight = is_negligible(*row, input.report);
     if (is_slight && has_private_pools(*row, input.report)) continue;
     findings.push_back(finding_of(*row, input.seen));
     if (is_slight) findings.back().severity = Severity::kInfo;

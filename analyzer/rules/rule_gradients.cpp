@@ -15,7 +15,7 @@ rows::Finding finding_of(const rows::KeptGradients& row) {
   finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kArithmetic};
   finding.time_ns = row.peak_time_ns;
   add_evidence(row, {"count", "peak_bytes", "phase"}, finding.evidence);
-  say(sentences::kGradientsInForward, sentence_on(finding).with(row), finding);
+  fill_texts(sentences::kGradientsInForward, sentence_on(finding).with(row), finding);
   return finding;
 }
 

@@ -14,7 +14,7 @@ namespace {
 // A forward pass without autograd may hold fewer blocks than this, too. Blocks of fewer stacks are
 // a cache of keys and values, which grows with autograd or without.
 constexpr std::uint64_t kFewestBlocks = 8;
-constexpr std::uint64_t kFewestPlaces = 3;
+constexpr std::uint64_t kFewestLargeStacks = 3;
 
 rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   rows::Finding finding = finding_at(Rule::kGraphWithoutBackward, row);
@@ -22,14 +22,14 @@ rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   finding.saves = {row.bytes, std::nullopt, rows::SavesBasis::kInferred};
   finding.time_ns = row.peak_time_ns;
   add_evidence(row, {"count", "places", "peak_bytes", "activation_bytes"}, finding.evidence);
-  say(sentences::kGraphWithoutBackward, sentence_on(finding).with(row), finding);
+  fill_texts(sentences::kGraphWithoutBackward, sentence_on(finding).with(row), finding);
   return finding;
 }
 
 // True if the blocks are a graph of autograd: a layer's temporary blocks are freed one by one, but
 // those of a graph at once.
 bool is_graph(const rows::GraphWithoutBackward& row) {
-  return row.count >= kFewestBlocks && row.places >= kFewestPlaces && row.goes_at_once;
+  return row.count >= kFewestBlocks && row.large_stacks >= kFewestLargeStacks && row.freed_in_burst;
 }
 
 // True if the process trains: a training's peak also has activations that its backward pass will
@@ -73,7 +73,7 @@ rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t b
                finding.evidence);
   const Sentence sentence =
       sentence_on(finding).with(row).set("destroyed_then", row.instantiated - row.live_peak);
-  say(sentences::kGraphsPileUp, sentence, finding);
+  fill_texts(sentences::kGraphsPileUp, sentence, finding);
   finding.detail += sentence(row.sampled == 0 ? sentences::kDriverRoseMeanwhile
                                               : sentences::kDriverRoseForGraphs);
   return finding;

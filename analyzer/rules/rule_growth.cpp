@@ -168,12 +168,12 @@ std::string outlook_text(const Outlook& outlook) {
 // the device, and the rest of the device will last for more than 100,000 steps, or, if no steps are
 // known, for more than a day.
 void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
-  constexpr std::uint64_t kParts = 100;
+  constexpr std::uint64_t kHundredths = 100;
   constexpr double kManySteps = 1e5;
   constexpr double kLongRunSeconds = 24 * 3600;
   const rows::Device* const device = rows::find_device(report.devices, row.device);
   const std::uint64_t total_bytes = device == nullptr ? 0 : device->total_bytes.value_or(0);
-  if (total_bytes == 0 || row.bytes >= total_bytes / kParts) return;
+  if (total_bytes == 0 || row.bytes >= total_bytes / kHundredths) return;
   const std::uint64_t used_bytes = device->physical_peak ? device->physical_peak->bytes : 0;
   const auto left_bytes = static_cast<double>(total_bytes - std::min(total_bytes, used_bytes));
   const Outlook outlook = outlook_of(row, left_bytes);
@@ -185,7 +185,7 @@ void judge_severity(const rows::Report& report, const rows::Growth& row, rows::F
 }
 
 // The finding on the growth of one site alone.
-rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& row) {
+rows::Finding growth_of_site(const rows::Report& report, const rows::Growth& row) {
   rows::Finding finding = finding_on(row);
   add_growth(row, finding.evidence);
   Sentence sentence = sentence_of(row).set("level_word", memory_text(row.level));
@@ -312,7 +312,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
   const std::vector<rows::Growth>& rows = input.report.leaks.growth;
   for (auto row = rows.begin(); row != rows.end(); ++row) {
     if (!row->kept_at) {
-      rows::Finding growth = growth_of_place(input.report, *row);
+      rows::Finding growth = growth_of_site(input.report, *row);
       join_leak(*row, growth, findings);
       findings.push_back(std::move(growth));
       continue;

@@ -63,7 +63,7 @@ struct SiteOutcome {
   rows::OptionalNumber first_time_ns;
   rows::OptionalNumber made_count;
   rows::OptionalNumber last_made_ns;
-  const rows::Releases& back;
+  const rows::Releases& freed_or_closed;
   std::string_view back_word;
   std::string function;  // the function that frees one allocation
 };
@@ -91,20 +91,21 @@ void set_outcome(const SiteOutcome& outcome, Sentence& sentence) {
   const bool has_more = outcome.made_count && *outcome.made_count > outcome.count;
   const bool is_one = outcome.first_time_ns && outcome.count == 1;
   const std::string made = is_one ? sentence(sentences::kMade) : std::string();
-  const std::string at = location_text(outcome.back.first_at, outcome.origin.site);
+  const std::string at = location_text(outcome.freed_or_closed.first_at, outcome.origin.site);
   sentence.set("more_allocations", has_more ? outcome.made_count : std::nullopt)
       .set("made_count", outcome.made_count)
       .set("made", made)
       .set("rest", remaining_text(outcome, made))
-      .set("back_count", outcome.back.count)
+      .set("back_count", outcome.freed_or_closed.count)
       .set("back_word", outcome.back_word)
-      .set("at", at_text(at, outcome.back.elsewhere.value_or(false)))
+      .set("at", at_text(at, outcome.freed_or_closed.elsewhere.value_or(false)))
       .set("function", outcome.function);
 }
 
 // True if other allocations of the same site were freed; false if the row sums several sites.
 bool has_freed_others(const SiteOutcome& outcome) {
-  return outcome.back.count.value_or(0) != 0 && outcome.made_count && outcome.origin.site;
+  return outcome.freed_or_closed.count.value_or(0) != 0 && outcome.made_count &&
+         outcome.origin.site;
 }
 
 // Advice for what is left if other allocations of the same site were freed; empty if none was.
@@ -125,7 +126,7 @@ std::string fix_for_exit(const rows::ExitLeak& row, bool was_torn_down, const Se
   if (!by_object && has_freed_others(outcome)) return fix_by_others(outcome, sentence);
   std::string fix;
   if (has_freed_others(outcome)) fix = sentence(sentences::kOthersWereFreed);
-  if (outcome.back.count == 0u) {
+  if (outcome.freed_or_closed.count == 0u) {
     fix += sentence(row.count == 1 ? sentences::kNothingFreedIt : sentences::kNothingFreedAny);
   }
   return fix + sentence(advice);
@@ -151,7 +152,7 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   if (was_torn_down) add_evidence(row, {"ended_by", "ended_at"}, finding.evidence);
   sentence.set("teardown", was_torn_down ? sentence(teardown_of(row.ended_by)) : std::string());
   sentence.set("advice", fix_for_exit(row, was_torn_down, sentence));
-  say(was_torn_down ? sentences::kLeakUntilContextEnd : sentences::kLeak, sentence, finding);
+  fill_texts(was_torn_down ? sentences::kLeakUntilContextEnd : sentences::kLeak, sentence, finding);
   if (!row.is_exact) finding.confidence = FindingConfidence::kInferred;
   return finding;
 }
@@ -190,7 +191,7 @@ rows::Finding handle_finding(const rows::OpenHandles& row, const FreeFunction& f
   set_outcome(outcome, sentence);
   const std::string by_others = fix_by_others(outcome, sentence);
   sentence.set("advice", by_others.empty() ? sentence(sentences::kReleaseAlways) : by_others);
-  say(sentences::kUnreleasedHandle, sentence, finding);
+  fill_texts(sentences::kUnreleasedHandle, sentence, finding);
   return finding;
 }
 
@@ -266,7 +267,7 @@ rows::Finding invalid_free(const rows::InvalidFree& row) {
   sentence.set("answer", answer_text(row))
       .set("memory", allocated.empty() ? "the memory" : sentence(sentences::kTheMemory))
       .set("allocation", allocated.empty() ? "the allocation" : allocated);
-  say(text_of(row), sentence, finding);
+  fill_texts(text_of(row), sentence, finding);
   finding.detail.insert(0, sentence(sentences::kFreeRefused));
   return finding;
 }

@@ -17,8 +17,9 @@ rows::Finding finding_of(const rows::Peak& peak, const rows::Holder& holder) {
   finding.time_ns = peak.time_ns;
   finding.evidence.add("count", holder.count);
   finding.evidence.add("peak_bytes", peak.bytes);
-  say(sentences::kLoadedAndKept,
-      sentence_on(finding).set("count", holder.count).set("peak_bytes", peak.bytes), finding);
+  fill_texts(sentences::kLoadedAndKept,
+             sentence_on(finding).set("count", holder.count).set("peak_bytes", peak.bytes),
+             finding);
   return finding;
 }
 

@@ -21,7 +21,7 @@ void find_managed_thrash(const RuleInput& input, Findings& findings) {
         {"allocations", "bytes", "to_device_bytes", "to_host_bytes", "migrations",
          "migration_time_ns", "cpu_faults", "gpu_faults", "round_trips", "round_trip_bytes"},
         finding.evidence);
-    say(sentences::kManagedThrash, sentence_on(finding).with(row), finding);
+    fill_texts(sentences::kManagedThrash, sentence_on(finding).with(row), finding);
     findings.push_back(std::move(finding));
   }
 }

@@ -337,8 +337,8 @@ std::string fix_for(const rows::Report& report, const Failure& failure, Sentence
   const rows::ReplayedSetting* const setting = meeting_setting(failure);
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
   if (setting != nullptr) with_setting(*setting, *failure.replayed, sentence);
-  if (setting != nullptr &&
-      (is_fragmented || leaves_room(*setting, *failure.replayed, failure.row.requested_bytes))) {
+  if (setting != nullptr && (is_fragmented || saves_beyond_request(*setting, *failure.replayed,
+                                                                   failure.row.requested_bytes))) {
     return sentence(sentences::kSettingMeets) + pinning_text(report, failure.row);
   }
   const std::string fix = fix_by_numbers(report, failure, sentence);

@@ -14,7 +14,7 @@ rows::Finding finding_of(const rows::RoundedPinnedMemory& row) {
   finding.bytes = row.bytes;
   finding.saves = {row.bytes - row.used_bytes, std::nullopt, rows::SavesBasis::kInferred};
   add_evidence(row, {"count", "used_bytes"}, finding.evidence);
-  say(sentences::kPinnedRounding, sentence_on(finding).with(row), finding);
+  fill_texts(sentences::kPinnedRounding, sentence_on(finding).with(row), finding);
   return finding;
 }
 

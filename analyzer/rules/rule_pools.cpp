@@ -54,12 +54,12 @@ rows::Finding finding_of(const PoolsOfDevice& pools, const Sums& sums) {
   finding.evidence.add("reserved_bytes", sums.reserved);
   finding.evidence.add("used_bytes", sums.used);
   finding.evidence.add("largest_bytes", sums.largest);
-  say(sentences::kManyPools,
-      sentence_on(finding)
-          .set("pools", pools.size())
-          .set("used_bytes", sums.used)
-          .set("largest_bytes", sums.largest),
-      finding);
+  fill_texts(sentences::kManyPools,
+             sentence_on(finding)
+                 .set("pools", pools.size())
+                 .set("used_bytes", sums.used)
+                 .set("largest_bytes", sums.largest),
+             finding);
   return finding;
 }
 

@@ -70,11 +70,11 @@ struct RankMemory {
 struct PeerGroup {
   std::vector<RankMemory> ranks;  // in ascending order of rank
   bool is_whole_job = false;
-  bool leaves_experts_out = false;  // true if ranks with different experts are in the group
+  bool ignores_expert_bytes = false;  // true if ranks with different experts are in the group
 
   [[nodiscard]] std::uint64_t bytes(const RankMemory& rank, Measure measure) const {
     const std::uint64_t bytes = rank.amount(measure).bytes;
-    return bytes - (leaves_experts_out ? std::min(bytes, rank.row->expert_bytes) : 0);
+    return bytes - (ignores_expert_bytes ? std::min(bytes, rank.row->expert_bytes) : 0);
   }
 };
 
@@ -127,7 +127,7 @@ std::vector<PeerGroup> peer_groups_of(const rows::Report& report) {
     group.is_whole_job = group.ranks.size() == all_ranks.size();
     const bool has_experts = std::ranges::any_of(
         group.ranks, [](const RankMemory& rank) { return rank.row->expert_bytes != 0; });
-    group.leaves_experts_out = has_experts && have_different_experts(report, group);
+    group.ignores_expert_bytes = has_experts && have_different_experts(report, group);
     list.push_back(std::move(group));
   }
   return list;
@@ -209,19 +209,19 @@ Excess largest_excess(const PeerGroup& group, const RankMemory& rank, Measure me
 
 // The allocations at one site from the driver and its pools, by one rank and by the others of its
 // group, and the site that freed those of the rank.
-struct Made {
+struct AllocationsAtSite {
   std::uint64_t allocations = 0;
   std::uint64_t by_others = 0;
   rows::OptionalLocation freed_at;
   bool freed_elsewhere = false;  // true if not all was freed at `freed_at`
 };
 
-Made made_at(const rows::Observations& seen, const PeerGroup& group, const RankMemory& rank,
-             const rows::Site& site) {
+AllocationsAtSite made_at(const rows::Observations& seen, const PeerGroup& group,
+                          const RankMemory& rank, const rows::Site& site) {
   std::set<std::string> processes;
   for (const RankMemory& one : group.ranks) processes.insert(one.row->process);
   const std::string key = key_of(site);
-  Made made;
+  AllocationsAtSite made;
   for (const rows::AllocatingSite& row : seen.allocating) {
     if (!processes.contains(row.process) || key_of(row.site) != key) continue;
     if (row.process != rank.row->process) {
@@ -241,7 +241,7 @@ Made made_at(const rows::Observations& seen, const PeerGroup& group, const RankM
 // allocates there. Adds the numbers behind it to `evidence`.
 std::string advice_at(const RuleInput& input, const PeerGroup& group, const RankMemory& rank,
                       const Excess& excess, Sentence sentence, rows::Evidence& evidence) {
-  const Made made = made_at(input.seen, group, rank, excess.held.at->site);
+  const AllocationsAtSite made = made_at(input.seen, group, rank, excess.held.at->site);
   evidence.add("held_at", excess.held.at);
   evidence.add("freed_at", made.freed_at);
   evidence.add("allocations_there", made.allocations);
@@ -294,7 +294,7 @@ Sentence sentence_of(const rows::Finding& finding, const Outlier& outlier, const
       .set("memory",
            outlier.measure == Measure::kDriver ? sentences::kDriversMemory : std::string_view())
       .set("left_out",
-           outlier.group.leaves_experts_out ? sentences::kExpertsLeftOut : std::string_view())
+           outlier.group.ignores_expert_bytes ? sentences::kExpertsLeftOut : std::string_view())
       .set("peak_bytes", outlier.rank.amount(outlier.measure).bytes)
       .set("usual_bytes", outlier.usual)
       .set("place", has_place ? location_text(excess.held.at) : std::string())
@@ -329,7 +329,7 @@ rows::Finding finding_of(const RuleInput& input, const Outlier& outlier, const E
                                                          sentence, finding.evidence)
                                              : std::string(sentences::kDivideAll));
   }
-  say(more ? sentences::kHoldsMore : sentences::kHoldsLess, sentence, finding);
+  fill_texts(more ? sentences::kHoldsMore : sentences::kHoldsLess, sentence, finding);
   return finding;
 }
 
@@ -348,16 +348,16 @@ bool is_near_limit(const RuleInput& input, const PeerGroup& group) {
 }
 
 // If growth at the site of the excess explains at least half of what the rank holds more, names the
-// growth as the cause of `more`, and adds the title of `more` to the finding on growth.
-void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
+// growth as the cause of the imbalance, and adds the imbalance's title to the finding on growth.
+void join_growth(const Excess& excess, rows::Finding& imbalance_finding, Findings& findings) {
   const auto growth = std::ranges::find_if(findings, [&](const auto& finding) {
-    return finding.rule == Rule::kGrowth && finding.process == more.process && excess.held.at &&
-           finding.origin.site == excess.held.at->site &&
-           finding.bytes.value_or(0) * 2 >= *more.bytes;
+    return finding.rule == Rule::kGrowth && finding.process == imbalance_finding.process &&
+           excess.held.at && finding.origin.site == excess.held.at->site &&
+           finding.bytes.value_or(0) * 2 >= *imbalance_finding.bytes;
   });
   if (growth == findings.end()) return;
-  growth->detail += ' ' + more.title + '.';
-  more.same_cause = fingerprint_of(*growth);
+  growth->detail += ' ' + imbalance_finding.title + '.';
+  imbalance_finding.same_cause = fingerprint_of(*growth);
 }
 
 // Finds the outliers of a group, and adds their processes to `named`, so that each is named once.

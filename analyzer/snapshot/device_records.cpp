@@ -97,14 +97,14 @@ void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Even
 // on the free memory behind it at that time. PyTorch hands out free memory from its beginning, so
 // the first later block behind it shows its end.
 void DeviceRecords::find_earlier_sizes(std::span<const Event> events) {
-  std::map<std::uint64_t, Given> unknown;  // by address
+  std::map<std::uint64_t, BlockSize> unknown;  // by address
   for (auto& [address, block] : held_.blocks) {
     if (block.bytes != 0) continue;
-    const Given given = given_to(address, block.requested_bytes);
+    const BlockSize given = block_size_at(address, block.requested_bytes);
     block.bytes = given.bytes;
     if (given.free_behind != 0) unknown[address] = given;
   }
-  std::map<std::uint64_t, Given> uncertain = unknown;
+  std::map<std::uint64_t, BlockSize> uncertain = unknown;
   for (const Event& event : events) {
     if (unknown.empty()) break;
     if (event.action == Action::free_completed) unknown.erase(event.address);
@@ -163,7 +163,8 @@ void DeviceRecords::write_event(const Event& event, const Event* next) {
 // The bytes of a block that was allocated in free memory. In the large pool a rest of at most 1 MiB
 // stays with its block; in other pools none does. The free memory at the place reaches up to the
 // next block that is in use, because PyTorch joins free neighbours.
-DeviceRecords::Given DeviceRecords::given_to(std::uint64_t address, std::uint64_t requested) const {
+DeviceRecords::BlockSize DeviceRecords::block_size_at(std::uint64_t address,
+                                                      std::uint64_t requested) const {
   const std::uint64_t rounded = context_.settings.round_request(requested);
   const auto segment = held_.segment_around(address);
   if (segment == held_.segments.end() || segment->second.is_expandable ||
@@ -178,11 +179,11 @@ DeviceRecords::Given DeviceRecords::given_to(std::uint64_t address, std::uint64_
   if (there < rounded) return {rounded, 0};
   const bool is_split =
       rounded < context_.settings.max_split_bytes && there - rounded > replay::kLargestSmallBytes;
-  return is_split ? Given{rounded, there - rounded} : Given{there, 0};
+  return is_split ? BlockSize{rounded, there - rounded} : BlockSize{there, 0};
 }
 
 void DeviceRecords::write_alloc(const Event& event) {
-  const HeldBlock block{event.bytes, given_to(event.address, event.bytes).bytes, false,
+  const HeldBlock block{event.bytes, block_size_at(event.address, event.bytes).bytes, false,
                         event.stack};
   held_.blocks[event.address] = block;
   add_block(event.address, block, event.stream, stack_of(event.stack), 0);

@@ -77,11 +77,11 @@ class DeviceRecords {
 
   // The bytes that the allocator's rules give to a request at a free place, and the free bytes
   // behind the block.
-  struct Given {
+  struct BlockSize {
     std::uint64_t bytes = 0;
     std::uint64_t free_behind = 0;  // only for blocks of the large pool
   };
-  [[nodiscard]] Given given_to(std::uint64_t address, std::uint64_t requested) const;
+  [[nodiscard]] BlockSize block_size_at(std::uint64_t address, std::uint64_t requested) const;
   [[nodiscard]] trace::StackId stack_of(StackId stack) {
     return context_.stacks.number_of(stack, now_, out_);
   }

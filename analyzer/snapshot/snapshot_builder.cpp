@@ -100,14 +100,14 @@ struct Row {
   [[nodiscard]] bool has_text(Key key) const { return has(key) && at(key).kind == Kind::text; }
   [[nodiscard]] const Value& at(Key key) const { return *values[static_cast<unsigned>(key)]; }
 
-  // The value of a key; 0 if there is none. If the value is of another kind, `misfit` becomes the
+  // The value of a key; 0 if there is none. If the value is of another kind, `bad_key` becomes the
   // key.
   template <class... Kinds>
   std::uint64_t get(Key key, Kinds... kinds) {
     if (!has(key)) return 0;
     const Value& value = at(key);
     if (((value.kind == kinds) || ...)) return value.number;
-    misfit = key;
+    bad_key = key;
     return 0;
   }
   std::uint64_t whole(Key key) { return get(key, Kind::whole); }
@@ -119,7 +119,7 @@ struct Row {
   std::span<const Value> items;
   std::uint64_t present = 0;
   bool has_unknown = false;
-  Key misfit = Key::none;
+  Key bad_key = Key::none;
   std::array<const Value*, kKeys> values;  // set only for the keys that `present` has
 };
 
@@ -161,7 +161,7 @@ Value SnapshotBuilder::extend_dict(Value dict, std::span<const Value> keys_and_v
 Value SnapshotBuilder::add_entries(Value dict, std::span<const Value> keys_and_values) {
   Range& range = dicts_[dict.number];
   if (range.first + range.count != entries_.size()) {  // another dictionary follows: move this
-    spend(range.count);
+    charge_copied_items(range.count);
     const std::uint32_t first = count32(entries_.size());
     for (std::uint32_t i = 0; i < range.count; ++i) {
       entries_.push_back(Entry(entries_[range.first + i]));
@@ -188,10 +188,10 @@ Value SnapshotBuilder::add_event(Row& row) {
   event.stack = stack_with_words(row);
   event.pool = row.pool(Key::pool_id);
   if (event.action < Action::snapshot || event.action == Action::oom) {
-    if (!row.has(address)) row.misfit = address;
-    if (!row.has(Key::size)) row.misfit = Key::size;
+    if (!row.has(address)) row.bad_key = address;
+    if (!row.has(Key::size)) row.bad_key = Key::size;
   }
-  if (row.misfit != Key::none) return drop(row, "event");
+  if (row.bad_key != Key::none) return drop(row, "event");
   if (event.action == Action::unknown) {
     ++unknown_actions_[count32(row.at(Key::action).number)];
   }
@@ -223,7 +223,7 @@ StackId SnapshotBuilder::stack_with_words(Row& row) {
   const auto [known, is_new] = stacks_with_words_.try_emplace({words, stack.value});
   if (is_new) {
     const std::span<const std::uint32_t> begin = snapshot_.stack(stack);
-    spend(begin.size());
+    charge_copied_items(begin.size());
     frames_.assign(begin.begin(), begin.end());
     frames_.insert(frames_.end(), words.begin(), words.end());
     known->second = {snapshot_.stacks.intern(frames_)};
@@ -239,7 +239,7 @@ Value SnapshotBuilder::add_frame(Row& row) {
   frame.line = line == count32(line) ? count32(line) : 0;
   frame.fx_node = row.text(Key::fx_node_name);
   frame.fx_trace = row.text(Key::fx_original_trace);
-  if (row.misfit != Key::none) return drop(row, "frame");
+  if (row.bad_key != Key::none) return drop(row, "frame");
   count_unknown_keys(
       row, "frame",
       set_of(Key::name, Key::filename, Key::line, Key::fx_node_name, Key::fx_original_trace));
@@ -258,9 +258,9 @@ Value SnapshotBuilder::add_block(Row& row) {
   } else if (state == "active_pending_free" || state == "active_awaiting_free") {
     block.state = BlockState::pending_free;
   } else if (state != "inactive") {
-    row.misfit = Key::state;
+    row.bad_key = Key::state;
   }
-  if (row.misfit != Key::none) return drop(row, "block");
+  if (row.bad_key != Key::none) return drop(row, "block");
   count_unknown_keys(row, "block",
                      set_of(Key::address, Key::size, Key::requested_size, Key::frames, Key::state));
   snapshot_.blocks.push_back(block);
@@ -278,9 +278,9 @@ Value SnapshotBuilder::add_segment(Row& row) {
   segment.pool = row.pool(Key::segment_pool_id);
   segment.stack = row.stack(Key::frames);
   const std::optional<Range> blocks = rows_of(row.at(Key::blocks), Kind::block);
-  if (!row.has(Key::address)) row.misfit = Key::address;
-  if (!blocks) row.misfit = Key::blocks;
-  if (row.misfit != Key::none) return drop(row, "segment");
+  if (!row.has(Key::address)) row.bad_key = Key::address;
+  if (!blocks) row.bad_key = Key::blocks;
+  if (row.bad_key != Key::none) return drop(row, "segment");
   segment.first_block = blocks->first;
   segment.blocks = blocks->count;
   std::uint64_t address = segment.address;
@@ -304,17 +304,17 @@ Value SnapshotBuilder::add_annotation(Row& row) {
   annotation.name = row.text(Key::name);
   annotation.device = static_cast<std::int32_t>(row.integer(Key::device));
   annotation.time_us = row.whole(Key::time_us);
-  if (row.misfit != Key::none) return drop(row, "annotation");
+  if (row.bad_key != Key::none) return drop(row, "annotation");
   count_unknown_keys(row, "annotation", set_of(Key::stage, Key::name, Key::device, Key::time_us));
   snapshot_.annotations.push_back(annotation);
   return number_of(Kind::annotation, snapshot_.annotations.size() - 1);
 }
 
-// Replaces a row by kOther because its key row.misfit is missing or does not fit. Error messages
+// Replaces a row by kOther because its key row.bad_key is missing or does not fit. Error messages
 // name the first such row.
 Value SnapshotBuilder::drop(const Row& row, const std::string& row_name) {
   if (problem_.empty()) {
-    problem_ = ": the " + std::string(name_of(row.misfit)) + " of one " + row_name +
+    problem_ = ": the " + std::string(name_of(row.bad_key)) + " of one " + row_name +
                " is missing or does not fit";
   }
   return kOther;
@@ -342,14 +342,14 @@ Value SnapshotBuilder::extend_list(Value list, std::span<const Value> items) {
   if (list.kind == Kind::other) return list;
   if (list.kind != Kind::list) throw PickleError("there is no list that it can extend");
   for (const Value& item : items) {
-    if (!append(lists_[list.number], item)) return kOther;
+    if (!append_consecutive_item(lists_[list.number], item)) return kOther;
   }
   return list;
 }
 
 // Limits how many items are copied in total when containers grow, so that reading a file that
 // extends them in many small pieces takes linear time.
-void SnapshotBuilder::spend(std::size_t copies) {
+void SnapshotBuilder::charge_copied_items(std::size_t copies) {
   if (copies > copies_left_) throw PickleError("a value grows in too many pieces");
   copies_left_ -= copies;
 }
@@ -376,7 +376,7 @@ Value SnapshotBuilder::start_list(const Value& first) {
 
 Value SnapshotBuilder::extend_stack(Value list, std::span<const Value> items) {
   const std::span<const std::uint32_t> begin = snapshot_.stacks[count32(list.number)];
-  spend(begin.size());
+  charge_copied_items(begin.size());
   frames_.assign(begin.begin(), begin.end());
   for (const Value& item : items) {
     if (item.kind != Kind::frame) return kOther;
@@ -387,7 +387,7 @@ Value SnapshotBuilder::extend_stack(Value list, std::span<const Value> items) {
 
 // Appends a row or list to a list. False if it is of another kind than the items before, or if its
 // number is not the next one: a list is stored as a range of numbers.
-bool SnapshotBuilder::append(List& list, const Value& item) {
+bool SnapshotBuilder::append_consecutive_item(List& list, const Value& item) {
   const std::uint32_t next = list.rows.first + list.rows.count++;
   if (list.items != Kind::list) return item.kind == list.items && item.number == next;
   if (next != sublists_.size()) return false;  // items of another list follow

@@ -66,11 +66,11 @@ class SnapshotBuilder : public PickleBuilder {
   Value add_entries(Value dict, std::span<const Value> keys_and_values);
   [[nodiscard]] std::span<const Entry> entries_of(const Value& dict) const;
 
-  void spend(std::size_t copies);
+  void charge_copied_items(std::size_t copies);
 
   Value start_list(const Value& first);
   Value extend_stack(Value list, std::span<const Value> items);
-  [[nodiscard]] bool append(List& list, const Value& item);
+  [[nodiscard]] bool append_consecutive_item(List& list, const Value& item);
   [[nodiscard]] std::optional<Range> rows_of(const Value& list, Kind items) const;
 
   [[nodiscard]] Range top_rows(const Row& row, Key key, Kind items) const;

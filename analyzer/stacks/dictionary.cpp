@@ -8,10 +8,10 @@ namespace gpumemtrace::analyzer {
 void Dictionary::add(const trace::RecordHeader& record) {
   const std::string_view tail = trace::tail_of(record);
   // Records of these kinds do not change the names of known call sites.
-  const bool is_new_place = record.kind == trace::RecordKind::kStack ||
-                            record.kind == trace::RecordKind::kCode ||
-                            record.kind == trace::RecordKind::kUnwrapped;
-  if (!is_new_place) ++names_version_;
+  const bool keeps_site_names = record.kind == trace::RecordKind::kStack ||
+                                record.kind == trace::RecordKind::kCode ||
+                                record.kind == trace::RecordKind::kUnwrapped;
+  if (!keeps_site_names) ++names_version_;
   switch (record.kind) {
     case trace::RecordKind::kModule:
       modules_.add(trace::as<trace::Module>(record), tail);

@@ -57,7 +57,7 @@ bool is_backward_call(std::string_view file, std::string_view function) {
          function == "_make_grads";
 }
 
-bool is_way_into_function(std::string_view file, std::string_view function) {
+bool is_custom_backward_entry(std::string_view file, std::string_view function) {
   return file.ends_with("torch/autograd/function.py") &&
          (function == "apply" || function == "BackwardCFunction.apply");
 }

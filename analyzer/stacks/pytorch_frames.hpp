@@ -22,7 +22,7 @@ namespace gpumemtrace::analyzer {
 
 // True for the Python function through which PyTorch's engine calls the backward of an
 // autograd.Function. On the engine's own threads it is the outermost frame.
-[[nodiscard]] bool is_way_into_function(std::string_view file, std::string_view function);
+[[nodiscard]] bool is_custom_backward_entry(std::string_view file, std::string_view function);
 
 // True for the frames that stand between each call of a module and the `forward` of its class.
 [[nodiscard]] bool is_module_call(std::string_view file, std::string_view function);

@@ -214,7 +214,7 @@ std::vector<SymbolFrame> ModuleSymbols::frames_at(std::uint64_t offset) {
 
 Symbolizer::Symbolizer(const SymbolOptions& options)
     : enabled_(options.enabled), files_(options.folders, options.use_debuginfod) {
-  for (const std::filesystem::path& path : options.side_cars) told_.read(path);
+  for (const std::filesystem::path& path : options.side_cars) names_from_sidecars_.read(path);
 }
 
 const std::vector<SymbolFrame>& Symbolizer::frames_at(const ModuleIdentity& module,
@@ -225,11 +225,11 @@ const std::vector<SymbolFrame>& Symbolizer::frames_at(const ModuleIdentity& modu
   return answers_.add(module, offset, look_up(module, offset));
 }
 
-// Looks the offset up in the side-cars (told_), then in the module's files.
+// Looks the offset up in the side-cars (names_from_sidecars_), then in the module's files.
 std::vector<SymbolFrame> Symbolizer::look_up(const ModuleIdentity& module, std::uint64_t offset) {
   if (!enabled_) return {};
   const std::vector<SymbolFrame>* told =
-      module.build_id.empty() ? nullptr : told_.find(module, offset);
+      module.build_id.empty() ? nullptr : names_from_sidecars_.find(module, offset);
   if (told != nullptr) return *told;
   auto found = modules_.find(module);
   if (found == modules_.end()) {

@@ -94,8 +94,8 @@ class Symbolizer {
   bool enabled_;
   std::mutex mutex_;  // protects all members below
   SymbolFiles files_;
-  SideCar told_;     // names from side-cars
-  SideCar answers_;  // names that this object found
+  SideCar names_from_sidecars_;  // names from side-cars
+  SideCar answers_;              // names that this object found
   std::map<ModuleIdentity, ModuleSymbols> modules_;
   std::map<ModuleIdentity, bool> unnamed_modules_;
 };

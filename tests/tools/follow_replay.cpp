@@ -74,8 +74,8 @@ int compare(const std::filesystem::path& folder, std::int64_t looks) {
                 all_equal;
   }
   std::cout << folder.filename().string() << ": " << looks << " looks, read from the begin "
-            << followed.beginnings() << " times\n";
-  return all_equal && followed.beginnings() == 1 ? 0 : 1;
+            << followed.full_reads() << " times\n";
+  return all_equal && followed.full_reads() == 1 ? 0 : 1;
 }
 
 }  // namespace

@@ -37,17 +37,18 @@ Clock process_clock() {
 TEST_CASE("two pairs give CUPTI's rate, before, between and after them", "[unit]") {
   const ActivityClocks clocks({pair_at(2'000, 500), pair_at(2'000'002'000, 1'000'000'500)},
                               process_clock());
-  const auto span = clocks.place(0, 700, 900, 5'000'000'000);
+  const auto span = clocks.convert_to_ticks(0, 700, 900, 5'000'000'000);
   REQUIRE(span.has_value());
   CHECK(span->start == 2'400);
   CHECK(span->end == 2'800);
-  CHECK(clocks.place(0, 1, 2, 5'000'000'000)->start == 1'002);
-  CHECK(clocks.place(0, 2'000'000'500, 2'000'000'501, 5'000'000'000)->start == 4'000'002'000);
+  CHECK(clocks.convert_to_ticks(0, 1, 2, 5'000'000'000)->start == 1'002);
+  CHECK(clocks.convert_to_ticks(0, 2'000'000'500, 2'000'000'501, 5'000'000'000)->start ==
+        4'000'002'000);
 }
 
 TEST_CASE("with one pair the rate is known where the clock is the time of day", "[unit]") {
   const ActivityClocks clocks({pair_at(2'000, kRealtime + 1'000)}, process_clock());
-  const auto span = clocks.place(0, kRealtime + 5'000, kRealtime + 5'100, kSecond);
+  const auto span = clocks.convert_to_ticks(0, kRealtime + 5'000, kRealtime + 5'100, kSecond);
   REQUIRE(span.has_value());
   CHECK(span->start == 10'000);
   CHECK(span->ticks() == 200);
@@ -56,11 +57,11 @@ TEST_CASE("with one pair the rate is known where the clock is the time of day", 
 TEST_CASE("with one pair a clock that reads the ticks themselves is known, another is not",
           "[unit]") {
   const ActivityClocks ticks({pair_at(2'000, 2'010, 1, 0, 20)}, process_clock());
-  CHECK(ticks.place(0, 3'000, 3'100, kSecond)->ticks() == 100);
+  CHECK(ticks.convert_to_ticks(0, 3'000, 3'100, kSecond)->ticks() == 100);
   const ActivityClocks foreign({pair_at(2'000, 77, 1)}, process_clock());
-  CHECK_FALSE(foreign.place(0, 80, 90, kSecond).has_value());
+  CHECK_FALSE(foreign.convert_to_ticks(0, 80, 90, kSecond).has_value());
   const ActivityClocks wrong({pair_at(2'000, 77, 0)}, process_clock());
-  CHECK_FALSE(wrong.place(0, 80, 90, kSecond).has_value());
+  CHECK_FALSE(wrong.convert_to_ticks(0, 80, 90, kSecond).has_value());
 }
 
 TEST_CASE("a record belongs to the clock under which it began just before it was taken over",
@@ -72,27 +73,43 @@ TEST_CASE("a record belongs to the clock under which it began just before it was
   clocks.add(pair_at(13 * kSecond, 13 * kSecond, 1));
   // The record began before the exchange of the clock and was taken over long after it.
   CHECK(
-      clocks.place(0, kRealtime + 4 * kSecond, kRealtime + 4 * kSecond + 10, 14 * kSecond)->start ==
-      8 * kSecond);
-  CHECK(clocks.place(0, 12 * kSecond, 12 * kSecond + 10, 14 * kSecond)->start == 12 * kSecond);
+      clocks
+          .convert_to_ticks(0, kRealtime + 4 * kSecond, kRealtime + 4 * kSecond + 10, 14 * kSecond)
+          ->start == 8 * kSecond);
+  CHECK(clocks.convert_to_ticks(0, 12 * kSecond, 12 * kSecond + 10, 14 * kSecond)->start ==
+        12 * kSecond);
+}
+
+TEST_CASE("a clock under which a record lasts too long does not hide an earlier one", "[unit]") {
+  // The record began a second before it was taken over by the first clock, ten by the second; by
+  // the first it lasts for days.
+  const ActivityClocks clocks(
+      {pair_at(0, 1'000), pair_at(10 * kSecond, 2'000), pair_at(kSecond, 2'000, 1),
+       pair_at(2 * kSecond, kSecond + 2'000, 1)},
+      process_clock());
+  const auto span = clocks.convert_to_ticks(0, 2'000, 100'002'000, 11 * kSecond);
+  REQUIRE(span.has_value());
+  CHECK(span->start == kSecond);
+  CHECK(span->ticks() == 100'000'000);
 }
 
 TEST_CASE("copies of libcupti have clocks of their own", "[unit]") {
   const ActivityClocks clocks({pair_at(0, 100, 0, 0), pair_at(kSecond, kSecond + 100, 0, 0),
                                pair_at(0, 900, 0, 1), pair_at(kSecond, 2 * kSecond + 900, 0, 1)},
                               process_clock());
-  CHECK(clocks.place(0, 1'100, 1'200, 2 * kSecond)->start == 1'000);
-  CHECK(clocks.place(1, 1'100, 1'200, 2 * kSecond)->start == 100);
-  CHECK_FALSE(clocks.place(2, 1'100, 1'200, 2 * kSecond).has_value());
+  CHECK(clocks.convert_to_ticks(0, 1'100, 1'200, 2 * kSecond)->start == 1'000);
+  CHECK(clocks.convert_to_ticks(1, 1'100, 1'200, 2 * kSecond)->start == 100);
+  CHECK_FALSE(clocks.convert_to_ticks(2, 1'100, 1'200, 2 * kSecond).has_value());
 }
 
-TEST_CASE("times that no clock explains have no place", "[unit]") {
+TEST_CASE("times that no clock explains are not converted", "[unit]") {
   const ActivityClocks clocks({pair_at(0, kRealtime), pair_at(2 * kSecond, kRealtime + kSecond)},
                               process_clock());
-  CHECK_FALSE(clocks.place(0, 0, 0, kSecond).has_value());
-  CHECK_FALSE(clocks.place(0, kRealtime + 10, kRealtime + 5, kSecond).has_value());
-  CHECK_FALSE(clocks.place(0, 12'345, 12'400, kSecond).has_value());
-  CHECK_FALSE(clocks.place(0, ~std::uint64_t{0}, ~std::uint64_t{0}, ~std::uint64_t{0}).has_value());
+  CHECK_FALSE(clocks.convert_to_ticks(0, 0, 0, kSecond).has_value());
+  CHECK_FALSE(clocks.convert_to_ticks(0, kRealtime + 10, kRealtime + 5, kSecond).has_value());
+  CHECK_FALSE(clocks.convert_to_ticks(0, 12'345, 12'400, kSecond).has_value());
+  CHECK_FALSE(clocks.convert_to_ticks(0, ~std::uint64_t{0}, ~std::uint64_t{0}, ~std::uint64_t{0})
+                  .has_value());
 }
 
 TEST_CASE("the error is what a pair is off the line through its neighbours, and its own",
@@ -107,7 +124,8 @@ TEST_CASE("before the first pair CUPTI's clock is the time of day", "[unit]") {
   const ActivityClocks clocks(
       {pair_at(6 * kSecond, 6 * kSecond, 1), pair_at(8 * kSecond, 8 * kSecond, 1)},
       process_clock());
-  const auto span = clocks.place(0, kRealtime + kSecond, kRealtime + kSecond + 50, 7 * kSecond);
+  const auto span =
+      clocks.convert_to_ticks(0, kRealtime + kSecond, kRealtime + kSecond + 50, 7 * kSecond);
   REQUIRE(span.has_value());
   CHECK(span->start == 2 * kSecond);
   CHECK(span->ticks() == 100);

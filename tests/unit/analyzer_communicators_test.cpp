@@ -270,6 +270,22 @@ TEST_CASE("threads of a communicator from before the recording belong to no othe
   CHECK(rows[1].at("bytes") == 30 * kMiB);
 }
 
+TEST_CASE("a child of a communicator from before the recording does not get its parent's threads",
+          "[unit]") {
+  Ranks ranks;
+  ranks.begin(kSplit);
+  ranks.take(200 * kMiB, 20, kMain);
+  ranks.end();
+  ranks.begin(kReduce, {.hash = 99});  // the parent
+  ranks.serve(52, 30 * kMiB);
+  ranks.end();
+  const Json rows = ranks.rows();
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("bytes") == 200 * kMiB);
+  CHECK(rows[1].at("id").is_null());
+  CHECK(rows[1].at("bytes") == 30 * kMiB);
+}
+
 TEST_CASE("communicators that one line makes again and again are told", "[unit]") {
   Ranks ranks;
   ranks.make(20);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The framework's blocks inside driver memory: segments, fragmentation, composition.
+#include "analyzer/model/memory/segment_map.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
@@ -283,6 +284,17 @@ TEST_CASE("many small blocks are few runs, and many segments few rows, that stil
   CHECK(sum_of(segments, "stranded_bytes") ==
         fragmentation_at(report, "peak").at("stranded_bytes").get<std::uint64_t>());
   CHECK(segments[0].at("runs")[0].at("allocated_bytes") == 32 * 1024);
+}
+
+TEST_CASE("a segment behind many smaller ones of one size has a row of its own", "[unit]") {
+  std::vector<analyzer::Unit> units;
+  for (std::uint64_t i = 1; i <= 300; ++i) units.push_back({i * 4 * kMiB, 2 * kMiB, i});
+  units.push_back({0x900000000, 20 * kMiB, 301});
+  const analyzer::SegmentMap map = analyzer::map_segments(units, {});
+  REQUIRE(map.segments.size() == 256);
+  CHECK(map.segments.back().bytes == 20 * kMiB);
+  CHECK(map.further_segments == 45);
+  CHECK(map.further_bytes == 45 * 2 * kMiB);
 }
 
 }  // namespace gpumemtrace::analyzer_framework_test

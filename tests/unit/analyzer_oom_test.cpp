@@ -46,6 +46,22 @@ TEST_CASE("a failure after which a flush made room has recovered", "[unit]") {
   CHECK(row.at("holders")[0].at("bytes") == 20 * kMiB);
 }
 
+TEST_CASE("a row shows the failure that began first, also if another thread's ended before it",
+          "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, kMiB);
+  fail(trace, 64 * kMiB);
+  trace.allocate(0, 96 * kMiB, MemoryKind::kDevice, {.writer = 2, .result = kOutOfMemory});
+  trace.allocate(0x600000000, 96 * kMiB, MemoryKind::kDevice, {.writer = 2});
+  trace.allocate(0x700000000, 64 * kMiB);
+  const Json report = report_of(trace);
+  REQUIRE(report.at("oom").size() == 1);
+  const Json row = report.at("oom")[0];
+  CHECK(row.at("count") == 2);
+  CHECK(row.at("requested_bytes") == 64 * kMiB);
+  CHECK(row.at("composition").at("time_ns") == row.at("time_ns"));
+}
+
 TEST_CASE("attempts from different lines of an allocator are one shortage", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x200000000, kMiB);
@@ -92,6 +108,18 @@ TEST_CASE("a program that goes on after it was told has survived", "[unit]") {
     const Json finding = row_where(report.at("findings"), {{"rule", "out_of_memory"}});
     CHECK(finding.at("severity") == (goes_on ? "warning" : "error"));
   }
+}
+
+TEST_CASE("a block on another device does not show that the program survived", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, 20 * kMiB);
+  trace.block(0x200000000, 6 * kSigned, 20 * kMiB);
+  trace.framework_oom(40 * kMiB);
+  trace.context(2, 1);
+  trace.allocate(0x900000000, 20 * kMiB, MemoryKind::kDevice, {.context = 2});
+  trace.block(0x900000000, 8 * kSigned, 20 * kMiB, 1);
+  const Json row = row_where(report_of(trace).at("oom"), {{"level", "framework"}});
+  CHECK(row.at("survived") == false);
 }
 
 TEST_CASE("what a program made of a failed call is not known", "[unit]") {

@@ -133,6 +133,18 @@ TEST_CASE("captures that use one segment share a pool", "[unit]") {
   CHECK(graphs[0].at("live_graphs_at_end") == 3);
 }
 
+TEST_CASE("a graph is live no more once another one has its handle", "[unit]") {
+  Captures captures;
+  captures.capture(100 * kMiB);
+  captures.capture(200 * kMiB);
+  captures.trace().graph(GraphOperation::kInstantiate, 2, 1001);  // the first graph's handle
+  const Json graphs = pools_of(captures, "graph");
+  REQUIRE(graphs.size() == 2);
+  CHECK(graphs[0].at("reserved_peak_bytes") == 200 * kMiB);
+  CHECK(graphs[0].at("live_graphs_at_end") == 2);
+  CHECK(graphs[1].at("live_graphs_at_end") == 0);
+}
+
 TEST_CASE("a capture that gets a segment before it uses those of a pool is of that pool",
           "[unit]") {
   Captures captures;

@@ -36,7 +36,7 @@ rows::CardHistory history_of(const CardLog& log, const char* process) {
   }
   history.uses_are_left_out = log.uses_are_left_out();
   history.owners.push_back({true, std::nullopt});
-  for (const CardLogHolder& holder : log.holders()) {
+  for (const GroupBytesChange& holder : log.holders()) {
     history.owners_changes.push_back({holder.change, 0, static_cast<std::int64_t>(holder.bytes)});
   }
   std::ranges::sort(history.owners_changes, {}, &rows::CardOwnersChange::change);

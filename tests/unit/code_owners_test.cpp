@@ -126,6 +126,8 @@ TEST_CASE("a function's bare name has neither arguments nor a return type", "[un
   CHECK(short_function_name("a.<locals>.b.<locals>.<genexpr>") == "a.b");
   CHECK(bare_function_name("a::(anonymous namespace)::b(int)") == "a::(anonymous namespace)::b");
   CHECK(bare_function_name("a::operator()(int) const").substr(0, 11) == "a::operator");
+  CHECK(bare_function_name("void a::my_operator_x(int)") == "a::my_operator_x");
+  CHECK(bare_function_name("int operators::f(int)") == "operators::f");
   CHECK(bare_function_name("") == "");
   CHECK(bare_function_name("<<<") == "<<<");
 }

@@ -36,6 +36,7 @@ TEST_CASE("a rank is not guessed from ambiguous names", "[unit]") {
   CHECK(ranks_of({"snapshot.pickle"}) == "-");
   CHECK(ranks_of({"snapshot_3.pickle"}) == "-");
   CHECK(ranks_of({"local_rank3.pickle"}) == "-");
+  CHECK(ranks_of({"xlocal_rank3.pickle"}) == "-");
   CHECK(ranks_of({"frank3.pickle"}) == "-");
   CHECK(ranks_of({"step10/rank0.pickle", "step20/rank0.pickle"}) == "- -");
   CHECK(ranks_of({"rank0_of_rank8.pickle", "rank1.pickle"}) == "- -");

@@ -165,6 +165,17 @@ TEST_CASE("partial reports make the report of the whole job, in any parts and or
   CHECK(to_text(merge(std::move(partials), false)) == whole);
 }
 
+TEST_CASE("of two partial reports of a trace the first one counts, whatever their paths",
+          "[unit]") {
+  const tests::TemporaryFolder folder;
+  const rows::Partial newer = saved(write_ranks(folder.path(), 1));
+  rows::Partial older = newer;
+  older.processes.at(0).path = "/a/rank100.gmt";
+  older.report.processes.at(0).pid = 4711;
+  CHECK(merge({newer, older}, false).processes.at(0).pid == newer.report.processes.at(0).pid);
+  CHECK(merge({older, newer}, false).processes.at(0).pid == 4711);
+}
+
 TEST_CASE("a damaged partial report is refused or merged", "[unit]") {
   const tests::TemporaryFolder folder;
   const Paths traces = write_ranks(folder.path(), 2);

@@ -132,6 +132,11 @@ TEST_CASE("a value of another kind is refused by the name of its key", "[unit]")
   CHECK(refusal_of(R"({"count":-1,"rows":[]})") == "'count' is no number of that size");
   CHECK(refusal_of(R"({"count":"1","rows":[]})") == "'count' is no number of that size");
   CHECK(refusal_of(R"({"count":[],"rows":[]})") == "'count' is no number of that size");
+  CHECK(refusal_of(R"({"count":1.9,"rows":[]})") == "'count' is no whole number");
+  CHECK(refusal_of(R"({"count":-0.5,"rows":[]})") == "'count' is no number of that size");
+  CHECK(refusal_of(R"({"count":1e20,"rows":[]})") == "'count' is no number of that size");
+  CHECK(refusal_of(R"({"numbers":[-1.5],"rows":[]})") == "'numbers' is no whole number");
+  CHECK(refusal_of(R"({"numbers":[9223372036854775807],"rows":[]})").empty());
   CHECK(refusal_of(R"({"numbers":[9223372036854775808],"rows":[]})") ==
         "'numbers' is no number of that size");
   CHECK(refusal_of(R"({"name":1,"rows":[]})") == "'name' is no text");

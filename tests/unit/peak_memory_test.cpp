@@ -43,14 +43,14 @@ class Calls {
     memory.begin_event(++events_);
     const Block block{address, bytes, requested == 0 ? bytes : requested, stack, events_};
     live_[address] = block;
-    memory.met(block, pool, reserved);
+    memory.update_peak(block, pool, reserved);
   }
   // Frees a block; `free_from` and `free_to` bound the free memory that it becomes a part of.
   void free(std::uint64_t address, std::uint64_t free_from, std::uint64_t free_to) {
     memory.begin_event(++events_);
     const Block block = live_.at(address);
     live_.erase(address);
-    memory.freed(block, free_from, free_to);
+    memory.note_free(block, free_from, free_to);
   }
   void release(std::uint64_t address, std::uint64_t bytes) {
     memory.begin_event(++events_);
@@ -152,6 +152,16 @@ TEST_CASE("a segment without a block is due to the last one that it had before t
   calls.segment(0, 40 * kMib);
   calls.take(0, 40 * kMib, kThird);
   check();
+}
+
+TEST_CASE("a block smaller than the allocator's unit keeps its segment, too", "[unit]") {
+  Calls calls;
+  calls.segment(0, 20 * kMib);
+  calls.take(0, 100, kFirst);
+  calls.segment(100 * kMib, 30 * kMib);
+  calls.take(100 * kMib, 30 * kMib, kThird);
+  Unusable unusable = calls.unusable();
+  CHECK(unusable[Cause::kPieces][kFirst].bytes > 19 * kMib);
 }
 
 TEST_CASE("of expandable segments each page is one for itself", "[unit]") {

@@ -149,6 +149,13 @@ TEST_CASE("sizes of groups are read in the order in which ranks are numbered", "
   CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=3,dp"), 32));
   CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=2,pp=4"), 32));
   CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=2,dp,ep=3"), 32));
+  CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=2,dp"), 0));
+  // In 64 bits the first product is 0, and the second one is 4.
+  for (const char* text :
+       {"tp=4294967296,dp,pp=4294967296", "tp=4294967297,dp=4,pp=18446744069414584321"}) {
+    INFO(text);
+    CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes(text), 4));
+  }
   for (const char* text :
        {"", "tp", "tp=2,tp=2", "tp=0", "tp=x", "tp,dp", "xp=2", "ep=2", "tp=2,"}) {
     INFO(text);
@@ -197,6 +204,15 @@ TEST_CASE("a command line that does not fit the job gives no groups", "[unit]") 
   compare(other);
   CHECK_FALSE(other.groups_given);
   CHECK(groups_of(other, "", "inferred") == "0 1 2 3 4 5");
+}
+
+TEST_CASE("sizes in a command line whose product does not fit in 64 bits give no groups",
+          "[unit]") {
+  const rows::CommandLine command{"--tensor-model-parallel-size=4294967296",
+                                  "--pipeline-model-parallel-size=4294967296"};
+  rows::Report report = report_of(std::vector<RankRows>(4, {.command = command}));
+  compare(report);
+  CHECK_FALSE(report.groups_given);
 }
 
 TEST_CASE("communicators are joined by NCCL's hash, or if they have all ranks", "[unit]") {

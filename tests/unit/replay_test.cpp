@@ -125,6 +125,8 @@ TEST_CASE("what is wrong with settings names the option", "[unit]") {
         "backend: 'cuda' is none; there are native and cudaMallocAsync");
   CHECK(complaint_about("roundup_power2_divisions:3") ==
         "roundup_power2_divisions: 3 divisions are no power of two");
+  CHECK(complaint_about("roundup_power2_divisions:36028797018963968") ==
+        "roundup_power2_divisions: 36028797018963968 divisions are more than any device has units");
   CHECK(complaint_about("roundup_power2_divisions:[256:1") ==
         "roundup_power2_divisions: a value is missing");
   CHECK(complaint_about("max_split_size_mb:32,large_segment_size_mb:64") ==
@@ -156,6 +158,11 @@ TEST_CASE("requests are rounded to 512 bytes or to parts of a power of two", "[u
   CHECK(list.round_request(1100 * kMib) == 1152 * kMib);
   // Until PyTorch 2.9, the value of ">" also replaced that of the last named interval.
   CHECK(settings_of("roundup_power2_divisions:[256:1,512:2,>:8]", {4}).divisions[9] == 8);
+}
+
+TEST_CASE("a limit that is scaled beyond all numbers is none", "[unit]") {
+  CHECK(scaled_limit(8 * kMib, 0.5) == 4 * kMib);
+  CHECK(scaled_limit(std::uint64_t{1} << 40, 0x1p30) == AllocatorSettings::kNoLimit);
 }
 
 TEST_CASE("what the driver is asked for follows from the request's size", "[unit]") {
@@ -432,8 +439,8 @@ TEST_CASE("a log gives back the events of a run, or says that it has not all", "
    public:
     void apply(const std::vector<Event>& batch) override {
       for (const Event& event : batch) {
-        events.emplace_back(static_cast<int>(event.kind), event.of, event.slot, event.stack,
-                            event.low_bytes, event.high_bytes);
+        events.emplace_back(static_cast<int>(event.kind), event.block_class, event.slot,
+                            event.stack, event.low_bytes, event.high_bytes);
       }
     }
     std::vector<
@@ -470,6 +477,16 @@ TEST_CASE("segments larger than a place that is tried at random have one of thei
     CHECK(next->first - std::prev(next)->first >= kBytes);
   }
   CHECK(space.place_again({.sample = 4}).size() == 64);
+}
+
+TEST_CASE("a block that waits for other streams is not in use after its free", "[unit]") {
+  UsedBytes used;
+  for (int i = 0; i < 3; ++i) {
+    used.apply({request(0, 1000, 1000), {EventKind::kFreeLater, 0, 0, {}, 0, 0}});
+    used.apply({request(1, 2048, 2048), {EventKind::kWaitIsOver, 0, 0, {}, 0, 0}});
+    used.apply({{EventKind::kFree, 0, 1, {}, 0, 0}});
+  }
+  CHECK(used.peak_bytes() == 2048);
 }
 
 TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {

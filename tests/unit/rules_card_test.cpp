@@ -129,6 +129,64 @@ TEST_CASE("workers that use their contexts, and one process alone, are no fault"
   CHECK(findings_named(report_of_workers(4, 2 * kMiB, true, true), "idle_contexts").empty());
 }
 
+TEST_CASE("an idle context does not count what its process holds on other devices", "[unit]") {
+  const TemporaryFolder folder;
+  for (const bool is_trainer : {true, false}) {
+    TraceBuilder trace = program_trace(is_trainer ? 10 : 11);
+    trace.device(0, 0x1234, 4096 * kMiB);
+    trace.device(1, 0x5678, 4096 * kMiB);
+    const std::uint64_t bytes = (is_trainer ? 200 : 2) * kMiB;
+    const std::uint64_t own = bytes + kContextMiB * kMiB;
+    const std::uint64_t of_both = (202 + 2 * kContextMiB) * kMiB;
+    if (!is_trainer) {
+      trace.context(2, 1);
+      trace.allocate(2 * kAddress, 20 * kMiB, MemoryKind::kDevice, {.context = 2});
+    }
+    trace.allocate(kAddress, bytes, MemoryKind::kDevice, call_at(0x30));
+    trace.wait_until(TraceBuilder::kFirstTick + (is_trainer ? 10'000 : 10'010));
+    trace.sample(own, of_both - own);
+    trace.wait_until(TraceBuilder::kFirstTick + 20'000);
+    trace.free(kAddress);
+    if (!is_trainer) trace.free(2 * kAddress);
+    trace.write(folder.path());
+  }
+  const Json found = findings_named(analyze_json({folder.path()}, {}), "idle_contexts");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("bytes") == (kContextMiB + 2) * kMiB);
+  CHECK(found[0].at("evidence").at("largest_bytes") == (kContextMiB + 2) * kMiB);
+  CHECK(found[0].at("evidence").at("most_allocated_bytes") == 2 * kMiB);
+  CHECK(has(found[0], "takes up to 520.0 MiB"));
+}
+
+TEST_CASE("the largest holder on another rank's device gives the line, also if it is in a pool",
+          "[unit]") {
+  const TemporaryFolder folder;
+  for (const std::uint32_t rank : {0u, 1u}) {
+    TraceBuilder trace = program_trace(10 + rank);
+    trace.text(TextKey::kLocalRank, std::to_string(rank));
+    trace.device(0, 0x1234, 4096 * kMiB);
+    trace.device(1, 0x5678, 4096 * kMiB);
+    if (rank == 1) trace.context(2, 1);
+    trace.allocate(kAddress, 800 * kMiB, MemoryKind::kDevice, {.context = 1 + rank});
+    if (rank == 1) {
+      constexpr std::uint64_t kDriver = 2 * kAddress;
+      constexpr std::uint64_t kPool = kDriver + 1024 * kMiB;
+      trace.allocate(kDriver, 60 * kMiB, MemoryKind::kDevice, call_at(0x20));
+      trace.allocate(kDriver + 512 * kMiB, 60 * kMiB, MemoryKind::kDevice, call_at(0x40));
+      trace.allocate(kPool, 100 * kMiB, MemoryKind::kStreamOrdered, call_at(0x30));
+      trace.free(kDriver);
+      trace.free(kDriver + 512 * kMiB);
+      trace.free(kPool, MemoryKind::kStreamOrdered);
+    }
+    trace.free(kAddress);
+    trace.write(folder.path());
+  }
+  const Json found = findings_named(analyze_json({folder.path()}, {}), "wrong_device");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("bytes") == 220 * kMiB);
+  CHECK(found[0].at("site").at("offset") == 0x30);
+}
+
 TEST_CASE("a rank on another rank's device takes its context there, too", "[unit]") {
   const TemporaryFolder folder;
   for (const std::uint32_t rank : {0u, 1u}) {

@@ -15,7 +15,8 @@ constexpr std::uint64_t kPinned = 0x40000000;
 
 // Copies from pinned memory to the device, with these content hashes in turn; 0 = a copy without a
 // hash.
-Json hotspots_of(const std::vector<std::uint64_t>& contents) {
+Json hotspots_of(const std::vector<std::uint64_t>& contents,
+                 const analyzer::Options& options = {}) {
   TraceBuilder trace;
   trace.allocate(kDevice, 64 * kMiB);
   trace.allocate(kPinned, 64 * kMiB, MemoryKind::kPinned);
@@ -29,7 +30,10 @@ Json hotspots_of(const std::vector<std::uint64_t>& contents) {
     copy.content = content;
     trace.add_call(copy, {.flags = kFlagAsynchronous});
   }
-  return report_of(trace).at("transfers").at("hotspots");
+  const TemporaryFolder folder;
+  const Json report = analyze_json({trace.write(folder.path())}, options);
+  keep_report(report);
+  return report.at("transfers").at("hotspots");
 }
 
 }  // namespace
@@ -50,6 +54,15 @@ TEST_CASE("a few contents in turn are as bad as one", "[unit]") {
   const Json found = hotspots_of(contents);
   REQUIRE(found.size() == 1);
   CHECK(found[0].at("repeated_count") == 28);
+}
+
+TEST_CASE("a huge number of times is never reached", "[unit]") {
+  std::vector<std::uint64_t> contents;
+  for (std::uint64_t i = 0; i < 12; ++i) contents.push_back(1 + i % 2);
+  analyzer::Options options;
+  // In 64 bits, twice this number is 0.
+  options.thresholds.set(static_cast<std::size_t>(analyzer::Threshold::kRepeatedTimes), 0x1p63);
+  CHECK(hotspots_of(contents, options).empty());
 }
 
 TEST_CASE("new data, a second pass over the data, and copies without a hash are no repeats",

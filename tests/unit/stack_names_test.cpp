@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owners, sites and stacks of the report, from stacks with native and Python frames.
+#include "analyzer/model/program/backward_stacks.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
 #include "tests/support/report_query.hpp"
@@ -259,6 +260,44 @@ TEST_CASE("a backward block carries its node and the line that waits for it", "[
   CHECK(stack.at("frames")[1].at("function") ==
         "torch::autograd::generated::AddmmBackward0::apply(int)");
   CHECK(stack.at("frames")[3].at("kind") == "python");
+}
+
+TEST_CASE("a thread keeps its name when it begins another chunk", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  add_thread(trace, 1, kPythonThread, "");
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  const Json report = report_of(trace);
+  CHECK(stack_of(report, holder_of_bytes(report, 100 * kMiB)).at("thread") == "python3");
+}
+
+namespace {
+
+class NothingAhead final : public analyzer::LookAhead {
+ public:
+  bool take_free(std::uint64_t) override { return false; }
+  std::uint64_t next_ticks_of(std::uint32_t) override { return ~std::uint64_t{0}; }
+};
+
+}  // namespace
+
+TEST_CASE("a thread whose waits are all over has none when a second checkpoint ends", "[unit]") {
+  NothingAhead ahead;
+  const analyzer::PythonStacks python;
+  analyzer::BackwardStacks stacks({}, ahead, python);
+  Stack stack;
+  stack.id = StackId{1};
+  stack.python_frames = 1;
+  stacks.add_stack(stack);
+  stacks.add_thread(1, kPythonThread);
+  stacks.begin_at(1000);
+  WaitingStack wait;
+  wait.record.time = 10;
+  wait.thread_id = kPythonThread;
+  wait.stack = stack.id;
+  stacks.add_wait(wait);
+  stacks.begin_at(2000);
+  CHECK_FALSE(stacks.is_python_thread(1));
 }
 
 TEST_CASE("who waited counts only between two events of its own", "[unit]") {

@@ -62,9 +62,9 @@ void Accounts::set_window(const Window& window) {
   find_next_stop();
 }
 
-void Accounts::keep_moment(std::uint64_t time) {
-  // moment_ must not be kNever, which would mean that no snapshot is to be taken.
-  moment_ = std::min(time, TimeGrid::kNever - 1);
+void Accounts::request_snapshot(std::uint64_t time) {
+  // snapshot_time_ must not be kNever, which would mean that no snapshot is to be taken.
+  snapshot_time_ = std::min(time, TimeGrid::kNever - 1);
   find_next_stop();
 }
 
@@ -72,13 +72,13 @@ void Accounts::keep_moment(std::uint64_t time) {
 // end of the window, or the snapshot.
 void Accounts::find_next_stop() {
   next_stop_ = state_ == WindowState::kToCome ? window_.first : grid_.end();
-  if (moment_ != TimeGrid::kNever) next_stop_ = std::min(next_stop_, moment_ + 1);
+  if (snapshot_time_ != TimeGrid::kNever) next_stop_ = std::min(next_stop_, snapshot_time_ + 1);
   const bool has_end = state_ == WindowState::kOpen && window_.last != TimeGrid::kNever;
   if (has_end) next_stop_ = std::min(next_stop_, window_.last + 1);
 }
 
 void Accounts::stop_at(std::uint64_t now) {
-  if (now > moment_) take_moment();
+  if (now > snapshot_time_) take_requested_snapshot();
   if (state_ == WindowState::kToCome && now >= window_.first) begin_window();
   if (state_ == WindowState::kOpen && now > window_.last) end_window();
   const bool has_buckets = state_ == WindowState::kNone || state_ == WindowState::kOpen;
@@ -86,13 +86,14 @@ void Accounts::stop_at(std::uint64_t now) {
   find_next_stop();
 }
 
-// Takes the snapshot of keep_moment(). As a watcher it learns of each allocation that ends later.
-void Accounts::take_moment() {
+// Takes the snapshot of request_snapshot(). As one of Account::other_snapshots it gets each
+// allocation that ends later.
+void Accounts::take_requested_snapshot() {
   for (Account& account : accounts_) {
-    account.asked.set(moment_, account.bytes);
-    account.watchers.push_back(&account.asked);
+    account.requested_snapshot.set(snapshot_time_, account.bytes);
+    account.other_snapshots.push_back(&account.requested_snapshot);
   }
-  moment_ = TimeGrid::kNever;
+  snapshot_time_ = TimeGrid::kNever;
 }
 
 void Accounts::begin_window() {
@@ -165,7 +166,7 @@ void Accounts::add_largest(Account& account, ReleasedAllocation& life, bool has_
 }
 
 void Accounts::finish_timelines() {
-  if (moment_ != TimeGrid::kNever) take_moment();
+  if (snapshot_time_ != TimeGrid::kNever) take_requested_snapshot();
   for (Account& account : accounts_) account.timeline.finish(grid_);
 }
 
@@ -185,7 +186,7 @@ void Accounts::restore_totals(std::uint32_t index, const trace::Totals& totals) 
   row.largest_bytes = std::max(row.largest_bytes, totals.largest_bytes);
 }
 
-void Accounts::forget_last_where_gone() {
+void Accounts::forget_outdated_last_times() {
   for (Group& group : groups_) {
     if (group.last_is_gone) group.last_time = 0;
   }
@@ -202,7 +203,7 @@ void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t byte
 
 // Corrects the holders by two more rows, one of them negative: a group may have several rows, and
 // only the sum of their bytes counts.
-void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t group) {
+void PeakSnapshot::count_as_segment(const LiveAllocation& entry, std::uint32_t group) {
   if (!is_restored_ || entry.born > time_) return;
   const bool held = std::ranges::any_of(
       restored_, [&](const auto& holder) { return holder.group == group && !holder.segment; });
@@ -211,13 +212,13 @@ void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t g
   restored_.push_back({group, true, 1, entry.bytes});
 }
 
-void Accounts::move_to_segments(const LiveAllocation& entry) {
+void Accounts::count_as_segment_at_peaks(const LiveAllocation& entry) {
   const GroupKey key = groups_[entry.group].key;
   Account& account = *rows_[groups_[entry.group].row].account;
-  if (!account.peak.is_restored() && account.watchers.empty()) return;
+  if (!account.peak.is_restored() && account.other_snapshots.empty()) return;
   const std::uint32_t group = group_of(holder_key(key.site, key.kind, key.device));
-  account.peak.move_to_segments(entry, group);
-  for (PeakSnapshot* moment : account.watchers) moment->move_to_segments(entry, group);
+  account.peak.count_as_segment(entry, group);
+  for (PeakSnapshot* moment : account.other_snapshots) moment->count_as_segment(entry, group);
 }
 
 // Corrects all sums: a live allocation is larger than was known before.

@@ -47,13 +47,13 @@ struct Account {
   PeakSnapshot peak;
   PhaseClock clock_at_peak;
   // other snapshots than `peak`; each must get the allocations that end in this account
-  std::vector<PeakSnapshot*> watchers;
-  CardLog* card = nullptr;       // log of the account's device
-  Timeline timeline;             // parts: framework blocks by category, others by HolderPart
-  PeakSnapshot peak_before_cut;  // the highest point before a checkpoint
-  PeakSnapshot asked;            // snapshot at the time given to keep_moment()
-  Histogram sizes;               // sizes of all allocations that no checkpoint replaced
-  Histogram lifetimes;           // lifetimes in nanoseconds of the allocations that have ended
+  std::vector<PeakSnapshot*> other_snapshots;
+  CardLog* card = nullptr;          // log of the account's device
+  Timeline timeline;                // parts: framework blocks by category, others by HolderPart
+  PeakSnapshot peak_before_cut;     // the highest point before a checkpoint
+  PeakSnapshot requested_snapshot;  // snapshot at the time given to request_snapshot()
+  Histogram sizes;                  // sizes of all allocations that no checkpoint replaced
+  Histogram lifetimes;              // lifetimes in nanoseconds of the allocations that have ended
   LargestLives largest;
 };
 
@@ -196,9 +196,9 @@ class Accounts {
   // Sets the window of the run; called before the first record. Timelines cover the window alone,
   // the largest lives are measured within it, and the log has the allocations that were live in it.
   void set_window(const Window& window);
-  // Keeps in Account::asked the memory that is live after all events up to the time. Called before
-  // the first record.
-  void keep_moment(std::uint64_t time);
+  // Keeps in Account::requested_snapshot the memory that is live after all events up to the time.
+  // Called before the first record.
+  void request_snapshot(std::uint64_t time);
   // True if the window has ended; the timelines ended with it.
   [[nodiscard]] bool window_is_over() const { return state_ == WindowState::kOver; }
   // True if the window has not begun: nothing was recorded in it.
@@ -275,7 +275,7 @@ class Accounts {
     }
     account.timeline.fall(grid_, entry.bytes);
     account.peak.add_release(released);
-    for (PeakSnapshot* moment : account.watchers) moment->add_release(released);
+    for (PeakSnapshot* moment : account.other_snapshots) moment->add_release(released);
     if (account.card != nullptr) log_end(account, entry);
     const double weight = weight_of(entry, present_.time);
     if (account.largest.may_belong(weight)) add_largest(account, released, has_use, weight);
@@ -309,8 +309,9 @@ class Accounts {
 
   // Counts allocations that a checkpoint replaced and that are not live.
   void restore_totals(std::uint32_t group, const trace::Totals& totals);
-  // Called at a checkpoint: forgets the last allocation of groups if its time is not known.
-  void forget_last_where_gone();
+  // Called at a checkpoint: forgets the time of a group's last allocation if later allocations are
+  // known only as sums.
+  void forget_outdated_last_times();
   // Sets the highest point of a usage row before a checkpoint.
   void restore_row_peak(const ledger::Target& target, std::uint64_t bytes, std::uint64_t time);
 
@@ -326,7 +327,7 @@ class Accounts {
     log_.note_free(site.stack);
   }
   // A live allocation turned out to be a segment: it becomes one at peaks before a checkpoint, too.
-  void move_to_segments(const LiveAllocation& entry);
+  void count_as_segment_at_peaks(const LiveAllocation& entry);
   // Adds time that a call spent on an allocation of the group.
   void add_host_ticks(std::uint32_t group, std::uint64_t ticks) {
     groups_[group].host_ticks += ticks;
@@ -395,9 +396,9 @@ class Accounts {
   }
   void add_largest(Account& account, ReleasedAllocation& life, bool has_use, double weight);
 
-  // Does all that is due by now: keep_moment()'s snapshot, the window's ends, the next bucket.
+  // Does all that is due by now: request_snapshot()'s snapshot, the window's ends, the next bucket.
   void stop_at(std::uint64_t now);
-  void take_moment();
+  void take_requested_snapshot();
   void begin_window();
   // Closes the timeline at the last moment of the window; later changes count in the sums alone.
   void end_window();
@@ -426,7 +427,7 @@ class Accounts {
   enum class WindowState : std::uint8_t { kNone, kToCome, kOpen, kOver };
   WindowState state_ = WindowState::kNone;
   Window window_;
-  std::uint64_t moment_ = TimeGrid::kNever;  // time of the snapshot to take; kNever: none
+  std::uint64_t snapshot_time_ = TimeGrid::kNever;  // time of the snapshot to take; kNever: none
   std::uint64_t next_stop_ = 0;
   TimeGrid grid_;
   std::deque<Account> accounts_;
@@ -457,7 +458,7 @@ void Accounts::restart_timelines(std::uint64_t origin, std::uint64_t now,
     std::optional<TimeBucket> before;
     if (account.peak.happened()) {
       account.peak_before_cut = account.peak;
-      account.watchers.push_back(&account.peak_before_cut);
+      account.other_snapshots.push_back(&account.peak_before_cut);
       before = TimeBucket{
           0,    account.peak.bytes(), account.peak.time(), account.bytes, reserved_peak_of(account),
           false};

@@ -34,7 +34,7 @@ void CardLog::set_use(const CardLogUse& use) {
 // Logs the bytes of an allocation that has ended, from the change at its birth up to the next
 // change; nothing if there is no change between.
 void CardLog::end(const LiveAllocation& entry) {
-  CardLogHolder holder = holder_of_live(entry);
+  GroupBytesChange holder = holder_of_live(entry);
   const auto next = static_cast<std::uint32_t>(changes_.size());
   if (holder.change == next) return;
   holders_.push_back(holder);
@@ -97,7 +97,7 @@ void CardLog::keep(const std::vector<std::size_t>& kept) {
     events.push_back(event);
   }
   number_now.push_back(static_cast<std::uint32_t>(changes.size()));
-  for (CardLogHolder& holder : holders_) holder.change = number_now[holder.change];
+  for (GroupBytesChange& holder : holders_) holder.change = number_now[holder.change];
   events_ = std::move(events);
   changes_ = std::move(changes);
 }
@@ -152,12 +152,12 @@ void CardLog::thin_uses() {
 // Joins rows of holders_ with the same change and holder. Memory that came and went between two
 // changes leaves no row.
 void CardLog::sum_holders() {
-  const auto key = [](const CardLogHolder& row) {
+  const auto key = [](const GroupBytesChange& row) {
     return std::tuple(row.change, row.group, row.segment);
   };
   std::ranges::sort(holders_, {}, key);
-  std::vector<CardLogHolder> sums;
-  for (const CardLogHolder& row : holders_) {
+  std::vector<GroupBytesChange> sums;
+  for (const GroupBytesChange& row : holders_) {
     if (sums.empty() || key(sums.back()) != key(row)) {
       if (!sums.empty() && sums.back().bytes == 0) sums.pop_back();
       sums.push_back(row);

@@ -61,7 +61,7 @@ struct CardLogUse {
 
 // A change of the bytes that one group of allocations holds: `bytes` more from the CardLogChange
 // with the number `change` on. Adds modulo 2^64, so a decrease is a large number.
-struct CardLogHolder {
+struct GroupBytesChange {
   std::uint32_t change = 0;
   std::uint32_t group = 0;
   bool segment = false;
@@ -133,9 +133,9 @@ class CardLog {
   [[nodiscard]] const std::vector<CardLogUse>& uses() const { return uses_; }
   [[nodiscard]] bool uses_are_left_out() const { return uses_are_left_out_; }
   // Changes of bytes by memory that has ended, in no order.
-  [[nodiscard]] const std::vector<CardLogHolder>& holders() const { return holders_; }
+  [[nodiscard]] const std::vector<GroupBytesChange>& holders() const { return holders_; }
   // The change of bytes by memory that is still live: one row for each allocation.
-  [[nodiscard]] CardLogHolder holder_of_live(const LiveAllocation& entry) const {
+  [[nodiscard]] GroupBytesChange holder_of_live(const LiveAllocation& entry) const {
     return {change_from(entry.born), entry.group, entry.link != 0, entry.bytes};
   }
 
@@ -163,7 +163,7 @@ class CardLog {
   std::vector<std::uint64_t> counted_late_;
   std::vector<CardLogPeak> restored_peaks_;
   std::vector<CardLogUse> uses_{1};
-  std::vector<CardLogHolder> holders_;
+  std::vector<GroupBytesChange> holders_;
   std::size_t most_changes_;  // most changes before they are thinned
   std::size_t most_uses_;
   std::size_t most_holders_ = 2 * kMostChanges;  // most holder rows before they are summed

@@ -12,7 +12,7 @@ void Devices::find(std::int32_t ordinal) {
   if (!added) return;
   last_->ordinal = ordinal;
   last_->driver = &accounts_.account_of(Level::kDriver, ordinal);
-  last_->driver->watchers.push_back(&last_->physical_peak);
+  last_->driver->other_snapshots.push_back(&last_->physical_peak);
   accounts_.set_card_log(ordinal, last_->log);
   if (has_managed_) last_->log.add(present_.time, CardEventKind::kManaged);
 }
@@ -55,7 +55,7 @@ void restore_curves(DeviceState& device, PrefixOfCard prefix, std::uint64_t now)
   if (device.prefix || device.summary) return;  // a damaged trace may give curves twice
   device.prefix = std::move(prefix);
   for (PrefixOfCard::Point& point : device.prefix->points) {
-    device.driver->watchers.push_back(&point.holders);
+    device.driver->other_snapshots.push_back(&point.holders);
   }
   device.log.add(now, CardEventKind::kPrefix);
 }
@@ -70,7 +70,7 @@ void restore_curves(DeviceState& device, std::uint64_t now) {
   summary.most_of_process = device.most_of_process;
   summary.nearest = device.before_peak.time != 0 ? device.before_peak : device.after_peak;
   summary.last = device.last_sample;
-  device.driver->watchers.push_back(&summary.holders);
+  device.driver->other_snapshots.push_back(&summary.holders);
   device.log.add(now, CardEventKind::kSummary);
 }
 

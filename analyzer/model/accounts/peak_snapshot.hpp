@@ -45,7 +45,7 @@ class PeakSnapshot {
   void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
   // Called if `entry` turns out to be a segment of the framework: a restored peak then counts its
   // bytes as those of a segment. `group`: that under which add_holder() counted them.
-  void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
+  void count_as_segment(const LiveAllocation& entry, std::uint32_t group);
   void add_release(const ReleasedAllocation& released) {
     if (was_live(released.entry)) released_.push_back(released);
   }

@@ -18,11 +18,11 @@ struct Releases : ledger::Releases {
   std::vector<ledger::CallSite> others;  // call sites other than first_at, each once
   // there were more call sites than `others` lists: over kMostOthers, or a checkpoint did not list
   // them
-  bool has_untold = false;
+  bool has_unlisted_sites = false;
 
   Releases() = default;
   explicit Releases(const ledger::Releases& restored)
-      : ledger::Releases(restored), has_untold(restored.has_other_sites) {}
+      : ledger::Releases(restored), has_unlisted_sites(restored.has_other_sites) {}
 
   void add_site(const ledger::CallSite& site, std::uint64_t time) {
     ledger::Releases::add_site(site, time);
@@ -31,7 +31,7 @@ struct Releases : ledger::Releases {
   void merge(const Releases& more) {
     const ledger::CallSite former = first_at;
     ledger::Releases::merge(more);
-    has_untold = has_untold || more.has_untold;
+    has_unlisted_sites = has_unlisted_sites || more.has_unlisted_sites;
     std::erase(others, first_at);
     add_other(former);
     add_other(more.first_at);
@@ -43,7 +43,7 @@ struct Releases : ledger::Releases {
     if (site == first_at || site == ledger::CallSite{}) return;
     if (std::find(others.begin(), others.end(), site) != others.end()) return;
     if (others.size() == kMostOthers) {
-      has_untold = true;
+      has_unlisted_sites = true;
     } else {
       others.push_back(site);
     }

@@ -79,7 +79,7 @@ TimeBucket Timeline::closed_bucket(const TimeGrid& grid, std::size_t index) cons
 }
 
 // Adds the pending bytes of the part to their bucket, unless a higher maximum has made them void.
-void Timeline::settle(const TimeGrid& grid, PartTimeline& timeline) const {
+void Timeline::add_pending_bytes(const TimeGrid& grid, PartTimeline& timeline) const {
   const PartTimeline::Pending pending = timeline.pending;
   timeline.pending = {};
   if (pending.bytes == 0) return;
@@ -95,7 +95,7 @@ void Timeline::count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_
                           std::uint64_t bytes) {
   PartTimeline& timeline = timeline_of(part);
   if (timeline.pending.bucket != closed_ || timeline.pending.max_time != open_.max_time) {
-    settle(grid, timeline);
+    add_pending_bytes(grid, timeline);
     timeline.pending = {0, open_.max_time, closed_};
   }
   timeline.pending.bytes += bytes;
@@ -128,7 +128,7 @@ Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
 // bytes of the parts at its maximum become pending: they are void if a higher maximum comes.
 void Timeline::join_pairs(const TimeGrid& grid) {
   follow(grid);
-  for (PartTimeline& timeline : parts_) settle(grid, timeline);
+  for (PartTimeline& timeline : parts_) add_pending_bytes(grid, timeline);
   close_bucket(true);
   std::vector<Closed> joined;
   // for each of `joined`, the index of the bucket that had its maximum
@@ -178,7 +178,7 @@ void Timeline::restart(const TimeGrid& grid, std::uint64_t now,
 
 void Timeline::finish(const TimeGrid& grid) {
   follow(grid);
-  for (PartTimeline& timeline : parts_) settle(grid, timeline);
+  for (PartTimeline& timeline : parts_) add_pending_bytes(grid, timeline);
   close_bucket(true);
 }
 

@@ -162,7 +162,7 @@ class Timeline {
   [[nodiscard]] TimeBucket closed_bucket(const TimeGrid& grid, std::size_t index) const;
   [[nodiscard]] PartTimeline& timeline_of(std::uint32_t part);
   // Adds the part's pending bytes to their bucket if the bucket's maximum is still the same.
-  void settle(const TimeGrid& grid, PartTimeline& timeline) const;
+  void add_pending_bytes(const TimeGrid& grid, PartTimeline& timeline) const;
 
   std::uint64_t level_ = 0;
   std::uint64_t reserved_bytes_ = 0;

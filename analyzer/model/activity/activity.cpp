@@ -60,7 +60,8 @@ void Activity::apply(const trace::ActivityCopy& record) {
   StreamCopies& stream = stream_of({record.device, record.context, record.stream});
   ++stream.count;
   stream.bytes += record.bytes;
-  const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
+  const auto time =
+      clocks_.convert_to_ticks(record.library, record.start, record.end, record.record.time);
   if (!time) return join_.count_unjoined(why_without_time(record.start));
   stream.gpu_ticks += time->ticks();
   DeviceWork work = work_of(record, *time);
@@ -71,7 +72,8 @@ void Activity::apply(const trace::ActivityCopy& record) {
 }
 
 void Activity::apply(const trace::ActivitySet& record) {
-  const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
+  const auto time =
+      clocks_.convert_to_ticks(record.library, record.start, record.end, record.record.time);
   if (!time) return join_.count_unjoined(why_without_time(record.start));
   DeviceWork work = work_of(record, *time);
   work.destination_kind = static_cast<std::uint8_t>(record.memory_kind);
@@ -80,15 +82,16 @@ void Activity::apply(const trace::ActivitySet& record) {
 }
 
 void Activity::apply(const trace::ActivityKernel& record) {
-  const auto time = clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
-                                  record.end, record.record.time);
+  const auto time = clocks_.convert_to_ticks(static_cast<std::uint16_t>(record.library),
+                                             record.start, record.end, record.record.time);
   if (time) overlap_.add_kernel(record.device, *time);
 }
 
 void Activity::apply(const trace::ActivityManaged& record) {
   // Records about faults have no end.
-  managed_.apply(record, clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
-                                       std::max(record.start, record.end), record.record.time));
+  managed_.apply(record,
+                 clocks_.convert_to_ticks(static_cast<std::uint16_t>(record.library), record.start,
+                                          std::max(record.start, record.end), record.record.time));
 }
 
 void Activity::apply(const trace::ActivityPool& record) {

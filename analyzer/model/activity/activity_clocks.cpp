@@ -162,8 +162,9 @@ void ActivityClocks::look_up(const Epoch& epoch, std::uint64_t timestamp) {
 
 // Records do not name their epoch. The one is taken in which the shortest delay lies between the
 // start of the activity and the time at which the recorder got the record.
-std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64_t start,
-                                              std::uint64_t end, std::uint64_t taken_over) const {
+std::optional<TickSpan> ActivityClocks::convert_to_ticks(std::uint16_t library, std::uint64_t start,
+                                                         std::uint64_t end,
+                                                         std::uint64_t taken_over) const {
   std::optional<TickSpan> found;
   if (start == 0 || end < start) return found;
   double smallest_delay = limits_.longest;
@@ -174,9 +175,9 @@ std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64
     if (std::abs(distance) > kFarthestTicks) continue;
     const double delay = difference(taken_over, piece.ticks) - distance;
     if (delay < limits_.shortest_delay || delay >= smallest_delay) continue;
-    smallest_delay = delay;
     const double length = static_cast<double>(end - start) * piece.ticks_per_unit;
     if (length > limits_.longest) continue;
+    smallest_delay = delay;
     const std::uint64_t ticks =
         piece.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
     found.emplace(TickSpan{ticks, ticks + static_cast<std::uint64_t>(length)});

@@ -36,8 +36,9 @@ class ActivityClocks {
   // Converts the times of a CUPTI record that the recorder got at `taken_over` ticks. The record
   // belongs to the last epoch in which `start` lies before `taken_over`. nullopt if no epoch fits,
   // or the record has no times.
-  [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
-                                              std::uint64_t end, std::uint64_t taken_over) const;
+  [[nodiscard]] std::optional<TickSpan> convert_to_ticks(std::uint16_t library, std::uint64_t start,
+                                                         std::uint64_t end,
+                                                         std::uint64_t taken_over) const;
 
   [[nodiscard]] bool empty() const { return epochs_.empty(); }
   // The largest error of a converted time: the largest sum of half of a pair's uncertainty and the

@@ -89,7 +89,7 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   // A driver call inside a runtime call has the same correlation.
   if (api_calls_.find(activity).is_known()) return;
   const std::optional<TickSpan> time =
-      clocks_.place(record.library, record.start, record.end, record.record.time);
+      clocks_.convert_to_ticks(record.library, record.start, record.end, record.record.time);
   if (!time) return remember(activity, 0, Unjoined::kClockUnknown);
   const ApiSpan api{activity, {time->start, time->end}, record.thread_id, record.domain};
   if (match(api, false)) return;

@@ -40,23 +40,23 @@ void KernelOverlap::add_kernel(std::int32_t device, const TickSpan& time) {
   ++kernels_;
   Device& state = devices_[device];
   state.kernels.push_back(time);
-  if (state.kernels.size() >= kMaxKept) settle(state, false);
+  if (state.kernels.size() >= kMaxKept) count_finished_overlaps(state, false);
 }
 
 void KernelOverlap::add_copy(std::int32_t device, const TickSpan& time, std::uint32_t row) {
   Device& state = devices_[device];
   if (kernels_ == 0 && state.copies.size() >= kMaxCopiesBeforeKernels) return;
   state.copies.push_back({time, row});
-  if (state.copies.size() >= kMaxKept) settle(state, false);
+  if (state.copies.size() >= kMaxKept) count_finished_overlaps(state, false);
 }
 
 void KernelOverlap::finish() {
-  for (auto& [ordinal, device] : devices_) settle(device, true);
+  for (auto& [ordinal, device] : devices_) count_finished_overlaps(device, true);
 }
 
 // Counts the overlaps of the copies that ended before a horizon, which leaves about half of the
 // kernels or copies, and drops all that later copies do not need. `is_end`: counts all copies.
-void KernelOverlap::settle(Device& device, bool is_end) {
+void KernelOverlap::count_finished_overlaps(Device& device, bool is_end) {
   make_disjoint(device.kernels);
   std::ranges::sort(device.copies, {}, [](const Copy& copy) { return copy.time.end; });
   std::uint64_t horizon = std::numeric_limits<std::uint64_t>::max();

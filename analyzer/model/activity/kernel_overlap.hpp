@@ -37,7 +37,7 @@ class KernelOverlap {
     std::vector<Copy> copies;
   };
 
-  void settle(Device& device, bool is_end);
+  void count_finished_overlaps(Device& device, bool is_end);
 
   Transfers& transfers_;
   std::map<std::int32_t, Device> devices_;

@@ -112,12 +112,12 @@ ManagedCounts& ManagedTraffic::counts_at(std::uint64_t address, std::uint64_t ti
 void ManagedTraffic::retire(const Range& range) {
   replaced_.push_back(range);
   if (replaced_.size() <= kMaxReplaced) return;
-  settle(replaced_.front());
+  add_to_group_sums(replaced_.front());
   replaced_.pop_front();
 }
 
 // Adds the counts of the allocation to the sums of its group.
-void ManagedTraffic::settle(const Range& range) {
+void ManagedTraffic::add_to_group_sums(const Range& range) {
   if (range.counts.empty()) return;
   ManagedSums& sums = by_group_[range.group];
   ++sums.allocations;
@@ -131,8 +131,8 @@ void ManagedTraffic::settle(const Range& range) {
 }
 
 void ManagedTraffic::finish() {
-  for (const Range& range : replaced_) settle(range);
-  for (const auto& [begin, range] : ranges_) settle(range);
+  for (const Range& range : replaced_) add_to_group_sums(range);
+  for (const auto& [begin, range] : ranges_) add_to_group_sums(range);
   replaced_.clear();
   ranges_.clear();
 }

@@ -68,7 +68,7 @@ class ManagedTraffic {
 
   [[nodiscard]] ManagedCounts& counts_at(std::uint64_t address, std::uint64_t ticks);
   void retire(const Range& range);
-  void settle(const Range& range);
+  void add_to_group_sums(const Range& range);
 
   std::map<std::uint64_t, Range> ranges_;  // ranges by begin; they do not overlap
   std::deque<std::uint64_t> freed_;        // begins of freed ranges, the oldest first

@@ -49,30 +49,31 @@ void CopyCalls::add_pinned_use(std::uint64_t address, std::uint64_t bytes) {
 // Counts the bytes of a copy with pageable memory at device addresses that earlier copies of the
 // row had touched.
 void CopyCalls::add_repetition(const trace::Copy& call, TransferRow& row) {
-  const bool down = row.key.destination == MemoryClass::kPageable;
-  if (!down && row.key.source != MemoryClass::kPageable) return;
-  row.repeated_bytes += row.device_ranges.add(down ? call.source : call.destination, call.bytes);
+  const bool is_to_host = row.key.destination == MemoryClass::kPageable;
+  if (!is_to_host && row.key.source != MemoryClass::kPageable) return;
+  row.repeated_bytes +=
+      row.device_ranges.add(is_to_host ? call.source : call.destination, call.bytes);
 }
 
 void CopyCalls::add_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                                std::uint64_t host_ticks) {
   if (direction == Direction::kDeviceToHost) {
-    return round_trips_.went_down({call.source, call.destination, call.bytes},
-                                  {row, call.call.end, host_ticks, birth_of(call.source)});
+    return round_trips_.add_copy_to_host({call.source, call.destination, call.bytes},
+                                         {row, call.call.end, host_ticks, birth_of(call.source)});
   }
   if (direction != Direction::kHostToDevice) return;
-  const std::optional<RoundTrips::Down> down =
-      round_trips_.comes_back({call.destination, call.source, call.bytes});
-  if (!down) return;
-  TransferRow& up = transfers_.row(row);
-  if (up.returned.count == 0) up.down_row = down->row;
+  const std::optional<RoundTrips::CopyToHost> to_host =
+      round_trips_.take_matching_copy_to_host({call.destination, call.source, call.bytes});
+  if (!to_host) return;
+  TransferRow& to_device = transfers_.row(row);
+  if (to_device.returned.count == 0) to_device.to_host_row = to_host->row;
   const std::uint64_t start = call.call.record.time;
   const std::uint64_t born = birth_of(call.destination);
-  const bool known = born != 0 && down->memory_born != 0;
-  const bool same = known && born == down->memory_born;
-  up.returned.add({1, call.bytes, host_ticks, down->host_ticks,
-                   start > down->end_ticks ? start - down->end_ticks : 0, same ? 1U : 0U,
-                   known && !same ? 1U : 0U});
+  const bool known = born != 0 && to_host->memory_born != 0;
+  const bool same = known && born == to_host->memory_born;
+  to_device.returned.add({1, call.bytes, host_ticks, to_host->host_ticks,
+                          start > to_host->end_ticks ? start - to_host->end_ticks : 0,
+                          same ? 1U : 0U, known && !same ? 1U : 0U});
 }
 
 std::uint64_t CopyCalls::birth_of(std::uint64_t address) {

@@ -76,42 +76,45 @@ class RepeatedCopies {
 //   missed.
 class RoundTrips {
  public:
-  struct Way {
+  // The two buffers of a copy, in either direction.
+  struct CopyEnds {
     std::uint64_t device_address = 0;
     std::uint64_t host_address = 0;
     std::uint64_t bytes = 0;
-    friend bool operator==(const Way&, const Way&) = default;
+    friend bool operator==(const CopyEnds&, const CopyEnds&) = default;
   };
 
   // The copy to the host: the transfer row in which it was counted, the end and the duration of its
   // call, and the time of birth of the GPU memory that it left; 0 = not known.
-  struct Down {
+  struct CopyToHost {
     std::uint32_t row = 0;
     std::uint64_t end_ticks = 0;
     std::uint64_t host_ticks = 0;
     std::uint64_t memory_born = 0;
   };
 
-  void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }
+  void add_copy_to_host(const CopyEnds& ends, const CopyToHost& copy) {
+    trips_[slot_of(ends)] = {ends, copy};
+  }
   // The copy to the host whose bytes the copy to the device brings back; returned once for each.
-  [[nodiscard]] std::optional<Down> comes_back(const Way& way) {
-    Trip& known = trips_[slot_of(way)];
-    if (way.bytes == 0 || !(known.way == way)) return std::nullopt;
-    const Down down = known.down;
+  [[nodiscard]] std::optional<CopyToHost> take_matching_copy_to_host(const CopyEnds& ends) {
+    Trip& known = trips_[slot_of(ends)];
+    if (ends.bytes == 0 || !(known.ends == ends)) return std::nullopt;
+    const CopyToHost copy = known.copy;
     known = {};
-    return down;
+    return copy;
   }
 
  private:
   struct Trip {
-    Way way;
-    Down down;
+    CopyEnds ends;
+    CopyToHost copy;
   };
 
   static constexpr std::size_t kSlotBits = 10;
 
-  static std::size_t slot_of(const Way& way) {
-    const std::uint64_t mixed = (way.host_address + (way.bytes << 20)) * 0x9E37'79B9'7F4A'7C15u;
+  static std::size_t slot_of(const CopyEnds& ends) {
+    const std::uint64_t mixed = (ends.host_address + (ends.bytes << 20)) * 0x9E37'79B9'7F4A'7C15u;
     return static_cast<std::size_t>(mixed >> (64 - kSlotBits));
   }
 

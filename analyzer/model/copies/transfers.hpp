@@ -87,17 +87,17 @@ struct Repeats {
 struct Returns {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t up_ticks = 0;        // spent in the calls of these copies
-  std::uint64_t down_ticks = 0;      // spent in the calls of the copies to the host
-  std::uint64_t away_ticks = 0;      // spent between the two calls
-  std::uint64_t to_same_memory = 0;  // copies whose GPU memory stayed allocated between the calls
-  std::uint64_t to_new_memory = 0;   // copies whose GPU memory was freed between; others: not known
+  std::uint64_t to_device_ticks = 0;  // spent in the calls of these copies
+  std::uint64_t to_host_ticks = 0;    // spent in the calls of the copies to the host
+  std::uint64_t away_ticks = 0;       // spent between the two calls
+  std::uint64_t to_same_memory = 0;   // copies whose GPU memory stayed allocated between the calls
+  std::uint64_t to_new_memory = 0;  // copies whose GPU memory was freed between; others: not known
 
   void add(const Returns& more) {
     count += more.count;
     bytes += more.bytes;
-    up_ticks += more.up_ticks;
-    down_ticks += more.down_ticks;
+    to_device_ticks += more.to_device_ticks;
+    to_host_ticks += more.to_host_ticks;
     away_ticks += more.away_ticks;
     to_same_memory += more.to_same_memory;
     to_new_memory += more.to_new_memory;
@@ -109,14 +109,14 @@ struct TransferRow {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
-  std::uint64_t timed_calls = 0;      // number of calls whose time is not shared with other copies
-  Extremes sizes;                     // least and most bytes of a copy
-  Extremes call_ticks;                // least and most ticks of a call
-  Extremes times;                     // start of the first call and end of the last one
-  bool single_ones_are_gone = false;  // some copies are known only as sums from a checkpoint
+  std::uint64_t timed_calls = 0;   // number of calls whose time is not shared with other copies
+  Extremes sizes;                  // least and most bytes of a copy
+  Extremes call_ticks;             // least and most ticks of a call
+  Extremes times;                  // start of the first call and end of the last one
+  bool has_restored_sums = false;  // some copies are known only as sums from a checkpoint
   Returns returned;  // copies of this row that brought back bytes of a copy to the host
   // row of the copy to the host whose bytes the first of these brought back
-  std::uint32_t down_row = 0;
+  std::uint32_t to_host_row = 0;
   std::uint64_t hashed_count = 0;  // number of these copies whose content has a hash
   // hashed copies whose content RepeatedCopies had seen before
   Repeats repeats;
@@ -150,7 +150,7 @@ class Transfers {
     row.count += count;
     row.bytes += bytes;
     row.host_ticks += host_ticks;
-    row.single_ones_are_gone = true;
+    row.has_restored_sums = true;
   }
   [[nodiscard]] TransferRow& row(std::uint32_t index) { return rows_[index]; }
   [[nodiscard]] const std::vector<TransferRow>& rows() const { return rows_; }

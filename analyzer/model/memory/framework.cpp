@@ -22,11 +22,11 @@ void Framework::find_device(std::int32_t ordinal) {
   FrameworkDevice& device = found->second;
   device.device = ordinal;
   device.blocks = &accounts_.account_of(Level::kFramework, ordinal);
-  device.blocks->watchers.push_back(&device.worst);
+  device.blocks->other_snapshots.push_back(&device.most_stranded_moment);
   for (const Level level : {Level::kDriver, Level::kMapping}) {
     Account& account = accounts_.account_of(level, ordinal);
-    account.watchers.push_back(&device.blocks->peak);
-    account.watchers.push_back(&device.worst);
+    account.other_snapshots.push_back(&device.blocks->peak);
+    account.other_snapshots.push_back(&device.most_stranded_moment);
   }
 }
 
@@ -183,7 +183,8 @@ void Framework::unindex_pages(std::uint32_t id, std::uint64_t address, std::uint
 void Framework::change_stranded(FrameworkDevice& device, std::uint64_t before, std::uint64_t after,
                                 std::uint64_t now) {
   device.stranded_bytes += after - before;
-  if (device.stranded_bytes > device.worst.bytes()) device.worst.set(now, device.stranded_bytes);
+  if (device.stranded_bytes > device.most_stranded_moment.bytes())
+    device.most_stranded_moment.set(now, device.stranded_bytes);
 }
 
 void Framework::add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,

@@ -42,7 +42,8 @@ struct Segment {
 struct FrameworkDevice : ledger::ReservedBytes {
   std::int32_t device = kUnknownDevice;
   Account* blocks = nullptr;
-  PeakSnapshot worst;  // blocks, driver memory and mappings at the moment of most stranded bytes
+  // blocks, driver memory and mappings at the moment of most stranded bytes
+  PeakSnapshot most_stranded_moment;
   std::uint64_t stranded_bytes = 0;
   std::uint64_t segments_allocated = 0;
   std::uint64_t segments_freed = 0;
@@ -86,8 +87,9 @@ class Framework {
 
   // Restarts the search for the moment of most stranded bytes, because a checkpoint does not have
   // the earlier layout of memory.
-  void forget_worst(std::uint64_t now) {
-    for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
+  void restart_most_stranded_moment(std::uint64_t now) {
+    for (auto& [ordinal, owner] : devices_)
+      owner.most_stranded_moment.set(now, owner.stranded_bytes);
   }
   // Restores the peak of reserved bytes from a checkpoint.
   void restore(const trace::Peak& peak) {

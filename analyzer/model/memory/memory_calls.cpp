@@ -80,7 +80,7 @@ void ProcessMemory::on_end(const LiveAllocation& entry, ledger::End how,
                         present.time);
   }
   if (is_freed && out_of_memory.pending()) {
-    out_of_memory.flushed(how == ledger::End::kFreed ? present.writer : 0, entry.bytes);
+    out_of_memory.add_freed_bytes(how == ledger::End::kFreed ? present.writer : 0, entry.bytes);
   }
   if (level_of(accounts.group(entry.group).key.kind) != Level::kDriver) return;
   if (entry.link != 0) framework.remove_segment(entry.link, present.time);
@@ -133,7 +133,7 @@ bool ProcessMemory::end_block(const trace::Block& block) {
 
 void ProcessMemory::on_replaced_block() {
   ++statistics.live_address_allocated;
-  begin_next_moment();
+  advance_model_time();
 }
 
 std::uint32_t ProcessMemory::begin_block(const trace::Block& block, Phase phase) {
@@ -183,7 +183,7 @@ std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around,
   // a copy, because group_of() may add a group, which moves all others
   const GroupKey key = accounts.group(around.group).key;
   if (level_of(key.kind) != Level::kDriver) return 0;
-  if (around.link == 0) accounts.move_to_segments(around);
+  if (around.link == 0) accounts.count_as_segment_at_peaks(around);
   around.link = framework.add_segment({.born = around.born,
                                        .begin = around.address,
                                        .end = around.address + around.bytes,
@@ -232,7 +232,7 @@ LiveAllocation ProcessMemory::mapping_of(const trace::Mapping& call, PhysicalMem
 }
 
 void ProcessMemory::on_joined(LiveAllocation& physical, SegmentTag tag) {
-  if (physical.link == 0) accounts.move_to_segments(physical);
+  if (physical.link == 0) accounts.count_as_segment_at_peaks(physical);
   physical.link = tag.id;
 }
 
@@ -250,7 +250,7 @@ void ProcessMemory::on_unreferenced(const LiveAllocation& physical, const trace:
   if (call != nullptr) {
     accounts.add_free_site(physical.group, present.site_of(*call), present.time);
   }
-  if (out_of_memory.pending()) out_of_memory.flushed(present.writer, physical.bytes);
+  if (out_of_memory.pending()) out_of_memory.add_freed_bytes(present.writer, physical.bytes);
   const GroupKey& key = accounts.group(physical.group).key;
   if (key.kind != Kind::kVmm) return;
   if (nccl.is_used()) nccl.release(physical.born);
@@ -364,7 +364,7 @@ void ProcessMemory::launch(const GraphMemory& graph) {
     (void)end(Space::kAddresses, allocation.address, ledger::End::kFreed, nullptr);
     hand_out(Space::kAddresses,
              {allocation.address, allocation.bytes, present.time, allocation.group, 0});
-    begin_next_moment();
+    advance_model_time();
   }
   for (const std::uint64_t address : graph.frees) {
     (void)end(Space::kAddresses, address, ledger::End::kFreed, nullptr);

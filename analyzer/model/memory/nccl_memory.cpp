@@ -28,27 +28,30 @@ void NcclMemory::annotate(const trace::Annotation& annotation, std::string_view 
     return;
   }
   if (annotation.operation != AnnotationOperation::kPush || !name.starts_with("nccl")) return;
-  Writer& of = writers_[writer];
-  of.domain = annotation.domain;
-  of.calls_nccl = true;
-  of.ranges.push_back(begin_range(annotation, name, of, now));
+  Writer& writer_state = writers_[writer];
+  writer_state.domain = annotation.domain;
+  writer_state.calls_nccl = true;
+  writer_state.ranges.push_back(begin_range(annotation, name, writer_state, now));
 }
 
 // Returns the range with the communicator that its call makes or uses. ncclGroupEnd carries out the
 // calls of its group, so its range is about their communicator, if that is the same for all.
 NcclMemory::Range NcclMemory::begin_range(const trace::Annotation& annotation,
-                                          std::string_view name, Writer& of, std::uint64_t now) {
+                                          std::string_view name, Writer& writer_state,
+                                          std::uint64_t now) {
   if (name == "ncclGroupStart") {
-    if (of.group.depth == 0) of.group = Group{};
-    ++of.group.depth;
+    if (writer_state.group.depth == 0) writer_state.group = Group{};
+    ++writer_state.group.depth;
     return {};
   }
   if (name == "ncclGroupEnd") {
-    if (of.group.depth > 0) --of.group.depth;
-    return {.subject = of.group.depth == 0 ? of.group.subject : Subject{}};
+    if (writer_state.group.depth > 0) --writer_state.group.depth;
+    return {.subject = writer_state.group.depth == 0 ? writer_state.group.subject : Subject{}};
   }
   Range range;
   if (is_init(name) || makes_child(name)) {
+    // The first communicator has no known parent: if it is a child, its parent is an older one.
+    if (makes_child(name) && communicators_.empty()) knows_all_ = false;
     range.makes = true;
     range.is_init = is_init(name);
     range.subject = {Subject::Kind::kMade, communicators_.size()};
@@ -59,18 +62,18 @@ NcclMemory::Range NcclMemory::begin_range(const trace::Annotation& annotation,
     const bool may_be_a_child = by_hash_.size() < communicators_.size();
     if (!by_hash_.contains(annotation.communicator) && !may_be_a_child) knows_all_ = false;
   }
-  if (of.group.depth > 0) {
-    const bool is_same = of.group.is_empty || of.group.subject == range.subject;
-    of.group.subject = is_same ? range.subject : Subject{};
-    of.group.is_empty = false;
+  if (writer_state.group.depth > 0) {
+    const bool is_same = writer_state.group.is_empty || writer_state.group.subject == range.subject;
+    writer_state.group.subject = is_same ? range.subject : Subject{};
+    writer_state.group.is_empty = false;
   }
   return range;
 }
 
-void NcclMemory::end_range(const trace::Annotation& annotation, Writer& of) {
-  if (of.ranges.empty() || annotation.domain != of.domain) return;
-  const Range range = of.ranges.back();
-  of.ranges.pop_back();
+void NcclMemory::end_range(const trace::Annotation& annotation, Writer& writer_state) {
+  if (writer_state.ranges.empty() || annotation.domain != writer_state.domain) return;
+  const Range range = writer_state.ranges.back();
+  writer_state.ranges.pop_back();
   if (!range.makes) return;
   NcclCommunicator& made = communicators_[range.subject.number];
   made.is_made = true;
@@ -105,10 +108,11 @@ std::optional<std::size_t> NcclMemory::find(const Subject& subject, std::int32_t
   return found;
 }
 
-std::optional<std::size_t> NcclMemory::present(const Writer& of, std::int32_t device) const {
+std::optional<std::size_t> NcclMemory::present(const Writer& writer_state,
+                                               std::int32_t device) const {
   // From the innermost range outwards: in traces of older recorders, which missed ends of ranges,
   // the innermost range may name no communicator.
-  for (auto range = of.ranges.rbegin(); range != of.ranges.rend(); ++range) {
+  for (auto range = writer_state.ranges.rbegin(); range != writer_state.ranges.rend(); ++range) {
     if (const auto found = find(range->subject, device)) return found;
   }
   return std::nullopt;
@@ -116,9 +120,9 @@ std::optional<std::size_t> NcclMemory::present(const Writer& of, std::int32_t de
 
 std::optional<std::size_t> NcclMemory::present_elsewhere(std::int32_t device) const {
   std::optional<std::size_t> found;
-  for (const auto& [writer, of] : writers_) {
-    if (of.ranges.empty()) continue;
-    const auto present = find(of.ranges.back().subject, device);
+  for (const auto& [writer, writer_state] : writers_) {
+    if (writer_state.ranges.empty()) continue;
+    const auto present = find(writer_state.ranges.back().subject, device);
     if (!present || (found && found != present)) return std::nullopt;
     found = present;
   }
@@ -127,16 +131,17 @@ std::optional<std::size_t> NcclMemory::present_elsewhere(std::int32_t device) co
 
 // For a thread that allocates outside of NCCL's calls: concludes that it allocates for the
 // communicator that the threads in NCCL's calls make or use, if that is the same one for all.
-void NcclMemory::note_service(NcclThread& thread, std::int32_t device) {
+void NcclMemory::guess_thread_communicator(NcclThread& thread, std::int32_t device) {
   const auto present = present_elsewhere(device);
   if (!present) return;
-  if (thread.communicator && thread.communicator != present) thread.serves_several = true;
+  if (thread.communicator && thread.communicator != present)
+    thread.communicator_is_ambiguous = true;
   thread.communicator = present;
 }
 
 std::optional<std::size_t> NcclMemory::communicator_of(const NcclThread& thread,
                                                        std::int32_t device) const {
-  const bool is_known = thread.communicator && !thread.serves_several;
+  const bool is_known = thread.communicator && !thread.communicator_is_ambiguous;
   // thread.communicator is not certain if the range that makes it has no end in the trace: an older
   // recorder may have missed an end long before.
   if (is_known && communicators_[*thread.communicator].is_made) return thread.communicator;
@@ -152,10 +157,10 @@ std::optional<std::size_t> NcclMemory::communicator_of(const NcclThread& thread,
 }
 
 void NcclMemory::set_thread(std::uint32_t writer, std::uint64_t thread_id) {
-  Writer& of = writers_[writer];
-  if (of.thread_id == thread_id) return;
-  of = Writer();
-  of.thread_id = thread_id;
+  Writer& writer_state = writers_[writer];
+  if (writer_state.thread_id == thread_id) return;
+  writer_state = Writer();
+  writer_state.thread_id = thread_id;
 }
 
 NcclOwner& NcclMemory::owner_of(const Live& live) {
@@ -165,7 +170,7 @@ NcclOwner& NcclMemory::owner_of(const Live& live) {
 
 // Called before the owner's bytes change. If they have not changed since the last peak of NCCL's
 // bytes on the device (a mark), stores them as the bytes at that peak.
-void NcclMemory::keep_high_water(NcclUse& use, const Device& device) {
+void NcclMemory::store_bytes_at_peak(NcclUse& use, const Device& device) {
   if (use.mark == device.mark) return;
   use.bytes_at_mark = use.bytes;
   use.mark = device.mark;
@@ -173,19 +178,19 @@ void NcclMemory::keep_high_water(NcclUse& use, const Device& device) {
 
 void NcclMemory::allocate(std::uint32_t writer, const CallSite& site, std::int32_t device,
                           std::uint64_t bytes, std::uint64_t now) {
-  const Writer& of = writers_[writer];
-  const Live live{bytes, device, present(of, device), of.thread_id};
+  const Writer& writer_state = writers_[writer];
+  const Live live{bytes, device, present(writer_state, device), writer_state.thread_id};
   NcclOwner& owner = owner_of(live);
   if (!live.communicator) {
     NcclThread& thread = threads_[live.thread_id];
-    if (of.calls_nccl) thread.serves_several = true;
-    note_service(thread, device);
+    if (writer_state.calls_nccl) thread.communicator_is_ambiguous = true;
+    guess_thread_communicator(thread, device);
   }
   if (owner.time == 0) owner.time = now;
   if (owner.site == CallSite{}) owner.site = site;
   Device& on = devices_[device];
   NcclUse& use = owner.uses[device];
-  keep_high_water(use, on);
+  store_bytes_at_peak(use, on);
   ++use.allocations;
   use.bytes += bytes;
   use.most_bytes = std::max(use.most_bytes, use.bytes);
@@ -204,7 +209,7 @@ void NcclMemory::release(std::uint64_t born) {
   live_.erase(found);
   Device& device = devices_[live.device];
   NcclUse& use = owner_of(live).uses[live.device];
-  keep_high_water(use, device);
+  store_bytes_at_peak(use, device);
   use.bytes -= live.bytes;
   device.bytes -= live.bytes;
 }

@@ -50,7 +50,7 @@ struct NcclThread : NcclOwner {
   // The communicator for which the thread allocated, concluded from the NVTX ranges of other
   // threads.
   std::optional<std::size_t> communicator;
-  bool serves_several = false;
+  bool communicator_is_ambiguous = false;
 };
 
 class NcclMemory {
@@ -125,19 +125,20 @@ class NcclMemory {
   };
 
   [[nodiscard]] Range begin_range(const trace::Annotation& annotation, std::string_view name,
-                                  Writer& of, std::uint64_t now);
-  void end_range(const trace::Annotation& annotation, Writer& of);
+                                  Writer& writer_state, std::uint64_t now);
+  void end_range(const trace::Annotation& annotation, Writer& writer_state);
   void describe(NcclCommunicator& communicator, const trace::Annotation& annotation);
   [[nodiscard]] std::optional<std::size_t> find(const Subject& subject, std::int32_t device) const;
   // The communicator that the thread itself makes or uses at present.
-  [[nodiscard]] std::optional<std::size_t> present(const Writer& of, std::int32_t device) const;
+  [[nodiscard]] std::optional<std::size_t> present(const Writer& writer_state,
+                                                   std::int32_t device) const;
   // The communicator that all threads in calls of NCCL make or use at present; none if they differ,
   // or if one is not known.
   [[nodiscard]] std::optional<std::size_t> present_elsewhere(std::int32_t device) const;
-  void note_service(NcclThread& thread, std::int32_t device);
+  void guess_thread_communicator(NcclThread& thread, std::int32_t device);
 
   [[nodiscard]] NcclOwner& owner_of(const Live& live);
-  static void keep_high_water(NcclUse& use, const Device& device);
+  static void store_bytes_at_peak(NcclUse& use, const Device& device);
 
   std::vector<NcclCommunicator> communicators_;
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;

@@ -39,7 +39,7 @@ void OutOfMemory::set_snapshot(std::uint32_t writer, std::uint32_t snapshot) {
   if (found != pending_.end()) found->second.snapshot = snapshot;
 }
 
-void OutOfMemory::flushed(std::uint32_t writer, std::uint64_t bytes) {
+void OutOfMemory::add_freed_bytes(std::uint32_t writer, std::uint64_t bytes) {
   const auto found = pending_.find(writer);
   if (found != pending_.end()) found->second.flushed_bytes += bytes;
 }
@@ -79,12 +79,9 @@ void OutOfMemory::finish() {
 OomRow& OutOfMemory::close(const OomIncident& incident, OomOutcome outcome,
                            std::uint64_t end_ticks) {
   OomRow& row = rows_[{incident.level, incident.device, outcome, incident.site}];
-  if (row.count == 0) {
-    row.first = incident;
-    row.outcome = outcome;
-  } else if (row.first.snapshot == 0) {
-    row.first.snapshot = incident.snapshot;
-  }
+  // Incidents of several threads may end in another order than they began.
+  if (row.count == 0 || incident.time < row.first.time) row.first = incident;
+  row.outcome = outcome;
   ++row.count;
   row.attempts += incident.attempts;
   row.flushed_bytes += incident.flushed_bytes;

@@ -27,7 +27,7 @@ struct OomIncident {
 
 // Incidents of the same level (ledger::Level), device, outcome and caller.
 struct OomRow {
-  OomIncident first;
+  OomIncident first;  // the incident that began first
   OomOutcome outcome = OomOutcome::kUnknown;
   std::uint64_t count = 0;
   std::uint64_t attempts = 0;
@@ -49,7 +49,7 @@ class OutOfMemory {
 
   [[nodiscard]] bool pending() const { return !pending_.empty(); }
   // Notes that memory was freed while an incident of the thread was open.
-  void flushed(std::uint32_t writer, std::uint64_t bytes);
+  void add_freed_bytes(std::uint32_t writer, std::uint64_t bytes);
   void succeeded(std::uint32_t writer, const CallSite& site, std::int32_t device,
                  std::uint64_t bytes, std::uint64_t end_ticks);
   // True if the incident has a new row: the caller may then pass a snapshot to

@@ -25,18 +25,15 @@ void PrivatePools::apply(const trace::Graph& call, std::uint32_t writer, const C
       return;
     }
     case trace::GraphOperation::kInstantiate: {
+      // If the handle is in use, the record of the former executable's end is missing.
+      remove_executable(call.executable);
       const auto graph = graphs_.find(call.graph);
       if (graph == graphs_.end()) return;
       executables_[call.executable] = graph->second;
       return count_graphs(graph->second, true);
     }
-    case trace::GraphOperation::kDestroyExecutable: {
-      const auto found = executables_.find(call.graph != 0 ? call.graph : call.executable);
-      if (found == executables_.end()) return;
-      count_graphs(found->second, false);
-      executables_.erase(found);
-      return;
-    }
+    case trace::GraphOperation::kDestroyExecutable:
+      return remove_executable(call.graph != 0 ? call.graph : call.executable);
     case trace::GraphOperation::kDestroy:
       graphs_.erase(call.graph);
       return;
@@ -54,6 +51,13 @@ void PrivatePools::end_capture(std::uint64_t stream, std::uint64_t graph) {
   }
   if (graph != 0 && !found->pools.empty()) graphs_[graph] = std::move(found->pools);
   open_.erase(found);
+}
+
+void PrivatePools::remove_executable(std::uint64_t executable) {
+  const auto found = executables_.find(executable);
+  if (found == executables_.end()) return;
+  count_graphs(found->second, false);
+  executables_.erase(found);
 }
 
 void PrivatePools::count_graphs(const ByDevice& pools, bool is_live) {
@@ -115,7 +119,7 @@ std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
   const std::uint32_t stays = std::min(id, other);
   const std::uint32_t goes = std::max(id, other);
   const PoolBytes mark_of_other = at_mark(goes);
-  PrivatePool& kept = changing(stays);
+  PrivatePool& kept = pool_before_change(stays);
   PrivatePool& gone = pools_[goes - 1];
   kept.at_mark.reserved += mark_of_other.reserved;
   kept.at_mark.allocated += mark_of_other.allocated;
@@ -132,7 +136,7 @@ std::uint32_t PrivatePools::merge(std::uint32_t id, std::uint32_t other) {
 
 // Returns the pool for a change of its bytes. At the first change after a mark (set_mark()), first
 // stores the bytes as those at the mark.
-PrivatePool& PrivatePools::changing(std::uint32_t id) {
+PrivatePool& PrivatePools::pool_before_change(std::uint32_t id) {
   PrivatePool& pool = pools_[root_of(id) - 1];
   if (pool.mark != mark_) {
     pool.at_mark = pool.now;
@@ -142,7 +146,7 @@ PrivatePool& PrivatePools::changing(std::uint32_t id) {
 }
 
 void PrivatePools::grow(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated) {
-  PrivatePool& pool = changing(id);
+  PrivatePool& pool = pool_before_change(id);
   pool.now.reserved += reserved;
   pool.now.allocated += allocated;
   pool.peak.reserved = std::max(pool.peak.reserved, pool.now.reserved);
@@ -150,7 +154,7 @@ void PrivatePools::grow(std::uint32_t id, std::uint64_t reserved, std::uint64_t 
 }
 
 void PrivatePools::shrink(std::uint32_t id, std::uint64_t reserved, std::uint64_t allocated) {
-  PrivatePool& pool = changing(id);
+  PrivatePool& pool = pool_before_change(id);
   pool.now.reserved -= std::min(pool.now.reserved, reserved);
   pool.now.allocated -= std::min(pool.now.allocated, allocated);
 }

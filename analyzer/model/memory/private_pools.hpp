@@ -79,8 +79,9 @@ class PrivatePools {
   using ByDevice = std::map<std::int32_t, std::uint32_t>;
 
   void end_capture(std::uint64_t stream, std::uint64_t graph);
+  void remove_executable(std::uint64_t executable);
   void count_graphs(const ByDevice& pools, bool is_live);
-  PrivatePool& changing(std::uint32_t id);
+  PrivatePool& pool_before_change(std::uint32_t id);
   std::uint32_t merge(std::uint32_t id, std::uint32_t other);
 
   std::vector<PrivatePool> pools_;

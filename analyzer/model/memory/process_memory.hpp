@@ -142,8 +142,8 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   }
   void on_end(const LiveAllocation& entry, ledger::End how, const trace::CallHeader* call);
   void on_ended_replaced(const Live::Ended& ended) {
-    replaced_ended[{ended.entry.group, ended.teardown.reason}].add(ended.entry.bytes,
-                                                                   ended.entry.born);
+    torn_down_at_reused_addresses[{ended.entry.group, ended.teardown.reason}].add(ended.entry.bytes,
+                                                                                  ended.entry.born);
   }
   [[nodiscard]] bool ends_unfinished_free(std::uint64_t address) {
     return unfinished_frees.erase(address) != 0;
@@ -190,7 +190,7 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
 
   // Advances the model time by a tick for a second event of the same record, because no two events
   // share a time.
-  void begin_next_moment() { accounts.advance(++present.time); }
+  void advance_model_time() { accounts.advance(++present.time); }
   // Throws std::bad_alloc if the ledger could not allocate memory for its own tables.
   void check_parts() const;
 
@@ -199,8 +199,8 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   template <class Visit>
   void for_each_live(Level level, Visit&& visit) const;
   // The memory of one level on one device that was live at `moment`: a snapshot that gets the frees
-  // of this level and device (Account::watchers), or PeakSnapshot::now(). Memory that is still live
-  // has an empty BlockUse.
+  // of this level and device (Account::other_snapshots), or PeakSnapshot::now(). Memory that is
+  // still live has an empty BlockUse.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
@@ -238,7 +238,7 @@ struct ProcessMemory : ledger::ProcessLedger<ProcessMemory, ModelStorage> {
   std::set<std::uint64_t> unfinished_frees;
   // Allocations that ended with their context and whose address another allocation got that has
   // since ended in the same way. By group and reason.
-  std::map<std::pair<std::uint32_t, EndedBy>, Tally> replaced_ended;
+  std::map<std::pair<std::uint32_t, EndedBy>, Tally> torn_down_at_reused_addresses;
 
  private:
   void hand_out(Space space, const LiveAllocation& entry);

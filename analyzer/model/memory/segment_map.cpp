@@ -23,10 +23,10 @@ class Runs {
       runs_.push_back({bytes, allocated_bytes, category});
       return;
     }
-    together_.bytes += bytes;
-    together_.allocated_bytes += allocated_bytes;
+    merged_.bytes += bytes;
+    merged_.allocated_bytes += allocated_bytes;
     if (allocated_bytes != 0) by_category_[category] += allocated_bytes;
-    if (together_.bytes >= shortest_) flush();
+    if (merged_.bytes >= shortest_) flush();
   }
   [[nodiscard]] std::vector<SegmentRun> take() {
     flush();
@@ -36,20 +36,20 @@ class Runs {
  private:
   // Adds the merged short pieces as one run, with the category of most of their allocated bytes.
   void flush() {
-    if (together_.bytes == 0) return;
+    if (merged_.bytes == 0) return;
     std::uint64_t most = 0;
     for (const auto& [category, bytes] : by_category_) {
       if (bytes <= most) continue;
       most = bytes;
-      together_.category = category;
+      merged_.category = category;
     }
-    runs_.push_back(together_);
-    together_ = {};
+    runs_.push_back(merged_);
+    merged_ = {};
     by_category_.clear();
   }
 
   std::uint64_t shortest_;
-  SegmentRun together_;
+  SegmentRun merged_;
   std::map<std::uint8_t, std::uint64_t> by_category_;
   std::vector<SegmentRun> runs_;
 };
@@ -122,12 +122,17 @@ SegmentMap map_segments(std::vector<Unit> units, std::vector<ReleasedAllocation>
   }
   std::ranges::sort(sizes, std::greater());
   const std::uint64_t smallest = sizes.size() > kMostSegments ? sizes[kMostSegments - 1] : 0;
+  // More segments may have the smallest drawn size than find room beside the larger ones.
+  const auto larger = std::ranges::count_if(sizes, [&](auto bytes) { return bytes > smallest; });
+  std::size_t room_for_smallest = kMostSegments - static_cast<std::size_t>(larger);
   SegmentMap map;
   std::size_t first = 0;
   for (const Joined& joined : segments) {
     MappedSegment segment =
         map_segment(joined, blocks, first, std::max(reserved / kMostRuns, std::uint64_t{1}));
-    if (joined.bytes >= smallest && map.segments.size() < kMostSegments) {
+    const bool is_smallest = joined.bytes == smallest && room_for_smallest != 0;
+    if (is_smallest) --room_for_smallest;
+    if (joined.bytes > smallest || is_smallest) {
       map.segments.push_back(std::move(segment));
       continue;
     }

@@ -154,8 +154,8 @@ void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {
   peak_ = nullptr;
   const std::uint64_t cut = memory_.present.time;
   memory_.statistics.add(checkpoint, cut);
-  memory_.accounts.forget_last_where_gone();
-  memory_.framework.forget_worst(cut);
+  memory_.accounts.forget_outdated_last_times();
+  memory_.framework.restart_most_stranded_moment(cut);
   restore_cards();
   memory_.accounts.restart_timelines(
       memory_.statistics.first_time, cut, [&](const Account& account) {

@@ -341,17 +341,17 @@ void ProcessModel::finish(std::uint64_t shortest_period) {
   memory_.out_of_memory.finish();
   activity_.finish();
   program_.finish(shortest_period);
-  know_all_devices();
+  add_account_devices();
   finish_timelines();
 }
 
 void ProcessModel::pause(std::uint64_t shortest_period) {
   memory_.check_parts();
   program_.pause(shortest_period);
-  know_all_devices();
+  add_account_devices();
 }
 
-void ProcessModel::know_all_devices() {
+void ProcessModel::add_account_devices() {
   // Collects the ordinals first: state() may add an account to the list that the loop reads.
   std::set<std::int32_t> ordinals;
   for (const Account& account : accounts_.accounts()) {

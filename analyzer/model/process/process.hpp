@@ -43,7 +43,7 @@ class ProcessModel final {
 
   // Both must be called before the first record; see Accounts.
   void set_window(const Window& window) { accounts_.set_window(window); }
-  void keep_moment(std::uint64_t time) { accounts_.keep_moment(time); }
+  void request_snapshot(std::uint64_t time) { accounts_.request_snapshot(time); }
   // Adds the physical devices that the process uses, before the first record: so they come first in
   // the report.
   void add_devices(const std::vector<trace::Device>& devices);
@@ -118,7 +118,7 @@ class ProcessModel final {
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();
   // Adds every device that has an account to the devices of the process.
-  void know_all_devices();
+  void add_account_devices();
 
   // Notes an allocation or a free of managed memory, whose page migrations CUPTI may report.
   void expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);

@@ -67,7 +67,8 @@ void BackwardStacks::begin_at(std::uint64_t cut) {
   for (auto& [writer, thread] : threads_) {
     thread.last_own = cut;
     const auto waits = waits_.find(thread.thread_id);
-    if (waits == waits_.end() || waits->second.back().record.time < cut) continue;
+    if (waits == waits_.end() || waits->second.empty()) continue;
+    if (waits->second.back().record.time < cut) continue;
     const Root root = root_of(waits->second.back().stack);
     if (root != Root::kNone) thread.role = root == Root::kEngine ? Role::kEngine : Role::kPython;
   }
@@ -89,8 +90,8 @@ BackwardStacks::Root BackwardStacks::root_of(trace::StackId stack) {
   if (root == Root::kNotLooked) [[unlikely]] {
     const std::vector<CodePlace> places = stacks_.places_of(stack);
     const std::uint32_t code = places.empty() ? 0 : places.back().code;
-    const bool is_engine = is_way_into_function(stacks_.text_of(code, trace::CodeText::kFile),
-                                                stacks_.text_of(code, trace::CodeText::kName));
+    const bool is_engine = is_custom_backward_entry(stacks_.text_of(code, trace::CodeText::kFile),
+                                                    stacks_.text_of(code, trace::CodeText::kName));
     root = is_engine ? Root::kEngine : Root::kPython;
   }
   return root;

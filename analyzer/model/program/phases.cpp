@@ -53,7 +53,7 @@ FrameRole role_in_fsdp(std::string_view name) {
              : FrameRole::kNone;
 }
 
-SiteRole placed_by(FrameRole role) {
+SiteRole site_role_of(FrameRole role) {
   switch (role) {
     case FrameRole::kPlacement:
       return SiteRole::kAsParameter;
@@ -154,7 +154,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
       result.zero_grad = role == FrameRole::kZeroGrad;
       result.first_gradient = role == FrameRole::kFirstGradient;
       result.updates = role == FrameRole::kUpdate;
-      if (result.placed == SiteRole::kNone) result.placed = placed_by(role);
+      if (result.placed == SiteRole::kNone) result.placed = site_role_of(role);
       result.phase = phase_of(role);
       return result;
     }
@@ -163,7 +163,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   return result;
 }
 
-SiteRole StackRoles::placed_by(const StackRole& role) const {
+SiteRole StackRoles::site_role_of(const StackRole& role) const {
   // Module._apply moves the parameters of a module first, its buffers by a later instruction.
   if (role.moved_at > first_moved_at_) return SiteRole::kAsBuffer;
   if (role.placed != SiteRole::kNone) return role.placed;
@@ -284,9 +284,9 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   if (role.zero_grad) record_zero_grad(now);
   if (phase == Phase::kForward && clock_.phase == Phase::kBackward) {
     if (grads_were_freed_) {
-      end_invisible_step(now);
+      end_step_by_zero_grad(now);
     } else if (is_optimizer_hidden()) {
-      end_hidden_step(now);
+      end_step_without_signs(now);
     }
   }
   if (phase != Phase::kNone) {
@@ -295,7 +295,7 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   }
   const bool belongs_to_forward =
       clock_.phase == Phase::kForward && role.placed == SiteRole::kNone && !role.zero_grad;
-  if (clock_.phase != Phase::kForward) left_ = true;
+  if (clock_.phase != Phase::kForward) phase_was_left_ = true;
   if (belongs_to_forward && !between_passes_) {
     between_passes_ = true;
     clock_.pass_was_over = now;
@@ -306,11 +306,11 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
 void Phases::record_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
-  if (clock_.phase == Phase::kBackward) return end_invisible_step(now);
+  if (clock_.phase == Phase::kBackward) return end_step_by_zero_grad(now);
   // If zero_grad() follows forward, its first call frees nothing, and the second call frees the
   // first step's gradients in the forward phase of the second step. That phase goes on.
   if (clock_.phase != Phase::kForward || longest_step_ != 0 || backward_passes_ == 0) return;
-  end_invisible_step(now);
+  end_step_by_zero_grad(now);
   worked_ = grads_were_freed_ = true;
 }
 
@@ -333,13 +333,13 @@ void Phases::end_seen_step() {
 }
 
 // Ends a step whose optimizer no event shows, but whose gradients were freed.
-void Phases::end_invisible_step(std::uint64_t now) {
+void Phases::end_step_by_zero_grad(std::uint64_t now) {
   end_seen_step();
   optimizer_worked(now);
 }
 
 // Ends a step that neither optimizer events nor freed gradients show: see is_optimizer_hidden().
-void Phases::end_hidden_step(std::uint64_t now) {
+void Phases::end_step_without_signs(std::uint64_t now) {
   is_hidden_ = true;
   end_step();
   optimizer_worked(now);
@@ -361,7 +361,7 @@ void Phases::begin(Phase phase, std::uint64_t now) {
   const bool is_work = phase != Phase::kOptimizer;
   // The phases of several optimizers in a row are one phase.
   const bool goes_on = phase == clock_.phase && (is_work || !worked_);
-  left_ = false;
+  phase_was_left_ = false;
   if (is_work) worked_ = has_worked_ = true;
   if (goes_on) return;
   clock_.phase = phase;

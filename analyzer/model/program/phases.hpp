@@ -74,7 +74,7 @@ class StackRoles {
   }
   // The part that a stack with this role has in building modules and optimizers. The answer depends
   // on the stacks read so far, and may change when further ones are read.
-  [[nodiscard]] SiteRole placed_by(const StackRole& role) const;
+  [[nodiscard]] SiteRole site_role_of(const StackRole& role) const;
 
  private:
   // The kinds of functions that matter beside the roles of their frames.
@@ -139,7 +139,7 @@ class Phases {
     clock_.in_zero_grad = role.zero_grad;
     if (!role.has_python && !(may_be_engine && !stacks_.empty())) return Phase::kNone;
     const Phase phase = role.has_python ? role.phase : Phase::kBackward;
-    if (phase == clock_.phase && !left_ && !between_passes_) [[likely]]
+    if (phase == clock_.phase && !phase_was_left_ && !between_passes_) [[likely]]
       return phase;  // the present phase goes on
     return change(role, phase, now);
   }
@@ -156,12 +156,12 @@ class Phases {
     return roles_.role_of(stack);
   }
 
-  [[nodiscard]] SiteRole placed_by(trace::StackId stack) const {
-    return roles_.placed_by(roles_.role_of(stack));
+  [[nodiscard]] SiteRole site_role_of(trace::StackId stack) const {
+    return roles_.site_role_of(roles_.role_of(stack));
   }
   // True if the stack makes a parameter, or a block that may turn out to be one.
   [[nodiscard]] bool may_place_parameter(trace::StackId stack) const {
-    return !roles_.role_of(stack).built.empty() || placed_by(stack) == SiteRole::kAsParameter;
+    return !roles_.role_of(stack).built.empty() || site_role_of(stack) == SiteRole::kAsParameter;
   }
 
   // True once after each step of an optimizer that followed forward or backward work. If the
@@ -192,8 +192,8 @@ class Phases {
   [[nodiscard]] bool is_optimizer_hidden() const;
   void end_step();
   void end_seen_step();
-  void end_invisible_step(std::uint64_t now);
-  void end_hidden_step(std::uint64_t now);
+  void end_step_by_zero_grad(std::uint64_t now);
+  void end_step_without_signs(std::uint64_t now);
   void optimizer_worked(std::uint64_t now);
 
   const PythonStacks& stacks_;
@@ -202,7 +202,7 @@ class Phases {
   std::uint32_t backward_passes_ = 0;  // backward passes since the last step ended
   std::uint64_t all_backward_passes_ = 0;
   std::uint32_t longest_step_ = 0;  // most backward passes in a step whose end was seen
-  bool left_ = false;               // an event without a phase came after the phase's last one
+  bool phase_was_left_ = false;     // an event without a phase came after the phase's last one
   bool between_passes_ = true;      // in the forward phase, after an event outside of the model
   bool worked_ = false;             // forward or backward ran since the last step ended
   bool grads_were_freed_ = false;   // gradients were freed since the last step ended

@@ -58,16 +58,16 @@ std::uint32_t TensorNames::number_of(const std::vector<TensorName>& names) {
 namespace {
 
 // More writers than any process has: a damaged record must not make the tables huge.
-constexpr std::uint32_t kMaxWriters = 1 << 16;
+constexpr std::uint32_t kMaxProgramWriters = 1 << 16;
 
 }  // namespace
 
 // Notes which thread writes a stream from now on. A process's first thread has the process's id.
 void Program::add_thread(const trace::Thread& thread) {
-  threads_.add(thread, trace::tail_of(thread.record), present_.writer);
-  backward_stacks_.add_thread(thread.writer != 0 ? thread.writer : present_.writer,
-                              thread.thread_id);
-  if (present_.in_checkpoint || present_.writer >= kMaxWriters) return;
+  const std::uint32_t stream = thread.writer != 0 ? thread.writer : present_.writer;
+  threads_.add(thread, trace::tail_of(thread.record), stream);
+  backward_stacks_.add_thread(stream, thread.thread_id);
+  if (present_.in_checkpoint || present_.writer >= kMaxProgramWriters) return;
   if (present_.writer >= writer_threads_.size()) writer_threads_.resize(present_.writer + 1);
   WriterThread& writer = writer_threads_[present_.writer];
   if (writer.id == thread.thread_id) return;
@@ -162,7 +162,7 @@ CategoryGuess Program::guess_category(const LiveAllocation& block, const Lifetim
   facts.born_in = key.phase;
   const JoinedStack* const joined = backward_stacks_.find(key.site.stack);
   const trace::StackId own_stack = joined == nullptr ? key.site.stack : joined->own;
-  facts.placed = phases_.placed_by(own_stack);
+  facts.placed = phases_.site_role_of(own_stack);
   facts.on_engine = joined != nullptr;
   const StackRole& role = phases_.role_of(own_stack);
   facts.recomputed = key.phase == Phase::kBackward && role.recomputes;

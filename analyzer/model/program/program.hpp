@@ -22,6 +22,7 @@
 #include "analyzer/model/program/steps.hpp"
 #include "analyzer/order/merge.hpp"
 #include "analyzer/stacks/dictionary.hpp"
+#include "trace/file_layout.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -34,12 +35,18 @@ struct ThreadName {
 // Names of threads, and the thread on which each stack was first met.
 class Threads {
  public:
+  // `writer`: the one in whose stream the record was; kCheckpointWriter if it is not known, or the
+  // recorder's own in a checkpoint.
   void add(const trace::Thread& record, std::string_view name, std::uint32_t writer) {
+    if (writer != trace::kCheckpointWriter) program_threads_.insert(record.thread_id);
     ThreadName& thread = by_writer_[writer];
+    // The records at the beginnings of chunks do not have the thread's name.
+    if (thread.id == record.thread_id && name.empty()) return;
     thread = {record.thread_id, std::string(name)};
     by_id_[record.thread_id] = thread.name;
   }
   void add_stack(trace::StackId stack, std::uint32_t writer) {
+    if (writer == trace::kCheckpointWriter) return add_stack_of_checkpoint(stack);
     const auto thread = by_writer_.find(writer);
     if (thread != by_writer_.end()) stacks_.try_emplace(stack, thread->second.id);
   }
@@ -53,8 +60,15 @@ class Threads {
   }
 
  private:
+  // A checkpoint does not tell which thread wrote a stack. It keeps the order of records, and a
+  // thread's record comes before its stacks: so the thread is known if it is the only one so far.
+  void add_stack_of_checkpoint(trace::StackId stack) {
+    if (program_threads_.size() == 1) stacks_.try_emplace(stack, *program_threads_.begin());
+  }
+
   std::map<std::uint32_t, ThreadName> by_writer_;
   std::map<std::uint64_t, std::string> by_id_;
+  std::set<std::uint64_t> program_threads_;         // kernel's ids of the program's threads
   std::map<trace::StackId, std::uint64_t> stacks_;  // kernel's id of the first thread, by stack
 };
 

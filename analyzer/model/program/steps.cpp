@@ -132,7 +132,7 @@ void Steps::begin_step(Track& track, std::uint64_t index, std::uint64_t now) {
 
 void Steps::end_step(Track& track, std::uint64_t now) {
   if (track.open == IntervalMeter::kNone) return;
-  track.over.add(meter_.end(track.open, now));
+  track.ended_steps.add(meter_.end(track.open, now));
   track.open = IntervalMeter::kNone;
 }
 
@@ -223,7 +223,7 @@ void Steps::optimizer_ended(std::uint64_t now) {
 
 void Steps::allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now) {
   for (const Track& told : tracks_) {
-    if (told.over.count() >= kEnoughSteps) return;
+    if (told.ended_steps.count() >= kEnoughSteps) return;
   }
   const std::size_t candidate = periods_.add(site, bytes);
   if (candidate == Periods::kNone) return;
@@ -240,14 +240,14 @@ void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
   }
   const auto keep_open_step = [&](StepSource source) {
     Track& open = track(source);
-    if (open.open != IntervalMeter::kNone) open.over.add(meter_.cut(open.open));
+    if (open.open != IntervalMeter::kNone) open.ended_steps.add(meter_.cut(open.open));
     open.open = IntervalMeter::kNone;
   };
   keep_open_step(StepSource::kApi);
   keep_open_step(StepSource::kNvtx);
   if (keep_optimizer_step) keep_open_step(StepSource::kOptimizer);
   for (const StepSource source : {StepSource::kApi, StepSource::kNvtx, StepSource::kOptimizer}) {
-    if (!source_ && track(source).over.count() != 0) source_ = source;
+    if (!source_ && track(source).ended_steps.count() != 0) source_ = source;
   }
   if (!source_ && has_periods_of(shortest_period)) source_ = StepSource::kPeriod;
 }
@@ -262,7 +262,7 @@ Steps Steps::by_now(bool keep_optimizer_step, std::uint64_t shortest_period) {
 // True if the periods are at least `shortest_period` ticks long on average.
 bool Steps::has_periods_of(std::uint64_t shortest_period) const {
   if (periods_.best() == Periods::kNone) return false;
-  const KeptIntervals& periods = period_tracks_[periods_.best()].over;
+  const KeptIntervals& periods = period_tracks_[periods_.best()].ended_steps;
   if (periods.count() == 0) return false;
   const std::vector<Interval> kept = periods.all();
   return (kept.back().end - kept.front().start) / periods.count() >= shortest_period;
@@ -270,8 +270,8 @@ bool Steps::has_periods_of(std::uint64_t shortest_period) const {
 
 const KeptIntervals* Steps::kept_steps() const {
   if (!source_) return nullptr;
-  if (*source_ == StepSource::kPeriod) return &period_tracks_[periods_.best()].over;
-  return &tracks_[static_cast<std::size_t>(*source_)].over;
+  if (*source_ == StepSource::kPeriod) return &period_tracks_[periods_.best()].ended_steps;
+  return &tracks_[static_cast<std::size_t>(*source_)].ended_steps;
 }
 
 std::vector<Interval> Steps::steps() const {

@@ -156,7 +156,7 @@ class Steps {
   struct Track {
     std::size_t open = IntervalMeter::kNone;
     std::uint64_t next_index = 0;
-    KeptIntervals over;
+    KeptIntervals ended_steps;
   };
   struct OpenRange {
     std::size_t slot = IntervalMeter::kNone;
