@@ -86,6 +86,14 @@ class Reduce(Ranks, support.EndToEnd):
         self.assertEqual([row["file"] for row in report["coverage"]["unreadable_traces"]],
                          ["rank2.gmt"])
 
+    def test_a_trace_counts_before_its_partial_report_by_whatever_path(self):
+        self.record_ranks(1)
+        self.call("reduce", "traces")
+        # A partial report would refuse --at.
+        self.call("analyze", "./traces", "--at", "1ms")
+        self.traces_folder.rename(self.folder / "moved")
+        self.call("analyze", "moved", "--at", "1ms")
+
     def test_a_trace_that_is_still_written_or_misses_events_is_kept(self):
         self.record_ranks(1, KILL)
         ring = self.traces_folder / "rank0.gmt.ring"

@@ -493,6 +493,7 @@ class Env(CommandLine):
         pattern = '/a b/$x.%e.gmt'
         for launcher, expected in (("dockerfile", f"ENV GPUMEMTRACE_OUTPUT='{pattern}'"),
                                    ("compose", 'GPUMEMTRACE_OUTPUT: "/a b/$$x.%e.gmt"'),
+                                   ("k8s", 'GPUMEMTRACE_OUTPUT\n          value: "/a b/$$x.%e.gmt"'),
                                    ("systemd", 'Environment="GPUMEMTRACE_OUTPUT=/a b/$x.%%e.gmt"'),
                                    ("deepspeed", f"\nGPUMEMTRACE_OUTPUT={pattern}\n")):
             self.assertIn(expected, self.call("env", "--for", launcher, "-o", pattern).stdout, launcher)

@@ -40,6 +40,13 @@ TEST_CASE("a text that is too long is cut", "[unit]") {
   CHECK(cut("abcdef", 6) == "abcdef");
   CHECK(cut("abcdefg", 6) == "abc...");
   CHECK(cut("abcdefg", 6, "..") == "abcd..");
+  CHECK(cut("abcdefg", 2) == "..");
+  CHECK(cut("abcdefg", 0).empty());
+}
+
+TEST_CASE("a cut does not split a character", "[unit]") {
+  CHECK(cut("ab\u00e9defg", 6) == "ab...");
+  CHECK(cut("a\u00e9defgh", 6) == "a\u00e9...");
 }
 
 TEST_CASE("a style has its colour, and the same word without it has none", "[unit]") {

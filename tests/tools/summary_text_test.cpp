@@ -399,6 +399,10 @@ TEST_CASE("memory that stayed open when its exporter freed it or had ended is to
   CHECK_FALSE(has(shared(), "Shared"));
   report["shared_memory"][0]["kept_after_ns"] = 90'000'000'000;
   CHECK(has(shared(), "had 8.0 MiB open for 90.00 s after rank 0 ended;"));
+
+  const Json kept = report["shared_memory"][0];
+  for (int i = 0; i < 60; ++i) report["shared_memory"].push_back(kept);
+  CHECK(has(summary_text(report, 160), " more shared memory rows\n"));
 }
 
 TEST_CASE("rules that saw the end of the run alone are named", "[unit]") {
@@ -489,6 +493,19 @@ TEST_CASE("a fault names its rank, and one of many ranks is one line", "[unit]")
   finding["process"] = "p2";
   report["findings"].push_back(finding);
   CHECK(has(summary_text(report, 120), "leaked at fastops.py:12 (fused_step) (2 of 2 ranks)\n"));
+}
+
+TEST_CASE("a fault that names its rank after a longer number does not name it again", "[unit]") {
+  Json report = example_report();
+  report["processes"][0]["rank"] = 1;
+  report["processes"].push_back(report["processes"][0]);
+  report["processes"][1]["id"] = "p2";
+  report["processes"][1]["rank"] = 10;
+  report["findings"] = Json::array({report["findings"][0]});
+  report["findings"][0]["title"] = "rank 10 waited for rank 1";
+  CHECK(has(summary_text(report, 120), "rank 10 waited for rank 1\n"));
+  report["findings"][0]["title"] = "rank 10 waited";
+  CHECK(has(summary_text(report, 120), "rank 10 waited (rank 1)\n"));
 }
 
 TEST_CASE("ranks that are alike share a row, and one that differs has its own", "[unit]") {

@@ -78,6 +78,15 @@ TEST_CASE("a command that replaces LD_PRELOAD is named", "[unit]") {
   CHECK(why_untraced({"sh", script}).find(script) != std::string::npos);
 }
 
+TEST_CASE("a launcher that is linked statically gets the launcher's hint", "[unit]") {
+  const tests::TemporaryFolder folder;
+  const std::string launcher = folder.write("kubectl", elf_file("")).string();
+  CHECK(why_untraced({launcher}) ==
+        "kubectl starts the program in a pod; see `gpumemtrace env --for k8s`");
+  const std::string program = folder.write("program", elf_file("")).string();
+  CHECK(why_untraced({program}).find("is statically linked") != std::string::npos);
+}
+
 TEST_CASE("a command without any visible obstacle made no CUDA call", "[unit]") {
   CHECK(why_untraced({"sh", "-c", "true"}).find("no process made a CUDA call") !=
         std::string::npos);

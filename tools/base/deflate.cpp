@@ -16,7 +16,7 @@ constexpr int kWindowBits = 15;  // a window of 32 KiB
 constexpr int kWithGzipHeader = 16;
 
 // Compresses data. `window_bits` is zlib's parameter; negative means without a header.
-std::string compressed(std::string_view data, int window_bits) {
+std::string zlib_compressed(std::string_view data, int window_bits) {
   z_stream stream{};
   if (deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::runtime_error("zlib cannot start; there may be no memory left");
@@ -43,9 +43,9 @@ std::string compressed(std::string_view data, int window_bits) {
 
 }  // namespace
 
-std::string deflated(std::string_view data) { return compressed(data, -kWindowBits); }
+std::string deflated(std::string_view data) { return zlib_compressed(data, -kWindowBits); }
 std::string gzipped(std::string_view data) {
-  return compressed(data, kWindowBits + kWithGzipHeader);
+  return zlib_compressed(data, kWindowBits + kWithGzipHeader);
 }
 
 }  // namespace gpumemtrace::tools

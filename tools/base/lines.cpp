@@ -11,13 +11,16 @@ namespace {
 
 constexpr std::size_t kNarrowIndent = 12;
 
+// True for the bytes of a UTF-8 character after its first.
+bool is_inside_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
 // True if a line may begin here: not within a UTF-8 character, and not with "::", which a build
 // server (GitHub) would take for a command.
 bool may_begin_line(std::string_view rest) {
-  return (static_cast<unsigned char>(rest.front()) & 0xc0) != 0x80 && !rest.starts_with("::");
+  return !is_inside_character(rest.front()) && !rest.starts_with("::");
 }
 
-struct Frame {
+struct LineFrame {
   std::string head;    // begin of the first line
   std::string indent;  // begin of each later line
   std::size_t width = 0;
@@ -28,7 +31,7 @@ std::size_t size_without_end(std::string_view text) { return text.find_last_not_
 
 // Adds a line. If the frame allows it, a line that is too long is broken into several, which begin
 // with `indent` spaces from the second on.
-void add_line(Lines& lines, std::string line, std::size_t indent, const Frame& frame) {
+void add_line(Lines& lines, std::string line, std::size_t indent, const LineFrame& frame) {
   line.erase(size_without_end(line));
   while (frame.splits_words && line.size() > frame.width) {
     // Break at a space in the second half of the line if there is one, so that no word is cut.
@@ -45,7 +48,8 @@ void add_line(Lines& lines, std::string line, std::size_t indent, const Frame& f
 }
 
 // Fills lines with parts; returns the lines and the number of parts in them.
-std::pair<Lines, std::size_t> fill_lines(const Frame& frame, const std::vector<std::string>& parts,
+std::pair<Lines, std::size_t> fill_lines(const LineFrame& frame,
+                                         const std::vector<std::string>& parts,
                                          std::string_view separator, std::size_t most_lines) {
   // A comma or semicolon ends a line; any other separator begins the next line.
   const bool is_list = separator.starts_with(',') || separator.starts_with(';');
@@ -123,7 +127,11 @@ Lines lines_of(const StyledText& text) {
 
 std::string cut(std::string text, std::size_t width, std::string_view rest) {
   if (text.size() <= width) return text;
-  return text.substr(0, width - rest.size()) + std::string(rest);
+  rest = rest.substr(0, width);
+  std::size_t end = width - rest.size();
+  while (end > 0 && is_inside_character(text[end])) --end;
+  text.resize(end);
+  return text.append(rest);
 }
 
 Lines wrapped(const StyledText& head, std::string_view text, std::size_t width) {
@@ -132,7 +140,7 @@ Lines wrapped(const StyledText& head, std::string_view text, std::size_t width) 
 
 Lines wrapped(const StyledText& head, std::string_view text, std::size_t width,
               std::size_t indent) {
-  const Frame frame{head, std::string(indent, ' '), width};
+  const LineFrame frame{head, std::string(indent, ' '), width};
   return with_styles_of(head, fill_lines(frame, words_of(text), " ", kAllLines).first);
 }
 
@@ -144,7 +152,7 @@ Lines wrapped_parts(const StyledText& head, const std::vector<std::string>& part
         separator.substr(std::min(separator.find_first_not_of(' '), separator.size()));
     indent.replace(indent.size() - std::min(indent.size(), sign.size()), sign.size(), sign);
   }
-  const Frame frame{head, std::move(indent), width};
+  const LineFrame frame{head, std::move(indent), width};
   auto [lines, count] = fill_lines(frame, parts, separator, most_lines);
   // Leaves out more parts at the end until the number of those left out has room, too.
   while (count < parts.size() && count > 1) {
@@ -169,7 +177,7 @@ Lines broken(const StyledText& line, std::size_t width) {
     words.push_back(letters.substr(at, next - at));
     at = next;
   }
-  const Frame frame{std::string(first, ' '), std::string(first + 2, ' '), width, false};
+  const LineFrame frame{std::string(first, ' '), std::string(first + 2, ' '), width, false};
   return with_styles_of(line, fill_lines(frame, words, "", kAllLines).first);
 }
 

@@ -66,7 +66,8 @@ using Lines = std::vector<StyledText>;
 // Splits the text at line ends, which are removed.
 [[nodiscard]] Lines lines_of(const StyledText& text);
 
-// The text if it has at most `width` characters, else its begin followed by `rest`.
+// The text if it has at most `width` bytes, else its begin followed by `rest`, together at most
+// `width` bytes. No UTF-8 character is split.
 [[nodiscard]] std::string cut(std::string text, std::size_t width, std::string_view rest = "...");
 
 inline constexpr std::size_t kAllLines = SIZE_MAX;

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& path, int error) {
+[[noreturn]] void throw_write_failure(const fs::path& path, int error) {
   throw Failure(format_text("cannot write {}: {}; choose another place for it", path.string(),
                             std::strerror(error)));
 }
@@ -57,7 +57,7 @@ int sync_folder(const fs::path& folder) {
 // Creates a new file next to `path`; returns its descriptor, or -1 if that fails, and its name. An
 // existing file is never used: in a folder that others can write to, it may be the user's own or a
 // link to one.
-std::pair<int, std::string> create_beside(const fs::path& path, mode_t mode) {
+std::pair<int, std::string> create_file_beside(const fs::path& path, mode_t mode) {
   constexpr int kMostNames = 100;
   std::string name = path.string() + ".unfinished";
   for (int number = 2;; ++number) {
@@ -69,12 +69,12 @@ std::pair<int, std::string> create_beside(const fs::path& path, mode_t mode) {
 
 // Writes a new file, which is renamed to `path` only when it is complete.
 void replace_file(const fs::path& path, const std::string& content, mode_t mode, bool is_durable) {
-  const auto [descriptor, unfinished] = create_beside(path, mode);
+  const auto [descriptor, unfinished] = create_file_beside(path, mode);
   int error = write_all(descriptor, content, is_durable);
   if (error == 0 && rename(unfinished.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return;
   if (descriptor >= 0) unlink(unfinished.c_str());
-  refuse(path, error);
+  throw_write_failure(path, error);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ void write_output(const fs::path& path, const std::string& content) {
     // A device or a pipe is written, not replaced.
     if (const int error = write_all(open(path.c_str(), O_WRONLY | O_CLOEXEC), content);
         error != 0) {
-      refuse(path, error);
+      throw_write_failure(path, error);
     }
     return;
   }
@@ -101,13 +101,15 @@ void write_output(const fs::path& path, const std::string& content) {
 
 void write_private_durably(const fs::path& path, const std::string& content) {
   replace_file(path, content, 0600, true);
-  if (const int error = sync_folder(path.parent_path()); error != 0) refuse(path, error);
+  if (const int error = sync_folder(path.parent_path()); error != 0)
+    throw_write_failure(path, error);
 }
 
 void append_output(const fs::path& path, const std::string& content) {
   const int descriptor =
       open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (const int error = write_all(descriptor, content); error != 0) refuse(path, error);
+  if (const int error = write_all(descriptor, content); error != 0)
+    throw_write_failure(path, error);
 }
 
 }  // namespace gpumemtrace::tools

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 
 #include "analyzer/base/printable.hpp"
+#include "tools/base/environment.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 
@@ -20,11 +20,6 @@ constexpr std::size_t kMostWidth = 200;
 
 constexpr std::array kColors = {"\x1b[0m", "\x1b[1m", "\x1b[1;32m", "\x1b[1;33m", "\x1b[1;31m"};
 static_assert(kColors.size() == static_cast<std::size_t>(Style::kBad) + 1);
-
-std::string environment_text(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 // The number of columns: of the variable COLUMNS if it is set, else of the stream's terminal; 0 if
 // neither is known.

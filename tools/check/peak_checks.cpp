@@ -24,7 +24,7 @@ void name_largest(PolicyCheck& check, std::vector<HeldBytes> holders, std::strin
   check.holders = std::move(holders);
 }
 
-std::string range_text(const rows::CardPeak& row) {
+std::string peak_range_text(const rows::CardPeak& row) {
   const std::string low = size_text(row.low_bytes);
   const std::string high = size_text(row.high_bytes);
   return low == high ? format_text("{} to {} bytes", format_count(row.low_bytes),
@@ -49,7 +49,7 @@ PolicyCheck judge_range(const rows::CardPeak& row, std::uint64_t allowed_bytes,
   } else {
     check.message = format_text(
         "not certain: {} at the peak, {}; what the driver took between two samples is not known",
-        range_text(row), allowed);
+        peak_range_text(row), allowed);
   }
   return check;
 }
@@ -78,8 +78,8 @@ PolicyCheck check_card_peak(const rows::Report& report, const rows::CardPeak& ro
 
 // Judges the sum that the processes asked for on a device: for a limit on "physical", and for a
 // limit on the job if an older report has no peak of the job.
-PolicyCheck check_asked_for(const rows::Report& report, const rows::Device& device,
-                            const PeakLimit& limit) {
+PolicyCheck check_physical_peak(const rows::Report& report, const rows::Device& device,
+                                const PeakLimit& limit) {
   const std::uint64_t bytes = device.physical_peak ? device.physical_peak->bytes : 0;
   PolicyCheck check =
       judge_bytes(bytes, limit.bytes,
@@ -164,7 +164,7 @@ std::vector<PolicyCheck> checks_of_limit(const rows::Report& report, const PeakL
   const bool is_old = limit.level.empty() && limit.of == PeakOf::kJob && !has_peak_of_job(report);
   if (is_old || limit.level == kPhysical) {
     for (const rows::Device& device : report.devices) {
-      if (is_meant(device.id)) checks.push_back(check_asked_for(report, device, limit));
+      if (is_meant(device.id)) checks.push_back(check_physical_peak(report, device, limit));
     }
   }
   for (const rows::Peak& row : report.peak) {
@@ -218,8 +218,8 @@ std::vector<PolicyCheck> checks_of_growth(const rows::Report& report, const Base
     const auto base = known.peak_bytes.find(level);
     PolicyCheck check =
         judge_growth(bytes, base == known.peak_bytes.end() ? 0 : base->second, limit);
-    const bool is_of_new = job != nullptr || known.peak_bytes.contains(kPeakOfJob);
-    if (level == kPhysical && is_of_new && !compares_job) {
+    const bool either_has_job_peak = job != nullptr || known.peak_bytes.contains(kPeakOfJob);
+    if (level == kPhysical && either_has_job_peak && !compares_job) {
       check.message += "; compared without contexts, as " + without_contexts_text(report, known);
     }
     add(std::move(check), level);

@@ -55,7 +55,7 @@ class Holders {
   std::map<std::string, Sum> sums_;
 };
 
-bool is_of(const rows::Peak& row, const PeakOfJob& peak) {
+bool is_selected(const rows::Peak& row, const PeakSelector& peak) {
   return (!peak.device || row.device == peak.device) &&
          (!peak.process || row.process == *peak.process);
 }
@@ -64,12 +64,12 @@ constexpr std::uint64_t kAllBytes = ~std::uint64_t{0};
 
 // Adds what each holder had at the level's peak in the process and on the device of `peak`, at most
 // `most_bytes` each; with `owner`, only that owner's holders. Returns false if none was added.
-bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
+bool add_level(const rows::Report& report, const PeakSelector& peak, Level level,
                const std::optional<rows::OptionalText>& owner, Holders& holders,
                std::uint64_t most_bytes = kAllBytes) {
   bool found = false;
   for (const rows::Peak& row : report.peak) {
-    if (row.level != level || !is_of(row, peak)) continue;
+    if (row.level != level || !is_selected(row, peak)) continue;
     for (const rows::Holder& holder : row.holders) {
       const bool is_rest = holder.origin.owner == "other" && !holder.origin.site;
       if (holder.bytes == 0 || is_rest) continue;
@@ -82,7 +82,7 @@ bool add_level(const rows::Report& report, const PeakOfJob& peak, Level level,
 }
 
 // The level whose peak lists the holders of this kind of memory; nullopt if no level does.
-std::optional<Level> level_of(CardPartKind what) {
+std::optional<Level> level_of_holders(CardPartKind what) {
   switch (what) {
     case CardPartKind::kFrameworkAllocated:
       return Level::kFramework;
@@ -101,8 +101,8 @@ std::optional<Level> level_of(CardPartKind what) {
 // level, which can be at another time, so each counts at most the part's bytes.
 void add_part(const rows::Report& report, const rows::CardPeak& row, const rows::CardPart& part,
               Holders& holders) {
-  const std::optional<Level> level = level_of(part.what);
-  const PeakOfJob of_part{{}, level, row.device, part.process};
+  const std::optional<Level> level = level_of_holders(part.what);
+  const PeakSelector of_part{{}, level, row.device, part.process};
   std::optional<rows::OptionalText> owner;
   if (level == Level::kDriver) owner.emplace(part.owner);
   const bool has_lines =
@@ -112,10 +112,10 @@ void add_part(const rows::Report& report, const rows::CardPeak& row, const rows:
 
 // Adds the memory that the job asked the driver for. Segments of the framework are replaced by the
 // blocks in them.
-void add_asked_for(const rows::Report& report, const PeakOfJob& peak, Holders& holders) {
+void add_asked_for(const rows::Report& report, const PeakSelector& peak, Holders& holders) {
   for (const rows::Peak& row : report.peak) {
-    if (row.level != Level::kDriver || !is_of(row, peak)) continue;
-    const PeakOfJob same{{}, Level::kFramework, row.device, row.process};
+    if (row.level != Level::kDriver || !is_selected(row, peak)) continue;
+    const PeakSelector same{{}, Level::kFramework, row.device, row.process};
     const bool has_blocks = add_level(report, same, Level::kFramework, std::nullopt, holders);
     for (const rows::Holder& holder : row.holders) {
       if (has_blocks && holder.origin.owner == analyzer::framework_with_blocks().owner) continue;
@@ -143,7 +143,7 @@ bool is_between_host_and_device(analyzer::Direction direction) {
          direction == analyzer::Direction::kDeviceToHost;
 }
 
-std::vector<HeldBytes> holders_at(const rows::Report& report, const PeakOfJob& peak) {
+std::vector<HeldBytes> holders_at(const rows::Report& report, const PeakSelector& peak) {
   Holders holders;
   if (peak.of) {
     for (const rows::CardPeak& row : report.card_peaks) {

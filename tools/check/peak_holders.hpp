@@ -26,7 +26,7 @@ struct HeldBytes {
 };
 
 // Selects a peak of the report.
-struct PeakOfJob {
+struct PeakSelector {
   // A row of card_peaks has the peak of all levels together; `level` chooses a peak of one level.
   std::optional<analyzer::rows::PeakOf> of;
   std::optional<analyzer::Level> level;
@@ -37,7 +37,7 @@ struct PeakOfJob {
 // The holders at a peak, largest first. They come from the peaks of each level, which can be at
 // other times than the peak of the card.
 [[nodiscard]] std::vector<HeldBytes> holders_at(const analyzer::rows::Report& report,
-                                                const PeakOfJob& peak);
+                                                const PeakSelector& peak);
 
 // The key of the whole job's peak, in maps whose other keys are levels.
 inline constexpr const char* kPeakOfJob = "job";

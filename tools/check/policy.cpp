@@ -20,11 +20,13 @@ using analyzer::rows::PeakOf;
 constexpr std::array<std::string_view, 7> kLevels = {"physical", "driver",    "pool",    "managed",
                                                      "host",     "framework", "imported"};
 
-[[noreturn]] void refuse(const std::string& message) { throw Failure(message, ExitCode::kUsage); }
+[[noreturn]] void refuse_policy(const std::string& message) {
+  throw Failure(message, ExitCode::kUsage);
+}
 
 std::uint64_t size_of(const char* name, const std::string& value) {
   if (const std::string complaint = size_error(value); !complaint.empty()) {
-    refuse(format_text("{}: {}", name, complaint));
+    refuse_policy(format_text("{}: {}", name, complaint));
   }
   return *parse_size(value);
 }
@@ -36,7 +38,8 @@ void set_size(Policy& policy, const char* name, const std::string& value) {
 
 void set_card(Policy& policy, const char* name, const std::string& value) {
   policy.max_what_if_bytes = size_of(name, value);
-  if (policy.max_what_if_bytes == 0) refuse(format_text("{}: there is no card of 0 bytes", name));
+  if (policy.max_what_if_bytes == 0)
+    refuse_policy(format_text("{}: there is no card of 0 bytes", name));
 }
 
 void set_peak(Policy& policy, const char* name, const std::string& value) {
@@ -52,18 +55,18 @@ void set_peak(Policy& policy, const char* name, const std::string& value) {
     } else if (part.starts_with("level=")) {
       limit.level = part.substr(6);
       if (std::ranges::find(kLevels, limit.level) == kLevels.end()) {
-        refuse(format_text("{}: there is no level '{}'; known are {}", name, limit.level,
-                           joined(kLevels)));
+        refuse_policy(format_text("{}: there is no level '{}'; known are {}", name, limit.level,
+                                  joined(kLevels)));
       }
     } else if (part.starts_with("gpu=") && parse_number(part.substr(4))) {
       limit.device = "d" + part.substr(4);
     } else {
-      refuse(format_text("{}: '{}' is neither scope=job, scope=card, level=LEVEL nor gpu=NUMBER",
-                         name, part));
+      refuse_policy(format_text(
+          "{}: '{}' is neither scope=job, scope=card, level=LEVEL nor gpu=NUMBER", name, part));
     }
   }
   if (has_scope && !limit.level.empty()) {
-    refuse(format_text("{}: a level has no scope; leave out scope= or level=", name));
+    refuse_policy(format_text("{}: a level has no scope; leave out scope= or level=", name));
   }
   policy.max_peaks.push_back(limit);
 }
@@ -71,7 +74,7 @@ void set_peak(Policy& policy, const char* name, const std::string& value) {
 void set_stranded(Policy& policy, const char* name, const std::string& value) {
   policy.max_stranded_share = parse_share(value);
   if (!policy.max_stranded_share) {
-    refuse(format_text("{}: '{}' is no share; write 20% or 0.2", name, value));
+    refuse_policy(format_text("{}: '{}' is no share; write 20% or 0.2", name, value));
   }
 }
 
@@ -89,12 +92,12 @@ void set_fail_on(Policy& policy, const char* name, const std::string& value) {
   if (!is_rule(row.rule)) {
     std::string names = "any";
     for (const analyzer::RuleInfo& rule : analyzer::kRules) names += ", " + std::string(rule.name);
-    refuse(format_text("{}: there is no rule '{}'; known are {}", name, row.rule, names));
+    refuse_policy(format_text("{}: there is no rule '{}'; known are {}", name, row.rule, names));
   }
   if (row.least_severity != "info" && row.least_severity != "warning" &&
       row.least_severity != "error") {
-    refuse(format_text("{}: '{}' is no severity; write error, warning or info", name,
-                       row.least_severity));
+    refuse_policy(format_text("{}: '{}' is no severity; write error, warning or info", name,
+                              row.least_severity));
   }
   policy.fail_on.push_back(row);
 }
@@ -117,7 +120,7 @@ template <auto kMember>
 void set_flag(Policy& policy, const char* name, const std::string& value) {
   policy.*kMember = value == "true" || value == "1" || value == "yes";
   if (policy.*kMember || value == "false" || value == "0" || value == "no") return;
-  refuse(format_text("{}: '{}' is neither true nor false", name, value));
+  refuse_policy(format_text("{}: '{}' is neither true nor false", name, value));
 }
 
 std::string without_spaces_and_quotes(std::string_view text) {
@@ -183,7 +186,7 @@ bool Policy::is_default() const {
 
 void Policy::require_sense() const {
   if (regression && baseline.empty()) {
-    refuse(
+    refuse_policy(
         "max-regression needs --baseline FILE, from which it counts; without one it checks "
         "nothing");
   }
@@ -222,7 +225,7 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
     const auto& settings = policy_settings();
     const auto setting = std::ranges::find(settings, name, &PolicySetting::name);
     if (equals == std::string::npos || setting == settings.end()) {
-      refuse(
+      refuse_policy(
           format_text("{}:{}: '{}' is no setting; write `name = value` with the names of `check`'s "
                       "options",
                       origin, number, content));
@@ -231,7 +234,7 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
       setting->set(policy, setting->name,
                    without_spaces_and_quotes(std::string_view(content).substr(equals + 1)));
     } catch (const Failure& failure) {
-      refuse(format_text("{}:{}: {}", origin, number, failure.what()));
+      refuse_policy(format_text("{}:{}: {}", origin, number, failure.what()));
     }
   }
 }

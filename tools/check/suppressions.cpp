@@ -58,7 +58,7 @@ std::vector<std::string> texts_of(const rows::Finding& finding, const rows::Repo
 
 // The last two components of a path: "/project/train.py" of "/home/me/project/train.py"; the whole
 // path if it is shorter.
-std::string end_of(const std::string& path) {
+std::string last_two_components(const std::string& path) {
   const std::size_t name = path.rfind('/');
   if (name == std::string::npos || name == 0) return path;
   return path.substr(path.rfind('/', name - 1));
@@ -166,7 +166,7 @@ std::string suppression_for(const rows::Finding& finding) {
     if (site.function && !common) return type + ":^" + *site.function + "$";
     // This pattern fits one line of one script, wherever the script is checked out.
     if (site.file && site.line)
-      return format_text("{}:{}:{}$", type, end_of(*site.file), *site.line);
+      return format_text("{}:{}:{}$", type, last_two_components(*site.file), *site.line);
   }
   return {};
 }

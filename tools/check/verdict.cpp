@@ -34,12 +34,12 @@ constexpr std::array kOutcomes = {
 };
 static_assert(kOutcomes.size() == static_cast<std::size_t>(Outcome::kNothingTraced) + 1);
 
-int rank_of(std::string_view severity) {
+int severity_rank(std::string_view severity) {
   return severity == "error" ? 2 : severity == "warning" ? 1 : 0;
 }
 
 // The growth of a finding in bytes for each step; for the whole run if the job has no steps.
-double growth_of(const rows::Finding& row) {
+double growth_per_step(const rows::Finding& row) {
   return rows::evidence_of<rows::GrowthEvidence>(row).bytes_per_step.value_or(
       static_cast<double>(row.bytes.value_or(0)));
 }
@@ -117,7 +117,7 @@ class JobJudge {
   };
 
   // Adds the answer for a limit on something that the job does not have: it checked nothing.
-  void add_unmatched(const std::string& name, const std::string& message) {
+  void add_unchecked_limit(const std::string& name, const std::string& message) {
     if (events_ == 0) return;  // check_traced() reports that
     add({name, "", message + "; this limit checked nothing", false}, Outcome::kNothingMatched);
   }
@@ -168,7 +168,8 @@ class JobJudge {
   // Marks the open findings for which `fails` is true as failed by `check`; returns their number
   // and their bytes.
   template <class Fails>
-  std::pair<std::size_t, std::uint64_t> mark(const std::string& check, Fails&& fails) {
+  std::pair<std::size_t, std::uint64_t> mark_failing_findings(const std::string& check,
+                                                              Fails&& fails) {
     std::pair<std::size_t, std::uint64_t> sum{0, 0};
     for (JudgedFinding& finding : verdict_.findings) {
       if (!finding.is_open() || !fails(*finding.row)) continue;
@@ -195,7 +196,7 @@ class JobJudge {
 
   void check_rules() {
     if (policy_.is_default()) {
-      const auto sum = mark("default policy", [](const rows::Finding& row) {
+      const auto sum = mark_failing_findings("default policy", [](const rows::Finding& row) {
         return row.severity == Severity::kError &&
                row.confidence == analyzer::FindingConfidence::kExact;
       });
@@ -207,14 +208,18 @@ class JobJudge {
     }
     for (const FailOn& row : policy_.fail_on) {
       if (needs_cupti(row.rule) && !has_cupti()) {
-        add_unmatched("fail-on", format_text("{} needs a recording with --cupti copies", row.rule));
+        add_unchecked_limit("fail-on",
+                            format_text("{} needs a recording with --cupti copies", row.rule));
         continue;
       }
-      const auto sum = mark("fail-on " + row.rule, [&](const rows::Finding& finding) {
-        const analyzer::RuleInfo& rule = describe(finding.rule);
-        const bool asked = row.rule == "any" || rule.name == row.rule || rule.family == row.rule;
-        return asked && rank_of(name_of(finding.severity)) >= rank_of(row.least_severity);
-      });
+      const auto sum =
+          mark_failing_findings("fail-on " + row.rule, [&](const rows::Finding& finding) {
+            const analyzer::RuleInfo& rule = describe(finding.rule);
+            const bool asked =
+                row.rule == "any" || rule.name == row.rule || rule.family == row.rule;
+            return asked &&
+                   severity_rank(name_of(finding.severity)) >= severity_rank(row.least_severity);
+          });
       add({"fail-on", row.rule, count_of(sum.first, "finding", "findings"), sum.first == 0,
            kBaselineCanAccept});
     }
@@ -229,7 +234,8 @@ class JobJudge {
     }
     const bool holds = bytes <= *policy_.max_leak_bytes;
     if (!holds) {
-      (void)mark("max-leak", [](const rows::Finding& row) { return row.rule == Rule::kLeak; });
+      (void)mark_failing_findings("max-leak",
+                                  [](const rows::Finding& row) { return row.rule == Rule::kLeak; });
     }
     PolicyCheck check{
         "max-leak", "",
@@ -242,9 +248,9 @@ class JobJudge {
   void check_growth() {
     if (!policy_.max_growth_bytes) return;
     const auto limit = static_cast<double>(*policy_.max_growth_bytes);
-    const auto sum = mark("max-growth", [limit](const rows::Finding& row) {
+    const auto sum = mark_failing_findings("max-growth", [limit](const rows::Finding& row) {
       if (row.rule != Rule::kGrowth) return false;
-      return growth_of(row) > limit;
+      return growth_per_step(row) > limit;
     });
     const std::string who = sum.first == 0 ? "nothing" : count_of(sum.first, "line", "lines");
     add({"max-growth", "",
@@ -258,9 +264,9 @@ class JobJudge {
       for (PolicyCheck& check : checks) add(std::move(check));
       if (!checks.empty()) continue;
       const std::string what = limit.level.empty() ? std::string(name_of(limit.of)) : limit.level;
-      add_unmatched("max-peak", format_text("the job has no peak of {}{}; it has {}", what,
-                                            limit.device.empty() ? "" : " on " + limit.device,
-                                            names_of_peaks(report_)));
+      add_unchecked_limit("max-peak", format_text("the job has no peak of {}{}; it has {}", what,
+                                                  limit.device.empty() ? "" : " on " + limit.device,
+                                                  names_of_peaks(report_)));
     }
   }
 
@@ -276,7 +282,8 @@ class JobJudge {
           std::max(worst, static_cast<double>(*row.unusable_bytes) / static_cast<double>(reserved));
     }
     if (!matched) {
-      add_unmatched("max-stranded", "the job has no framework whose free memory the trace shows");
+      add_unchecked_limit("max-stranded",
+                          "the job has no framework whose free memory the trace shows");
       return;
     }
     add({"max-stranded", "",
@@ -308,15 +315,15 @@ class JobJudge {
     if (!policy_.max_what_if_bytes) return;
     const std::uint64_t capacity = *policy_.max_what_if_bytes;
     if (!report_.what_if || report_.what_if->empty()) {
-      return add_unmatched("max-what-if",
-                           format_text("{}'s allocator was not seen, or not replayed: give the "
-                                       "traces instead of a report without what_if",
-                                       framework_));
+      return add_unchecked_limit(
+          "max-what-if", format_text("{}'s allocator was not seen, or not replayed: give the "
+                                     "traces instead of a report without what_if",
+                                     framework_));
     }
     for (const rows::WhatIf& row : *report_.what_if) check_fit(row, capacity);
     if (const std::string device = device_without_replay(); !device.empty()) {
-      add_unmatched("max-what-if",
-                    format_text("{}'s allocator was not seen on {}", framework_, device));
+      add_unchecked_limit("max-what-if",
+                          format_text("{}'s allocator was not seen on {}", framework_, device));
     }
   }
 
@@ -331,8 +338,8 @@ class JobJudge {
       }
     }
     if (fit == nullptr) {
-      return add_unmatched("max-what-if", "the report was not asked about a card of " +
-                                              size_text(capacity) + "; give the traces");
+      return add_unchecked_limit("max-what-if", "the report was not asked about a card of " +
+                                                    size_text(capacity) + "; give the traces");
     }
     const rows::WhatIfRow& recorded = row.rows.front();
     const std::string reserved =
@@ -349,9 +356,9 @@ class JobJudge {
     // streams may have been told apart by addresses alone.
     const bool is_replayed = recorded.basis == rows::WhatIfBasis::kReplayed &&
                              (fit->margin_bytes.value_or(-1) >= 0 || row.recorded.classes <= 1);
-    const bool is_known = fit->fits && is_replayed;
-    if (!is_known) {
-      return add_unmatched(
+    const bool is_certain = fit->fits && is_replayed;
+    if (!is_certain) {
+      return add_unchecked_limit(
           "max-what-if",
           format_text("whether it fits {} cannot be said: {}", size_text(capacity),
                       recorded.reason.value_or(

@@ -74,7 +74,7 @@ struct VerdictFile {
   GPUMEMTRACE_FIELDS(format, version, outcome, exit_code, checks, findings, suppressions, notes)
 };
 
-VerdictCheck row_of(const PolicyCheck& check) {
+VerdictCheck verdict_row(const PolicyCheck& check) {
   VerdictCheck row{check.name, check.subject, check.holds, check.message, {}, {}, {}, {}};
   if (check.limited) {
     row.low_bytes = check.limited->low_bytes;
@@ -87,7 +87,7 @@ VerdictCheck row_of(const PolicyCheck& check) {
   return row;
 }
 
-VerdictFinding row_of(const Verdict& verdict, const JudgedFinding& finding) {
+VerdictFinding verdict_row(const Verdict& verdict, const JudgedFinding& finding) {
   const rows::OptionalText& stack = finding.row->origin.stack;
   return {*finding.row, std::string(name_of(finding.status)), rows::text_or_none(finding.reason),
           rows::text_or_none(short_stack(*verdict.report, stack, kMaxFramesOfFinding)),
@@ -100,9 +100,9 @@ std::string verdict_json(const Verdict& verdict) {
   VerdictFile row;
   row.outcome = describe(verdict.outcome).name;
   row.exit_code = to_int(describe(verdict.outcome).exit_code);
-  for (const PolicyCheck& check : verdict.checks) row.checks.push_back(row_of(check));
+  for (const PolicyCheck& check : verdict.checks) row.checks.push_back(verdict_row(check));
   for (const JudgedFinding& finding : verdict.findings) {
-    row.findings.push_back(row_of(verdict, finding));
+    row.findings.push_back(verdict_row(verdict, finding));
   }
   for (const Suppression& known : verdict.suppressions) {
     if (known.count == 0 && known.is_built_in()) continue;
@@ -178,7 +178,8 @@ std::string verdict_junit(const Verdict& verdict) {
                         junit_text(check.message), junit_text(reasons_of(verdict, check)));
   }
   if (!verdict.notes.empty()) {
-    text += format_text("    <system-out>{}</system-out>\n", junit_text(joined(verdict.notes, "\n")));
+    text +=
+        format_text("    <system-out>{}</system-out>\n", junit_text(joined(verdict.notes, "\n")));
   }
   return text + "  </testsuite>\n</testsuites>\n";
 }
@@ -190,7 +191,7 @@ constexpr std::size_t kMaxResults = 5000;
 constexpr const char* kSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-std::string level_of(analyzer::Severity severity) {
+std::string sarif_level(analyzer::Severity severity) {
   return severity == analyzer::Severity::kInfo ? "note" : std::string(name_of(severity));
 }
 
@@ -319,7 +320,7 @@ std::vector<SarifRule> sarif_rules() {
   std::vector<SarifRule> rules;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
     rules.push_back(
-        {std::string(rule.name), {std::string(rule.summary)}, {level_of(rule.severity)}});
+        {std::string(rule.name), {std::string(rule.summary)}, {sarif_level(rule.severity)}});
   }
   return rules;
 }
@@ -345,7 +346,7 @@ std::string uri_of(const std::string& path) {
   return uri;
 }
 
-SarifLocation location_of(const analyzer::rows::Site& site, const std::filesystem::path& root) {
+SarifLocation sarif_location(const analyzer::rows::Site& site, const std::filesystem::path& root) {
   SarifLocation location;
   location.physical.artifact.uri = uri_of(path_below(*site.file, root));
   if (site.line && *site.line != 0) location.physical.region = {*site.line};
@@ -357,12 +358,12 @@ SarifResult result_of(const JudgedFinding& finding, const std::filesystem::path&
   const bool fails = finding.status == FindingStatus::kFails;
   SarifResult result;
   result.rule = row.rule;
-  result.level = fails ? "error" : level_of(row.severity);
+  result.level = fails ? "error" : sarif_level(row.severity);
   result.message.text = row.detail;
   if (!row.fix.empty()) result.message.text += " Fix: " + row.fix;
   result.fingerprints.value = row.fingerprint;
   const auto& site = row.origin.site;
-  if (site && site->file) result.locations.push_back(location_of(*site, root));
+  if (site && site->file) result.locations.push_back(sarif_location(*site, root));
   if (!finding.is_open()) result.suppressions = {{.justification = finding.reason}};
   return result;
 }
@@ -418,7 +419,7 @@ std::string annotation(const JudgedFinding& finding, const std::filesystem::path
 }
 
 // The line that held most of a peak, for the annotation of a limit that fails.
-std::string place_of(const PolicyCheck& check, const std::filesystem::path& root) {
+std::string annotation_location(const PolicyCheck& check, const std::filesystem::path& root) {
   if (check.holders.empty()) return {};
   const auto& site = check.holders.front().site;
   if (!site || !site->file || !site->line) return {};
@@ -435,7 +436,7 @@ std::string amount(const std::string& size, const analyzer::rows::Device& device
 }
 
 // The change since the baseline: ", 10.0 MiB more than the baseline's 800.0 MiB".
-std::string change_text(std::uint64_t bytes, std::uint64_t base_bytes) {
+std::string baseline_change_text(std::uint64_t bytes, std::uint64_t base_bytes) {
   if (bytes == base_bytes) return ", as in the baseline";
   const bool is_more = bytes > base_bytes;
   return format_text(", {} {} than the baseline's {}",
@@ -458,7 +459,7 @@ std::string peaks_markdown(const Verdict& verdict) {
   const auto* const highest = highest_card_peak(report, PeakOf::kJob);
   std::string text;
   for (const analyzer::rows::Device& device : report.devices) {
-    PeakOfJob peak{{}, {}, device.id, {}};
+    PeakSelector peak{{}, {}, device.id, {}};
     const DevicePeaks of_device = peaks_of(report, device);
     const auto* const job = of_device.job;
     if (job != nullptr) {
@@ -470,7 +471,7 @@ std::string peaks_markdown(const Verdict& verdict) {
         "\nPeak of the job on {}: {}", device.id,
         amount(job != nullptr ? peak_text(*job) : size_text(device.physical_peak->bytes), device));
     if (job != nullptr && job == highest && verdict.base_peak_bytes) {
-      text += change_text(job->high_bytes, *verdict.base_peak_bytes);
+      text += baseline_change_text(job->high_bytes, *verdict.base_peak_bytes);
     }
     if (of_device.card != nullptr) {
       text += format_text(". Peak of the card, with all other processes: {}",
@@ -489,7 +490,7 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
     if (check.holds) continue;
     std::vector<std::string> lines = {check.message};
     for (std::string& line : holder_lines(check)) lines.push_back(std::move(line));
-    text += format_text("::error {}title={}::{}\n", place_of(check, root),
+    text += format_text("::error {}title={}::{}\n", annotation_location(check, root),
                         property_text("gpumemtrace " + title_of(check)),
                         message_text(joined(lines, "\n")));
   }

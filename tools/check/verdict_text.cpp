@@ -21,7 +21,7 @@ std::size_t count_with(const Verdict& verdict, FindingStatus status) {
       verdict.findings, [&](const JudgedFinding& finding) { return finding.status == status; }));
 }
 
-StyledText headline(const Verdict& verdict) {
+StyledText verdict_headline(const Verdict& verdict) {
   const auto broken =
       std::ranges::count_if(verdict.checks, [](const PolicyCheck& check) { return !check.holds; });
   const std::string checks = count_of(verdict.checks.size(), "check", "checks");
@@ -47,7 +47,7 @@ struct SameFault {
 
 // Joins the findings that have this status into faults. In a job of several processes, findings
 // with the same fingerprint are one fault. Of findings with one cause, one stands for all.
-std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
+std::vector<SameFault> faults_with_status(const Verdict& verdict, FindingStatus status) {
   std::vector<SameFault> faults;
   std::map<std::string, std::size_t> index;
   if (verdict.findings.empty()) return faults;  // the report may be nullptr then
@@ -115,8 +115,8 @@ std::string finding_text(const Verdict& verdict, const SameFault& fault) {
   return text;
 }
 
-std::string findings_text(const Verdict& verdict, FindingStatus status, std::string_view title) {
-  const std::vector<SameFault> faults = faults_of(verdict, status);
+std::string faults_text(const Verdict& verdict, FindingStatus status, std::string_view title) {
+  const std::vector<SameFault> faults = faults_with_status(verdict, status);
   if (faults.empty()) return {};
   std::string text;
   for (std::size_t i = 0; i < std::min(faults.size(), kMaxFindingsShown); ++i) {
@@ -210,15 +210,15 @@ StyledText verdict_text(const Verdict& verdict, const std::vector<std::filesyste
   const StyledText note_word("note", Style::kDoubtful);
   const StyledText ok_word("ok", Style::kGood);
   const StyledText fail_word("FAIL", Style::kBad);
-  StyledText text = headline(verdict);
+  StyledText text = verdict_headline(verdict);
   for (const std::string& note : verdict.notes) text += "  " + note_word + "  " + note + "\n";
   for (const PolicyCheck& check : verdict.checks) {
     text += "  " + (check.holds ? ok_word + "  " : fail_word) +
             format_text("  {}: {}\n", title_of(check), check.message);
     for (const std::string& line : holder_lines(check)) text += "        " + line + "\n";
   }
-  text += findings_text(verdict, FindingStatus::kFails, "Why:");
-  text += findings_text(verdict, FindingStatus::kReported, "Seen, and no check asks for it:");
+  text += faults_text(verdict, FindingStatus::kFails, "Why:");
+  text += faults_text(verdict, FindingStatus::kReported, "Seen, and no check asks for it:");
   return text + suppressions_text(verdict) + how_to_accept(verdict, inputs);
 }
 

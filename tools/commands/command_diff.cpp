@@ -88,8 +88,8 @@ void require_step(const analyzer::rows::Report& report, const DiffInput& input) 
   }
 }
 
-Difference compare(const DiffOptions& options, const DiffInput& base_input,
-                   const DiffInput& next_input) {
+Difference difference_of_inputs(const DiffOptions& options, const DiffInput& base_input,
+                                const DiffInput& next_input) {
   const LoadOptions load = options.analysis.load_options();
   const analyzer::rows::Report base = load_printable_report({base_input.path}, load);
   const analyzer::rows::Report next = load_printable_report({next_input.path}, load);
@@ -144,7 +144,7 @@ int diff(const DiffOptions& options) {
                   ExitCode::kUsage);
   }
   options.output.require_writable({base.path, next.path}, options.analysis.naming);
-  Difference difference = compare(options, base, next);
+  Difference difference = difference_of_inputs(options, base, next);
   if (difference.has_limit) difference.regressions = regressions_of(difference.sections, limit);
   const TextStyle style =
       options.output.output.empty() ? style_of(stdout, options.color) : TextStyle();

@@ -83,7 +83,7 @@ std::string run_in_child(std::string (*probe)()) {
 }
 
 // The text of the answer "ok TEXT" or "no TEXT"; any other answer is a crash.
-std::string describe(const std::string& answer) {
+std::string answer_text(const std::string& answer) {
   return answer.starts_with("ok ") || answer.starts_with("no ") ? answer.substr(3) : answer;
 }
 
@@ -217,28 +217,28 @@ CheckResult check_libc() {
 CheckResult check_driver() {
   const std::string answer = run_in_child(probe_driver);
   if (!answer.starts_with("ok ")) {
-    return {CheckState::kBad, "CUDA driver", describe(answer),
+    return {CheckState::kBad, "CUDA driver", answer_text(answer),
             "only `gpumemtrace run --simulate` works until a driver is installed"};
   }
   const std::string device = run_in_child(probe_first_device);
   if (device.starts_with("ok ") && device != "ok ") {
-    return {CheckState::kOk, "CUDA driver", describe(answer), ""};
+    return {CheckState::kOk, "CUDA driver", answer_text(answer), ""};
   }
-  return {CheckState::kBad, "CUDA driver", describe(answer),
+  return {CheckState::kBad, "CUDA driver", answer_text(answer),
           "look at CUDA_VISIBLE_DEVICES, and whether this container was given a GPU"};
 }
 
 CheckResult check_nvml() {
   const std::string answer = run_in_child(probe_nvml);
   if (answer == "ok") return {CheckState::kOk, "NVML", "gives the driver's count per process", ""};
-  return {CheckState::kNote, "NVML", describe(answer),
+  return {CheckState::kNote, "NVML", answer_text(answer),
           "the report then splits the device's memory by cuMemGetInfo, which counts all processes"};
 }
 
 CheckResult check_cupti() {
   const std::string answer = run_in_child(probe_cupti);
   if (answer.starts_with("ok ")) return {CheckState::kOk, "CUPTI", answer.substr(3), ""};
-  return {CheckState::kNote, "CUPTI", describe(answer),
+  return {CheckState::kNote, "CUPTI", answer_text(answer),
           "programs that bring their own, as PyTorch and JAX do, are not affected; others have no "
           "times of copies on the device"};
 }

@@ -58,7 +58,7 @@ RecordDictionary read_dictionary(const trace::TraceFile& file) {
   return dictionary;
 }
 
-bool is_wanted(const trace::RecordHeader& record, const std::vector<std::string>& kinds) {
+bool is_wanted_kind(const trace::RecordHeader& record, const std::vector<std::string>& kinds) {
   if (kinds.empty()) return true;
   const trace::KindInfo* const info = trace::find_kind(record.kind);
   return info != nullptr && std::ranges::find(kinds, info->name) != kinds.end();
@@ -72,7 +72,7 @@ int dump(const DumpOptions& options) {
     print_text(stdout, "# writer {}\n", stream.writer);
     trace::WriterCursor cursor(file, stream);
     while (const trace::RecordHeader* record = cursor.next()) {
-      if (is_wanted(*record, options.kinds)) {
+      if (is_wanted_kind(*record, options.kinds)) {
         print_text(stdout, "{}\n", record_text(*record, dictionary));
       }
     }

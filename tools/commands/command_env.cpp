@@ -92,12 +92,13 @@ std::vector<EnvironmentVariable> container_variables(const LaunchSettings& setti
 }
 
 // Quotes a text for YAML, for JSON, and for a systemd unit's double quotes.
-std::string quoted(const std::string& text) { return analyzer::json_text(text); }
+std::string double_quoted(const std::string& text) { return analyzer::json_text(text); }
 
 std::string json_object(const std::vector<EnvironmentVariable>& variables) {
   std::vector<std::string> members;
   for (const EnvironmentVariable& variable : variables) {
-    members.push_back(format_text("    {}: {}", quoted(variable.name), quoted(variable.value)));
+    members.push_back(
+        format_text("    {}: {}", double_quoted(variable.name), double_quoted(variable.value)));
   }
   return "{\n" + joined(members, ",\n") + "\n}";
 }
@@ -112,8 +113,8 @@ std::string shell_recipe(const LaunchSettings& settings) {
 }
 
 // The recipe for a launcher that passes its environment on to its workers.
-std::string handed_on(const LaunchSettings& settings, std::string_view launcher,
-                      std::string_view command) {
+std::string inherited_environment_recipe(const LaunchSettings& settings, std::string_view launcher,
+                                         std::string_view command) {
   return format_text("# {} hands its environment to every worker; each rank writes a trace.\n",
                      launcher) +
          prefix_assignments(settings) + shell_preload(settings) +
@@ -121,16 +122,16 @@ std::string handed_on(const LaunchSettings& settings, std::string_view launcher,
 }
 
 std::string torchrun_recipe(const LaunchSettings& settings) {
-  return handed_on(settings, "torchrun", "torchrun --nproc-per-node=2 train.py");
+  return inherited_environment_recipe(settings, "torchrun", "torchrun --nproc-per-node=2 train.py");
 }
 
 std::string accelerate_recipe(const LaunchSettings& settings) {
-  return handed_on(settings, "accelerate", "accelerate launch train.py");
+  return inherited_environment_recipe(settings, "accelerate", "accelerate launch train.py");
 }
 
 std::string deepspeed_recipe(const LaunchSettings& settings) {
   std::string text =
-      handed_on(settings, "On one node, deepspeed", "deepspeed train.py") +
+      inherited_environment_recipe(settings, "On one node, deepspeed", "deepspeed train.py") +
       "# On several nodes it exports the lines of ~/.deepspeed_env. The library must "
       "be at the\n# same path on every node.\ncat >> ~/.deepspeed_env <<'END'\n";
   for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
@@ -182,7 +183,7 @@ std::string compose_recipe(const LaunchSettings& settings) {
   for (const EnvironmentVariable& variable : container_variables(settings)) {
     // Compose puts variables of its own in place of a single dollar.
     text += format_text("      {}: {}\n", variable.name,
-                        quoted(replaced(variable.value, {{'$', "$$"}})));
+                        double_quoted(replaced(variable.value, {{'$', "$$"}})));
   }
   return text + format_text(
                     "    volumes:\n"
@@ -191,7 +192,7 @@ std::string compose_recipe(const LaunchSettings& settings) {
                     "        target: {}\n"
                     "        read_only: true\n"
                     "      - ./traces:{}\n",
-                    quoted(replaced(settings.library.parent_path().string(), {{'$', "$$"}})),
+                    double_quoted(replaced(settings.library.parent_path().string(), {{'$', "$$"}})),
                     kFolderInContainer, kTracesInContainer);
 }
 
@@ -219,8 +220,9 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
       "      env:\n",
       settings.library.parent_path().string());
   for (const EnvironmentVariable& variable : container_variables(settings)) {
+    // Kubernetes puts a variable's value in place of $(NAME), and one dollar in place of two.
     text += format_text("        - name: {}\n          value: {}\n", variable.name,
-                        quoted(variable.value));
+                        double_quoted(replaced(variable.value, {{'$', "$$"}})));
   }
   return text + format_text(
                     "      volumeMounts:\n"
@@ -238,7 +240,7 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
                     "        path: /var/lib/gpumemtrace/traces\n"
                     "        type: DirectoryOrCreate\n",
                     kFolderInContainer, kTracesInContainer,
-                    quoted(settings.library.parent_path().string()));
+                    double_quoted(settings.library.parent_path().string()));
 }
 
 std::string ray_recipe(const LaunchSettings& settings) {
@@ -261,7 +263,8 @@ std::string systemd_recipe(const LaunchSettings& settings) {
   for (const EnvironmentVariable& variable : variables) {
     // systemd replaces what stands behind a single percent sign.
     const std::string text_of_variable = format_text("{}={}", variable.name, variable.value);
-    text += format_text("Environment={}\n", quoted(replaced(text_of_variable, {{'%', "%%"}})));
+    text +=
+        format_text("Environment={}\n", double_quoted(replaced(text_of_variable, {{'%', "%%"}})));
   }
   return text;
 }

@@ -151,24 +151,24 @@ std::string of_stacks(const Report& report, const ExportRequest& what) {
 
 // Reasons why a format cannot follow --at (moment), --from, --until and --step (part), and --last;
 // nullptr for an option that it can follow.
-struct Selectable {
+struct UnsupportedOptionReasons {
   const char* why_no_moment;
   const char* why_no_part;
   const char* why_no_last;
 };
 constexpr const char* kNoAllocations = "it has no single allocations";
-constexpr Selectable kAllocations = {nullptr, nullptr, nullptr};
-constexpr Selectable kTimelines = {"it shows time; name a part of it with --from and --until",
-                                   nullptr, kNoAllocations};
-constexpr Selectable kStacks = {nullptr, "its sums are of the whole run; name a moment with --at",
-                                kNoAllocations};
+constexpr UnsupportedOptionReasons kAllocations = {nullptr, nullptr, nullptr};
+constexpr UnsupportedOptionReasons kTimelines = {
+    "it shows time; name a part of it with --from and --until", nullptr, kNoAllocations};
+constexpr UnsupportedOptionReasons kStacks = {
+    nullptr, "its sums are of the whole run; name a moment with --at", kNoAllocations};
 constexpr const char* kWholeRun =
     "it has all costs of the whole run; svg, speedscope and collapsed take --at";
-constexpr Selectable kAllCosts = {kWholeRun, kWholeRun, kNoAllocations};
+constexpr UnsupportedOptionReasons kAllCosts = {kWholeRun, kWholeRun, kNoAllocations};
 
 struct Format {
   const char* name;
-  Selectable selectable;
+  UnsupportedOptionReasons unsupported;
   // True: rows of other levels are removed before writing; false: the writer selects the level.
   bool keeps_level;
   bool is_binary;
@@ -222,21 +222,21 @@ void warn_left_out(const Report& report) {
   }
 }
 
-bool lists_allocations(const Format& format) { return format.selectable.why_no_last == nullptr; }
+bool lists_allocations(const Format& format) { return format.unsupported.why_no_last == nullptr; }
 
 // Throws Failure for an option that the format cannot follow, and for options that exclude each
 // other.
-void require_meaning(const ExportOptions& options, const Format& format) {
+void refuse_unusable_options(const ExportOptions& options, const Format& format) {
   const auto require = [&](bool is_given, const char* option, const char* why_not) {
     if (!is_given || why_not == nullptr) return;
     throw Failure(format_text("{} has no meaning for {}: {}", option, format.name, why_not),
                   ExitCode::kUsage);
   };
   const NamedTimes& times = options.times;
-  require(!times.at.empty(), "--at", format.selectable.why_no_moment);
-  require(times.has_part(), "--from and --until", format.selectable.why_no_part);
-  require(!times.step.empty(), "--step", format.selectable.why_no_part);
-  require(!options.last.empty(), "--last", format.selectable.why_no_last);
+  require(!times.at.empty(), "--at", format.unsupported.why_no_moment);
+  require(times.has_part(), "--from and --until", format.unsupported.why_no_part);
+  require(!times.step.empty(), "--step", format.unsupported.why_no_part);
+  require(!options.last.empty(), "--last", format.unsupported.why_no_last);
   require(!options.job.empty(), "--job",
           format.write == nullptr ? nullptr : "its file is of one job");
   if (times.at.empty()) return;
@@ -296,8 +296,8 @@ LoadOptions load_options(const ExportOptions& options, const Format& format,
 
 // Removes levels and times that the user did not select. With --at for sums, the blocks that were
 // live then (report.blocks) replace the costs of the run.
-void select(Report& report, const ExportOptions& options, const Format& format,
-            const std::optional<TimeSpan>& span) {
+void apply_level_and_time(Report& report, const ExportOptions& options, const Format& format,
+                          const std::optional<TimeSpan>& span) {
   if (report.blocks) take_costs_of_moment(report);
   if (format.keeps_level && !options.level.empty()) {
     keep_level(report, level_named(options.level).value());
@@ -320,7 +320,7 @@ void require_writable(const ExportOptions& options, const Format& format) {
 
 int export_job(ExportOptions& options) {
   const auto* const format = std::ranges::find(kFormats, options.format, &Format::name);
-  require_meaning(options, *format);
+  refuse_unusable_options(options, *format);
   require_writable(options, *format);
   options.times.resolve(options.input.inputs, options.input.load_options());
   const auto* const measure = std::ranges::find(kCostMeasures, options.cost, &CostMeasure::name);
@@ -337,7 +337,7 @@ int export_job(ExportOptions& options) {
                         span ? span->to_ns : TimeSpan().to_ns};
   if (report.blocks) what.stacks.measure.name = "live";
   narrow(report, scope);
-  select(report, options, *format, span);
+  apply_level_and_time(report, options, *format, span);
   if (format->write == nullptr) {
     write_parquet_folder(report, what.selection, options.parquet_target());
   } else {

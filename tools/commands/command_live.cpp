@@ -86,7 +86,7 @@ struct LiveOptions {
   std::string color = "auto";
 };
 
-std::vector<std::filesystem::path> traces_of(const std::string& what) {
+std::vector<std::filesystem::path> traces_named_by(const std::string& what) {
   const std::optional<std::uint64_t> pid = parse_number(what);
   if (!pid || std::filesystem::exists(what)) return {what};
   if (*pid == 0 || *pid > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) {
@@ -108,25 +108,25 @@ bool is_recorded(const std::filesystem::path& trace) {
 }
 
 // Reads the state of a recording again and again, with pauses that depend on the time of a read.
-class Looks {
+class RecordingReader {
  public:
-  explicit Looks(const LiveOptions& options)
+  explicit RecordingReader(const LiveOptions& options)
       : options_(options),
-        traces_(traces_of(options.what)),
+        traces_(traces_named_by(options.what)),
         follower_(traces_,
                   {symbol_options(options.naming), options.naming.owners, options.naming.redact}) {}
 
   // Reads the job's present state. Throws InputError if there is no recording to look at.
-  [[nodiscard]] LiveState look() {
+  [[nodiscard]] LiveState read_state() {
     const auto before = processor_time();
-    LiveState state = live_state_of(look_now(), {parse_number(options_.rank), options_.device});
+    LiveState state = live_state_of(read_report(), {parse_number(options_.rank), options_.device});
     // The first call reads all earlier records, so only later calls tell how long the next one
     // will take.
     took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
     is_first_ = false;
     return state;
   }
-  [[nodiscard]] analyzer::JobNow look_now() {
+  [[nodiscard]] analyzer::JobNow read_report() {
     analyzer::JobNow now = follower_.look();
     now.report = printable(std::move(now.report));
     return now;
@@ -135,8 +135,8 @@ class Looks {
     const std::chrono::nanoseconds interval(parse_time(options_.interval).value_or(0));
     return std::chrono::duration_cast<milliseconds>(pause_after_look(took_, interval));
   }
-  // Waits until the next look() is due or the recording has ended. wait(time) waits for at most
-  // `time` and returns true if the user wants to leave; then this function returns true, too.
+  // Waits until the next read_state() is due or the recording has ended. wait(time) waits for at
+  // most `time` and returns true if the user wants to leave; then this function returns true, too.
   template <class Wait>
   [[nodiscard]] bool wait_for_next(const Wait& wait) const {
     const auto due = std::chrono::steady_clock::now() + pause();
@@ -154,7 +154,7 @@ class Looks {
       const std::vector<std::filesystem::path> traces = trace::find_traces(traces_);
       return std::ranges::any_of(traces, is_recorded);
     } catch (const trace::TraceError&) {
-      return false;  // the next look() reports the error
+      return false;  // the next read_state() reports the error
     }
   }
 
@@ -188,12 +188,13 @@ bool can_draw() {
 }
 
 // Shows the job on the terminal until the user leaves or it ends; returns the last state.
-LiveState show_on_screen(Looks& looks) {
+LiveState show_on_screen(RecordingReader& reader) {
   LiveView view;
-  view.show(looks.look());  // before the screen is taken over, so that an error stays readable
+  // Before the screen is taken over, so that an error stays readable.
+  view.show(reader.read_state());
   LiveScreen screen;
   const auto draw = [&] {
-    screen.draw(view.lines(screen.width(), screen.height(), looks.pause()));
+    screen.draw(view.lines(screen.width(), screen.height(), reader.pause()));
   };
   const auto wait = [&](milliseconds time) {
     do {
@@ -207,8 +208,8 @@ LiveState show_on_screen(Looks& looks) {
   };
   while (true) {
     draw();
-    if (!view.state().is_running || looks.wait_for_next(wait)) return view.state();
-    view.show(looks.look());
+    if (!view.state().is_running || reader.wait_for_next(wait)) return view.state();
+    view.show(reader.read_state());
   }
 }
 
@@ -261,40 +262,40 @@ int keep_metrics(const LiveOptions& options) {
     throw Failure("--json and --openmetrics exclude each other", ExitCode::kUsage);
   }
   OutputRules rules(options.force);
-  rules.reads(traces_of(options.what));
+  rules.reads(traces_named_by(options.what));
   rules.require_writable(options.openmetrics, kMetricsMark);
   const HeldSignals signals;
-  Looks looks(options);
+  RecordingReader reader(options);
   if (options.once) {
-    write_output(options.openmetrics, openmetrics_text(looks.look()));
+    write_output(options.openmetrics, openmetrics_text(reader.read_state()));
     return to_int(ExitCode::kSuccess);
   }
   const MetricsFile file(options.openmetrics);
   const auto wait = [&](milliseconds time) { return signals.wait(time); };
   while (true) {
-    const LiveState state = looks.look();
+    const LiveState state = reader.read_state();
     if (!state.is_running) break;
     file.write(state);
-    if (looks.wait_for_next(wait) || signals.wait(milliseconds(0))) break;
+    if (reader.wait_for_next(wait) || signals.wait(milliseconds(0))) break;
   }
   return to_int(ExitCode::kSuccess);
 }
 
 int show(const LiveOptions& options) {
-  Looks looks(options);
+  RecordingReader reader(options);
   if (!options.once && !options.json && can_draw()) {
-    print(show_on_screen(looks), options);  // the final state remains on the terminal
+    print(show_on_screen(reader), options);  // the final state remains on the terminal
     return to_int(ExitCode::kSuccess);
   }
   while (true) {
-    const LiveState state = looks.look();
+    const LiveState state = reader.read_state();
     print(state, options);
     if (options.once || !state.is_running) return to_int(ExitCode::kSuccess);
     const auto wait = [](milliseconds time) {
       std::this_thread::sleep_for(time);
       return false;
     };
-    if (looks.wait_for_next(wait)) return to_int(ExitCode::kSuccess);
+    if (reader.wait_for_next(wait)) return to_int(ExitCode::kSuccess);
   }
 }
 

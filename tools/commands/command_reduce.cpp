@@ -32,7 +32,7 @@ struct ReduceOptions {
   bool deletes = false;
 };
 
-int reduce(ReduceOptions& options) {
+int reduce_inputs(ReduceOptions& options) {
   options.load.thresholds = options.thresholds.values();
   const Reduction reduction =
       reduce_traces(find_input_files(options.inputs).traces, options.load, options.deletes);
@@ -53,7 +53,7 @@ Action define_reduce(CommandLine& line, const std::vector<std::string>&) {
   add_groups_option(line, options->load.naming);
   add_naming_options(line, options->load.naming);
   options->thresholds.add_options(line);
-  return [options] { return reduce(*options); };
+  return [options] { return reduce_inputs(*options); };
 }
 
 }  // namespace gpumemtrace::tools

@@ -70,7 +70,8 @@ struct RunOptions {
   [[nodiscard]] bool checks() const { return check || policy.given() || verdict.given(); }
 };
 
-std::string value_of(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
+std::string variable_value(const std::vector<EnvironmentVariable>& environment,
+                           std::string_view name) {
   for (const EnvironmentVariable& variable : environment) {
     if (variable.name == name) return variable.value;
   }
@@ -79,7 +80,7 @@ std::string value_of(const std::vector<EnvironmentVariable>& environment, std::s
 }
 
 bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
-  const std::string value = value_of(environment, name);
+  const std::string value = variable_value(environment, name);
   return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
@@ -193,7 +194,7 @@ int check_inputs(CheckRequest request, const std::vector<std::filesystem::path>&
 
 // The part of the output's path that is the same for all traces.
 std::filesystem::path output_folder(const std::vector<EnvironmentVariable>& environment) {
-  const std::string pattern = value_of(environment, kOutputVariable);
+  const std::string pattern = variable_value(environment, kOutputVariable);
   return std::filesystem::path(pattern.substr(0, pattern.find('%'))).parent_path();
 }
 
@@ -268,14 +269,15 @@ int report_run(const RunOptions& options, const CheckRequest& request,
     say(format_text("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
   }
   std::vector<WrittenTrace> traces =
-      find_written_traces(value_of(environment, kOutputVariable), started_ns);
+      find_written_traces(variable_value(environment, kOutputVariable), started_ns);
   record_end(traces, end);
   remove_spent_rings(traces);
   std::vector<std::filesystem::path> inputs;
   for (const WrittenTrace& trace : traces) inputs.push_back(trace.path);
   if (!quiet) print_written_traces(traces);
   if (options.reduces()) {
-    inputs = reduce_own(inputs, value_of(environment, kRunVariable), options.drop_traces, quiet);
+    inputs =
+        reduce_own(inputs, variable_value(environment, kRunVariable), options.drop_traces, quiet);
   }
   if (traces.empty()) {
     warn("nothing was recorded: " + explain_empty_recording(options, environment, command));
@@ -289,7 +291,7 @@ int report_run(const RunOptions& options, const CheckRequest& request,
   return options.checks() ? check_inputs(request, inputs) : to_int(ExitCode::kSuccess);
 }
 
-int run(const RunOptions& options, const std::vector<std::string>& command) {
+int run_command(const RunOptions& options, const std::vector<std::string>& command) {
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
   // Options are checked before the run, so that a bad one fails at once and not hours later.
@@ -343,7 +345,7 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
       throw Failure("run needs a command, as in `gpumemtrace run -- python3 train.py`",
                     ExitCode::kUsage);
     }
-    return run(*options, command);
+    return run_command(*options, command);
   };
 }
 

@@ -38,19 +38,15 @@ struct SummaryOptions {
 };
 
 // The text of --step: the memory at the step's peak in the process that had the highest one, beside
-// the step before in the same process.
+// the step before in the same process if something was allocated by then.
 std::string text_of_step(const SummaryOptions& options, const analyzer::rows::Report& report,
                          std::uint64_t index) {
   const std::vector<analyzer::rows::Step> found = find_step(report, index);
-  const auto moment_of = [&](const analyzer::rows::Step& step) {
-    return step_moment(options.input.inputs, options.input.load_options(), step);
-  };
-  const StepMoment now = moment_of(found.front());
+  const LoadOptions load = options.input.load_options();
+  const StepMoment now = step_moment(options.input.inputs, load, found.front());
   std::optional<StepMoment> before;
-  for (const analyzer::rows::Step& step : report.steps) {
-    if (step.process != now.step.process || step.index + 1 != index) continue;
-    before = moment_of(step);
-    break;
+  if (const auto step = find_step_before(report, now.step)) {
+    before = find_step_moment(options.input.inputs, load, *step);
   }
   return step_text(report, now, before, found.size(), output_width(stdout));
 }

@@ -74,13 +74,13 @@ void AnalysisOptions::add_options(CommandLine& line) {
             "names without meaning (docs/security.md).");
   add_groups_option(line, naming);
   add_all_runs_option(line, all_runs);
-  line.flag("--progress", tell_progress,
+  line.flag("--progress", forces_progress_line,
             "Say on stderr how far the analysis is, also where that is no terminal.");
   add_naming_options(line, naming);
 }
 
 LoadOptions AnalysisOptions::load_options() const {
-  LoadOptions load{naming, thresholds.values(), tell_progress};
+  LoadOptions load{naming, thresholds.values(), forces_progress_line};
   load.scope = {parse_number(rank), device};
   load.all_runs = all_runs;
   return load;

@@ -26,7 +26,7 @@ void add_naming_options(CommandLine& line, NamingOptions& naming);
 // Options for making a report of inputs.
 struct AnalysisOptions {
   bool require_complete = false;
-  bool tell_progress = false;
+  bool forces_progress_line = false;
   std::string rank;
   std::string device;
   bool all_runs = false;

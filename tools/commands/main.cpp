@@ -186,7 +186,7 @@ int dispatch(int count, char** words) {
 }
 
 // Runs the command line. Turns every exception into a message and an exit code.
-int run(int count, char** words) noexcept {
+int run_command_line(int count, char** words) noexcept {
   try {
     return dispatch(count, words);
   } catch (const Failure& failure) {
@@ -204,5 +204,5 @@ int run(int count, char** words) noexcept {
 
 int main(int argc, char** argv) {
   using namespace gpumemtrace::tools;
-  return with_enough_stack([&] { return run(argc, argv); });
+  return with_enough_stack([&] { return run_command_line(argc, argv); });
 }

@@ -30,7 +30,7 @@ KeyById keys_of(const rows::Report& report) {
 }
 
 // A score that is higher the more an origin names: owner, call site, function, file and line.
-int rank_of(const rows::Origin& origin) {
+int detail_score(const rows::Origin& origin) {
   if (!origin.site) return origin.owner ? 1 : 0;
   return 2 + (origin.site->function ? 1 : 0) + (origin.site->file ? 2 : 0) +
          (origin.site->line ? 1 : 0);
@@ -54,7 +54,7 @@ void CommonNames::add(const rows::Report& report) {
     const auto key = keys.find(origin.stack.value_or(""));
     if (key == keys.end() || key->second.empty()) return;
     const auto [known, added] = origins_.try_emplace(key->second, origin);
-    if (!added && rank_of(origin) > rank_of(known->second)) known->second = origin;
+    if (!added && detail_score(origin) > detail_score(known->second)) known->second = origin;
   });
 }
 

@@ -21,24 +21,26 @@ namespace {
 namespace rows = analyzer::rows;
 
 // A number of a job that can be compared with that of another job.
-struct Number {
+struct ComparedBytes {
   std::uint64_t bytes = 0;
-  std::string title{};           // for people; empty: the name (the key in Numbers) is shown
+  std::string title{};           // for people; empty: the key is shown
   std::string group{};           // heading of the listing that has the number; may be empty
   std::uint64_t most_bytes = 0;  // the most bytes of one call site, whose line is in `title`
 };
-using Numbers = std::map<std::string, Number>;  // numbers by name
-using Collect = Numbers (*)(const rows::Report& report);
+using ComparedBytesByName = std::map<std::string, ComparedBytes>;
+using Collect = ComparedBytesByName (*)(const rows::Report& report);
 
-std::int64_t change_of(const DifferenceRow& row) {
+std::int64_t byte_change(const DifferenceRow& row) {
   return static_cast<std::int64_t>(row.new_bytes) - static_cast<std::int64_t>(row.base_bytes);
 }
 
-DifferenceSection compare(std::string name, std::string title, const Numbers& base,
-                          const Numbers& next) {
-  Numbers names = next;  // titles of the new job come first: they show the code as it is now
+DifferenceSection difference_section(std::string name, std::string title,
+                                     const ComparedBytesByName& base,
+                                     const ComparedBytesByName& next) {
+  // Titles of the new job come first: they show the code as it is now.
+  ComparedBytesByName names = next;
   names.insert(base.begin(), base.end());
-  const auto in = [](const Numbers& numbers, const std::string& key) {
+  const auto in = [](const ComparedBytesByName& numbers, const std::string& key) {
     const auto found = numbers.find(key);
     return found == numbers.end() ? 0 : found->second.bytes;
   };
@@ -46,7 +48,7 @@ DifferenceSection compare(std::string name, std::string title, const Numbers& ba
   for (const auto& [key, number] : names) {
     section.rows.push_back({key, in(base, key), in(next, key), number.title, number.group});
   }
-  std::ranges::stable_sort(section.rows, std::ranges::greater(), change_of);
+  std::ranges::stable_sort(section.rows, std::ranges::greater(), byte_change);
   return section;
 }
 
@@ -71,11 +73,11 @@ std::string title_of_level(const std::string& level) {
 
 // Adds the bytes of a call site to the number of its function and file. Only the title has a line,
 // that of the largest site, because lines move when code above them changes.
-void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Origin& origin,
-                   std::uint64_t bytes, const std::string& group = {}) {
+void add_call_site(ComparedBytesByName& numbers, const std::string& prefix,
+                   const rows::Origin& origin, std::uint64_t bytes, const std::string& group = {}) {
   rows::Origin without_line = origin;
   if (without_line.site) without_line.site->line.reset();
-  Number& number = numbers[prefix + analyzer::name_holder(without_line)];
+  ComparedBytes& number = numbers[prefix + analyzer::name_holder(without_line)];
   number.bytes += bytes;
   number.group = group;
   if (bytes < number.most_bytes) return;
@@ -86,8 +88,8 @@ void add_call_site(Numbers& numbers, const std::string& prefix, const rows::Orig
 // Calls add(numbers, level, holder) for each holder (memory of one origin) of each peak. Levels
 // must not be summed, because framework memory lies inside the driver's.
 template <class Add>
-Numbers sum_over_holders(const rows::Report& report, Add&& add) {
-  Numbers numbers;
+ComparedBytesByName sum_over_holders(const rows::Report& report, Add&& add) {
+  ComparedBytesByName numbers;
   for (const rows::Peak& peak : report.peak) {
     for (const rows::Holder& holder : peak.holders) {
       if (holder.bytes != 0) add(numbers, std::string(name_of(peak.level)), holder);
@@ -96,40 +98,40 @@ Numbers sum_over_holders(const rows::Report& report, Add&& add) {
   return numbers;
 }
 
-void add_named(Numbers& numbers, const std::string& level, const std::string& name,
+void add_named(ComparedBytesByName& numbers, const std::string& level, const std::string& name,
                std::uint64_t bytes, const std::string& title) {
-  Number& number = numbers[level + ": " + name];
+  ComparedBytes& number = numbers[level + ": " + name];
   number.bytes += bytes;
   number.title = title;
   number.group = title_of_level(level);
 }
 
-Numbers by_category(const rows::Report& report) {
-  return sum_over_holders(
-      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
-        const std::string category(name_of(holder.category));
-        add_named(numbers, level, category.empty() ? "not told" : category, holder.bytes,
-                  category.empty() ? "unknown use" : analyzer::in_words(category));
-      });
+ComparedBytesByName by_category(const rows::Report& report) {
+  return sum_over_holders(report, [](ComparedBytesByName& numbers, const std::string& level,
+                                     const rows::Holder& holder) {
+    const std::string category(name_of(holder.category));
+    add_named(numbers, level, category.empty() ? "not told" : category, holder.bytes,
+              category.empty() ? "unknown use" : analyzer::in_words(category));
+  });
 }
 
-Numbers by_owner(const rows::Report& report) {
-  return sum_over_holders(
-      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
-        const std::string owner = holder.origin.owner.value_or("not known");
-        add_named(numbers, level, owner, holder.bytes, owner);
-      });
+ComparedBytesByName by_owner(const rows::Report& report) {
+  return sum_over_holders(report, [](ComparedBytesByName& numbers, const std::string& level,
+                                     const rows::Holder& holder) {
+    const std::string owner = holder.origin.owner.value_or("not known");
+    add_named(numbers, level, owner, holder.bytes, owner);
+  });
 }
 
-Numbers by_call_site(const rows::Report& report) {
-  return sum_over_holders(
-      report, [](Numbers& numbers, const std::string& level, const rows::Holder& holder) {
-        add_call_site(numbers, level + ": ", holder.origin, holder.bytes, title_of_level(level));
-      });
+ComparedBytesByName by_call_site(const rows::Report& report) {
+  return sum_over_holders(report, [](ComparedBytesByName& numbers, const std::string& level,
+                                     const rows::Holder& holder) {
+    add_call_site(numbers, level + ": ", holder.origin, holder.bytes, title_of_level(level));
+  });
 }
 
-Numbers leaked(const rows::Report& report) {
-  Numbers numbers;
+ComparedBytesByName leaked(const rows::Report& report) {
+  ComparedBytesByName numbers;
   for (const rows::ExitLeak& row : report.leaks.exit) {
     if (row.leak_class != rows::LeakClass::kLost || row.inside) continue;
     add_call_site(numbers, {}, row.origin, row.bytes);
@@ -137,13 +139,13 @@ Numbers leaked(const rows::Report& report) {
   return numbers;
 }
 
-Numbers transferred(const rows::Report& report) {
-  Numbers numbers;
+ComparedBytesByName transferred(const rows::Report& report) {
+  ComparedBytesByName numbers;
   for (const rows::Copies& row : report.transfers.by_kind) {
     const std::string name =
         format_text("{}, {} to {}", name_of(row.direction), name_of(row.source_memory),
                     name_of(row.destination_memory));
-    Number& number = numbers[name];
+    ComparedBytes& number = numbers[name];
     number.bytes += row.bytes;
     number.title = analyzer::in_words(name);
   }
@@ -151,8 +153,8 @@ Numbers transferred(const rows::Report& report) {
 }
 
 // Bytes copied by each line. Copies of a process that have no line are left out.
-Numbers copied_by_line(const rows::Report& report) {
-  Numbers numbers;
+ComparedBytesByName copied_by_line(const rows::Report& report) {
+  ComparedBytesByName numbers;
   for (const rows::CopySite& row : report.transfers.sites) {
     if (!row.direction) continue;
     const std::string direction(name_of(*row.direction));
@@ -162,8 +164,8 @@ Numbers copied_by_line(const rows::Report& report) {
 }
 
 // Bytes in use at the peaks of cards, with names such as "job peak on d0".
-Numbers in_use(const rows::Report& report) {
-  Numbers numbers;
+ComparedBytesByName in_use(const rows::Report& report) {
+  ComparedBytesByName numbers;
   for (const rows::CardPeak& row : report.card_peaks) {
     const std::string name = format_text("{} peak", name_of(row.of));
     numbers[row.device ? format_text("{} on {}", name, *row.device) : name].bytes = row.bytes;
@@ -171,8 +173,8 @@ Numbers in_use(const rows::Report& report) {
   return numbers;
 }
 
-Numbers by_level(const rows::Report& report) {
-  Numbers numbers;
+ComparedBytesByName by_level(const rows::Report& report) {
+  ComparedBytesByName numbers;
   for (const auto& [level, bytes] : peaks_of(report)) {
     numbers[level] = {bytes, title_of_level(level), {}, 0};
   }
@@ -189,7 +191,7 @@ struct SectionInfo {
   Collect collect;
   bool is_limited;  // true: growth in its rows is a regression
 };
-constexpr SectionInfo kSections[] = {
+constexpr SectionInfo kComparedSections[] = {
     {kCardSection, "In use at the peak", "In use at the peak", in_use, true},
     {"peak", "Peak by allocator layer", "Highest peak of one process by allocator layer", by_level,
      true},
@@ -203,11 +205,11 @@ constexpr SectionInfo kSections[] = {
 };
 constexpr const char* kStepSection = "step";
 
-// Numbers of a step, summed over all ranks.
-Numbers step_numbers(const rows::Report& report, std::uint64_t step) {
-  Numbers numbers = {{"peak_bytes", {0, "live at its peak", {}, 0}},
-                     {"live_bytes_at_end", {0, "live at its end", {}, 0}},
-                     {"transfers_bytes", {0, "copied in it", {}, 0}}};
+// The bytes of a step, summed over all ranks.
+ComparedBytesByName step_numbers(const rows::Report& report, std::uint64_t step) {
+  ComparedBytesByName numbers = {{"peak_bytes", {0, "live at its peak", {}, 0}},
+                                 {"live_bytes_at_end", {0, "live at its end", {}, 0}},
+                                 {"transfers_bytes", {0, "copied in it", {}, 0}}};
   for (const rows::Step& row : find_step(report, step)) {
     numbers["peak_bytes"].bytes += row.peak_bytes;
     numbers["live_bytes_at_end"].bytes += row.live_bytes_at_end;
@@ -227,28 +229,29 @@ std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows
   std::vector<DifferenceSection> sections;
   const bool is_of_many = base.processes.size() > 1 || next.processes.size() > 1;
   const bool has_card_peaks = !base.card_peaks.empty() && !next.card_peaks.empty();
-  for (const SectionInfo& info : kSections) {
+  for (const SectionInfo& info : kComparedSections) {
     if (info.collect == in_use && !has_card_peaks) continue;  // an older report lacks card peaks
-    sections.push_back(compare(info.name, is_of_many ? info.title_of_many : info.title,
-                               info.collect(named_base), info.collect(named_next)));
+    sections.push_back(difference_section(info.name, is_of_many ? info.title_of_many : info.title,
+                                          info.collect(named_base), info.collect(named_next)));
   }
   return sections;
 }
 
 std::vector<DifferenceSection> compare_steps(const rows::Report& base, std::uint64_t base_step,
                                              const rows::Report& next, std::uint64_t next_step) {
-  return {compare(kStepSection, format_text("Step {} and step {}", base_step, next_step),
-                  step_numbers(base, base_step), step_numbers(next, next_step))};
+  return {difference_section(kStepSection, format_text("Step {} and step {}", base_step, next_step),
+                             step_numbers(base, base_step), step_numbers(next, next_step))};
 }
 
 // Leaves out findings of severity info and findings whose fingerprint `other` has. Of findings with
 // the same fingerprint only the first is returned.
 std::vector<NamedFinding> findings_only_in(const rows::Report& one, const rows::Report& other) {
-  std::set<std::string> told;
-  for (const rows::Finding& row : other.findings) told.insert(row.fingerprint);
+  std::set<std::string> seen_fingerprints;
+  for (const rows::Finding& row : other.findings) seen_fingerprints.insert(row.fingerprint);
   std::vector<NamedFinding> findings;
   for (const rows::Finding& row : one.findings) {
-    if (row.severity == analyzer::Severity::kInfo || !told.insert(row.fingerprint).second) continue;
+    if (row.severity == analyzer::Severity::kInfo) continue;
+    if (!seen_fingerprints.insert(row.fingerprint).second) continue;
     findings.push_back({std::string(name_of(row.rule)), row.fingerprint, row.title});
   }
   return findings;
@@ -258,11 +261,11 @@ std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& 
                                           const RegressionLimit& limit) {
   std::vector<DifferenceRow> regressions;
   for (const DifferenceSection& section : sections) {
-    const bool is_limited =
-        section.name == kStepSection ||
-        std::any_of(std::begin(kSections), std::end(kSections), [&](const SectionInfo& info) {
-          return info.is_limited && section.name == info.name;
-        });
+    const bool is_limited = section.name == kStepSection ||
+                            std::any_of(std::begin(kComparedSections), std::end(kComparedSections),
+                                        [&](const SectionInfo& info) {
+                                          return info.is_limited && section.name == info.name;
+                                        });
     for (const DifferenceRow& row : section.rows) {
       // The peak of the whole card is no regression: it includes memory that is not the job's.
       if (section.name == kCardSection && !row.name.starts_with("job")) continue;

@@ -68,7 +68,7 @@ std::string missing_text(const char* input, const std::vector<std::string>& sent
   return text;
 }
 
-StyledText headline(const Difference& difference) {
+StyledText difference_headline(const Difference& difference) {
   const StyledText incomplete("INCOMPLETE", Style::kDoubtful);
   if (!difference.has_limit) return difference.is_incomplete() ? incomplete + "\n" : StyledText();
   if (!difference.regressions.empty()) {
@@ -87,9 +87,10 @@ StyledText headline(const Difference& difference) {
 }  // namespace
 
 StyledText difference_text(const Difference& difference) {
-  StyledText text =
-      headline(difference) + difference.in_short + (difference.in_short.empty() ? "" : "\n") +
-      missing_text("BASE", difference.missing.base) + missing_text("NEW", difference.missing.next);
+  StyledText text = difference_headline(difference) + difference.in_short +
+                    (difference.in_short.empty() ? "" : "\n") +
+                    missing_text("BASE", difference.missing.base) +
+                    missing_text("NEW", difference.missing.next);
   for (const std::string& change : difference.changes) {
     text += StyledText("Note", Style::kDoubtful) + ": " + change + "\n";
   }

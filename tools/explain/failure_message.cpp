@@ -227,47 +227,47 @@ ByteRange other_processes_of(const FailureMessage& message, const ByteRange& pyt
 }
 
 // Bytes that the request could have got, from PyTorch's cache and from the driver.
-struct FailureRoom {
+struct AvailableBytes {
   ByteRange cache;
   ByteRange driver;  // bytes free within the program's limit
   bool is_known = false;
 };
 
 // A size that the message lacks can be anything from 0 to the whole GPU.
-FailureRoom room_of(const FailureMessage& message) {
+AvailableBytes available_bytes(const FailureMessage& message) {
   const ByteRange whole{0, message.capacity ? message.capacity->high_bytes : UINT64_MAX / 8};
   const ByteRange allocated = message.allocated.value_or(TextSize{});
   const ByteRange free = message.free ? ByteRange(*message.free) : whole;
-  FailureRoom room;
-  room.is_known = message.free && (message.unallocated || message.reserved);
-  room.cache = {0, (whole - free - allocated).high_bytes};
-  if (message.reserved && message.allocated) room.cache = *message.reserved - allocated;
-  if (message.unallocated) room.cache = *message.unallocated;
-  room.driver = free;
+  AvailableBytes available;
+  available.is_known = message.free && (message.unallocated || message.reserved);
+  available.cache = {0, (whole - free - allocated).high_bytes};
+  if (message.reserved && message.allocated) available.cache = *message.reserved - allocated;
+  if (message.unallocated) available.cache = *message.unallocated;
+  available.driver = free;
   if (message.allowed) {
-    const ByteRange rest = *message.allowed - (allocated + room.cache);
-    room.driver = {std::min(free.low_bytes, rest.low_bytes),
-                   std::min(free.high_bytes, rest.high_bytes)};
+    const ByteRange rest = *message.allowed - (allocated + available.cache);
+    available.driver = {std::min(free.low_bytes, rest.low_bytes),
+                        std::min(free.high_bytes, rest.high_bytes)};
   }
-  return room;
+  return available;
 }
 
 // Also sets cause.left or cause.missing.
-FailureVerdict verdict_of(const FailureMessage& message, const FailureRoom& room,
+FailureVerdict verdict_of(const FailureMessage& message, const AvailableBytes& available,
                           FailureCause& cause) {
   const ByteRange needed = needed_bytes(message);
-  const ByteRange all = room.cache + room.driver;
-  if (needed.high_bytes <= room.driver.low_bytes) return FailureVerdict::kUnexplained;
+  const ByteRange all = available.cache + available.driver;
+  if (needed.high_bytes <= available.driver.low_bytes) return FailureVerdict::kUnexplained;
   if (needed.high_bytes <= all.low_bytes) {
     cause.left = all - needed;
     return FailureVerdict::kFragmented;
   }
   if (needed.low_bytes <= all.high_bytes) {
-    return room.is_known ? FailureVerdict::kTooClose : FailureVerdict::kNotSaid;
+    return available.is_known ? FailureVerdict::kTooClose : FailureVerdict::kNotSaid;
   }
   cause.missing = needed - all;
   if (message.allowed) {
-    const ByteRange without_limit = room.cache + message.free.value_or(TextSize{});
+    const ByteRange without_limit = available.cache + message.free.value_or(TextSize{});
     if (needed.low_bytes <= without_limit.high_bytes) return FailureVerdict::kLimited;
     cause.missing = needed - without_limit;
   }
@@ -281,9 +281,9 @@ FailureVerdict verdict_of(const FailureMessage& message, const FailureRoom& room
 FailureCause cause_of(const FailureMessage& message) {
   FailureCause cause;
   if (!message.requested || !(message.free || message.capacity)) return cause;
-  const FailureRoom room = room_of(message);
-  if (message.allocated && room.is_known) {
-    const ByteRange pytorch = *message.allocated + room.cache;
+  const AvailableBytes available = available_bytes(message);
+  if (message.allocated && available.is_known) {
+    const ByteRange pytorch = *message.allocated + available.cache;
     cause.other_processes = if_not_zero(other_processes_of(message, pytorch));
     if (message.this_process) {
       cause.non_pytorch = if_not_zero(*message.this_process - pytorch);
@@ -291,7 +291,7 @@ FailureCause cause_of(const FailureMessage& message) {
       cause.elsewhere = if_not_zero(*message.capacity - *message.free - pytorch);
     }
   }
-  cause.verdict = verdict_of(message, room, cause);
+  cause.verdict = verdict_of(message, available, cause);
   return cause;
 }
 

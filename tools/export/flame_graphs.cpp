@@ -17,7 +17,7 @@ namespace {
 using analyzer::rows::Report;
 
 // A semicolon separates frames and a line break stacks, so neither may stand in a name.
-std::string escaped(std::string name) {
+std::string escaped_frame_name(std::string name) {
   for (char& letter : name) {
     if (letter == ';') letter = ',';
     if (static_cast<unsigned char>(letter) < 0x20) letter = ' ';
@@ -142,7 +142,8 @@ class Picture {
     boxes_ += format_text(
         "<g><title>{}: {} bytes ({}, {:.1f} %)</title><rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" "
         "height=\"{}\" fill=\"hsl({},80%,72%)\" stroke=\"#fff\" stroke-width=\"0.5\"/>",
-        svg_text(frame.name), box.bytes, size_text(box.bytes), percent, x, y, width, kRow - 1, 10 + hue);
+        svg_text(frame.name), box.bytes, size_text(box.bytes), percent, x, y, width, kRow - 1,
+        10 + hue);
     const auto letters = static_cast<std::size_t>(width / kLetter);
     if (letters > 3) {
       boxes_ += format_text("<text x=\"{:.1f}\" y=\"{}\">{}</text>", x + 2, y + 12,
@@ -162,7 +163,7 @@ class Picture {
 };
 
 // The title of a flame graph: the program, its duration, the measure shown, and missing events.
-std::string title_of(const Report& report, const StackExport& what) {
+std::string flame_graph_title(const Report& report, const StackExport& what) {
   const std::string missing = missing_in_short(report);
   return format_text("{}, {}: GPU memory by stack, {} bytes{}", job_command(report),
                      duration_text(job_length_ns(report)), what.measure.name,
@@ -175,7 +176,8 @@ std::string collapsed_stacks(const Report& report, const StackExport& what) {
   std::map<std::string, std::uint64_t> lines;
   for (const auto& [stack, bytes] : bytes_by_stack(report, what)) {
     std::string line;
-    for (const NamedFrame& frame : stack) line += (line.empty() ? "" : ";") + escaped(frame.name);
+    for (const NamedFrame& frame : stack)
+      line += (line.empty() ? "" : ";") + escaped_frame_name(frame.name);
     lines[line] += bytes;
   }
   std::string text;
@@ -192,7 +194,7 @@ std::string speedscope_profile(const Report& report, const StackExport& what) {
     profile.name = format_text("{} bytes, {}", what.measure.name, process_title(process));
     file.profiles.push_back(std::move(profile));
   }
-  file.name = title_of(report, what);
+  file.name = flame_graph_title(report, what);
   return analyzer::json_text(file, analyzer::JsonLayout::kNarrow) + "\n";
 }
 
@@ -207,7 +209,7 @@ std::string flame_graph_svg(const Report& report, const StackExport& what) {
     }
   }
   const std::string total = size_text(root.bytes);
-  return Picture(root, format_text("{} in all; {}", total, title_of(report, what))).text();
+  return Picture(root, format_text("{} in all; {}", total, flame_graph_title(report, what))).text();
 }
 
 }  // namespace gpumemtrace::tools

@@ -72,7 +72,7 @@ DeviceMemory driver_memory(const std::vector<const Allocation*>& rows) {
 }
 
 // A trace can claim memory beyond the last address.
-std::uint64_t end_of(const Allocation& row) {
+std::uint64_t end_address(const Allocation& row) {
   constexpr std::uint64_t kLast = ~std::uint64_t{0};
   return row.bytes > kLast - row.address ? kLast : row.address + row.bytes;
 }
@@ -83,7 +83,7 @@ class LiveSegments {
   // Adds a segment. Calls must come in the order of start_ns.
   void add(const Allocation& segment) {
     // Recorded segments that overlap the new one must have been freed without a record.
-    live_.erase(live_.lower_bound(segment.address), live_.lower_bound(end_of(segment)));
+    live_.erase(live_.lower_bound(segment.address), live_.lower_bound(end_address(segment)));
     live_[segment.address] = &segment;
   }
 
@@ -91,11 +91,11 @@ class LiveSegments {
   [[nodiscard]] std::vector<const Allocation*> around(const Allocation& block) {
     std::vector<const Allocation*> pieces;
     std::uint64_t covered = block.address;
-    while (covered < end_of(block)) {
+    while (covered < end_address(block)) {
       const Allocation* piece = find(covered, block.start_ns);
       if (piece == nullptr) return {};
       pieces.push_back(piece);
-      covered = end_of(*piece);
+      covered = end_address(*piece);
     }
     return pieces;
   }
@@ -106,7 +106,7 @@ class LiveSegments {
     if (after == live_.begin()) return nullptr;
     const Allocation* piece = std::prev(after)->second;
     const bool is_gone = piece->end_ns && *piece->end_ns < now;
-    return is_gone || address >= end_of(*piece) ? nullptr : piece;
+    return is_gone || address >= end_address(*piece) ? nullptr : piece;
   }
 
   std::map<std::uint64_t, const Allocation*> live_;
@@ -120,7 +120,7 @@ class MappedRanges {
     for (const Allocation* row : rows) {
       if (row->kind != Kind::kMapping) continue;
       std::uint64_t& end = ends[row->address];
-      end = std::max(end, end_of(*row));
+      end = std::max(end, end_address(*row));
     }
     for (const auto& [begin, end] : ends) {
       if (ranges_.empty() || ranges_.back().end < begin) ranges_.push_back({begin, end, false});
@@ -191,12 +191,12 @@ DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
 }
 
 // The order of actions at one time: frees make room, and a block comes after its segment.
-enum class Action : std::uint8_t { kFree, kSegmentFree, kSegmentAlloc, kAlloc };
+enum class EventAction : std::uint8_t { kFree, kSegmentFree, kSegmentAlloc, kAlloc };
 
 struct Event {
   std::uint64_t time_ns = 0;
   bool is_at_once = false;  // true: the end of an allocation that ends at its own start time
-  Action action = Action::kAlloc;
+  EventAction action = EventAction::kAlloc;
   const Span* span = nullptr;
 
   [[nodiscard]] auto order() const {
@@ -206,7 +206,7 @@ struct Event {
 
 std::vector<Event> events_of(const DeviceMemory& memory, std::uint64_t from_ns) {
   std::vector<Event> events;
-  const auto add = [&](const Span& span, Action begin, Action end) {
+  const auto add = [&](const Span& span, EventAction begin, EventAction end) {
     const std::uint64_t start = span.row->start_ns;
     if (start >= from_ns) events.push_back({start, false, begin, &span});
     if (span.end_ns && *span.end_ns >= from_ns) {
@@ -214,9 +214,9 @@ std::vector<Event> events_of(const DeviceMemory& memory, std::uint64_t from_ns) 
     }
   };
   for (const Span& segment : memory.segments) {
-    add(segment, Action::kSegmentAlloc, Action::kSegmentFree);
+    add(segment, EventAction::kSegmentAlloc, EventAction::kSegmentFree);
   }
-  for (const Span& block : memory.blocks) add(block, Action::kAlloc, Action::kFree);
+  for (const Span& block : memory.blocks) add(block, EventAction::kAlloc, EventAction::kFree);
   std::ranges::sort(events, {}, &Event::order);
   return events;
 }
@@ -442,13 +442,13 @@ class SnapshotWriter {
     const std::vector<Event> events = events_of(device.memory, from_ns);
     std::vector<const analyzer::rows::Oom*> failures;
     for (const analyzer::rows::Oom* failure : failures_) {
-      const bool is_told = failure->device == device.id && failure->device_free_bytes;
-      if (is_told && failure->time_ns >= from_ns) failures.push_back(failure);
+      const bool can_be_written = failure->device == device.id && failure->device_free_bytes;
+      if (can_be_written && failure->time_ns >= from_ns) failures.push_back(failure);
     }
     // A free has two entries, free_requested and free_completed. The last entry is that of
     // write_end().
     std::size_t count = events.size() + failures.size() + 1;
-    for (const Event& event : events) count += event.action == Action::kFree ? 1 : 0;
+    for (const Event& event : events) count += event.action == EventAction::kFree ? 1 : 0;
     auto event = events.begin();
     auto failure = failures.begin();
     bool is_requested = false;
@@ -458,24 +458,25 @@ class SnapshotWriter {
       if (fails_next && !is_requested) return write(**failure++);
       if (event == events.end()) return write_end(events);
       const Event& present = *event;
-      if (present.action == Action::kFree) {
+      if (present.action == EventAction::kFree) {
         is_requested = !is_requested;
         if (is_requested) return write(present, "free_requested");
       }
       ++event;
-      write(present,
-            present.action == Action::kFree ? "free_completed" : name_of_action(present.action));
+      write(present, present.action == EventAction::kFree ? "free_completed"
+                                                          : name_of_action(present.action));
     });
   }
 
-  static std::string_view name_of_action(Action action) {
+  static std::string_view name_of_action(EventAction action) {
     return kNames[static_cast<std::size_t>(action)];
   }
 
   void write(const Event& event, std::string_view action) {
     const Allocation& row = *event.span->row;
     const std::uint64_t from_ns = history_->complete_from_ns.value_or(0);
-    const bool begins = event.action == Action::kAlloc || event.action == Action::kSegmentAlloc;
+    const bool begins =
+        event.action == EventAction::kAlloc || event.action == EventAction::kSegmentAlloc;
     out_.dict([&] {
       write_text("action", row.kind == Kind::kMapping ? mapped(action) : action);
       write_number("addr", row.address);

@@ -132,7 +132,7 @@ std::string levels_of(const std::vector<bool>& is_present) {
   return levels + runs;
 }
 
-std::string compressed(const std::string& bytes) {
+std::string zstd_compressed(const std::string& bytes) {
   std::string result(ZSTD_compressBound(bytes.size()), '\0');
   const std::size_t size =
       ZSTD_compress(result.data(), result.size(), bytes.data(), bytes.size(), ZSTD_CLEVEL_DEFAULT);
@@ -196,7 +196,7 @@ void ParquetFile::write_row_group() {
   if (offset_ == 0) bytes = kMagic;
   for (ColumnBuffer& buffer : buffers_) {
     const std::string plain = levels_of(buffer.is_present) + buffer.values;
-    const std::string stored = compressed(plain);
+    const std::string stored = zstd_compressed(plain);
     const std::string header = page_header(buffered_rows_, plain.size(), stored.size());
     group.chunks.push_back(
         {offset_ + bytes.size(), header.size() + stored.size(), header.size() + plain.size()});

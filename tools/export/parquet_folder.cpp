@@ -70,7 +70,7 @@ void remove_files(const fs::path& folder, const std::set<fs::path>& files) {
 }
 
 // Creates a folder beside `folder`, with the suffix and a number that make its name new.
-fs::path create_beside(const fs::path& folder, const char* suffix) {
+fs::path create_folder_beside(const fs::path& folder, const char* suffix) {
   constexpr int kMostNames = 100;
   for (int number = 1; number <= kMostNames; ++number) {
     const std::string digits = number == 1 ? "" : format_text("{}", number);
@@ -101,7 +101,7 @@ void replace_folder(const fs::path& whole, const fs::path& folder) {
     fs::rename(whole, folder);  // rename() replaces an empty folder
     return;
   }
-  const fs::path old = create_beside(folder, ".replaced");
+  const fs::path old = create_folder_beside(folder, ".replaced");
   fs::rename(folder, old);
   std::error_code error;
   fs::rename(whole, folder, error);
@@ -185,7 +185,7 @@ void write_parquet_folder(const analyzer::rows::Report& report, std::string_view
       which.number = take_number(folder);
       taken.insert(list_of(which.number));
     }
-    unfinished = create_beside(folder, ".unfinished");
+    unfinished = create_folder_beside(folder, ".unfinished");
     write_export(report, selection, which, unfinished);
     if (is_added) {
       add_listed(unfinished / list_of(which.number), taken);

@@ -43,6 +43,28 @@ constexpr int kTrack = 11;
 constexpr int kName = 23;
 constexpr int kCounterValue = 30;
 }  // namespace event
+namespace interned_data {
+constexpr int kFunctionNames = 5;
+constexpr int kFrames = 6;
+constexpr int kCallstacks = 7;
+constexpr int kId = 1;        // of each of the three
+constexpr int kText = 2;      // of a function name
+constexpr int kFunction = 2;  // of a frame: the id of its function name
+constexpr int kFrameIds = 2;  // of a callstack
+}  // namespace interned_data
+namespace profile_packet {
+constexpr int kProcessDumps = 5;
+}  // namespace profile_packet
+namespace process_dump {
+constexpr int kPid = 1;
+constexpr int kSamples = 2;
+constexpr int kTimestamp = 9;
+constexpr int kHeapName = 11;
+}  // namespace process_dump
+namespace heap_sample {
+constexpr int kCallstack = 1;
+constexpr int kAllocatedBytes = 2;
+}  // namespace heap_sample
 enum class EventType : std::uint32_t { kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4 };
 
 class TraceWriter {
@@ -275,8 +297,6 @@ class TraceWriter {
     }
   }
 
-  // Bare numbers are field numbers of Perfetto's messages InternedData and ProfilePacket and of
-  // those that they contain.
   void add_heap_dump(const analyzer::rows::Process& process, const analyzer::rows::Peak& peak,
                      const BytesByStack& stacks) {
     // Each dump has its own packet sequence, because interned ids count within one sequence.
@@ -297,33 +317,36 @@ class TraceWriter {
     {
       pbf_writer interned(row, packet::kInternedData);
       for (const auto& [name, id] : functions) {
-        pbf_writer text(interned, 5);
-        text.add_uint64(1, id);
-        text.add_bytes(2, valid_utf8(name));
+        pbf_writer text(interned, interned_data::kFunctionNames);
+        text.add_uint64(interned_data::kId, id);
+        text.add_bytes(interned_data::kText, valid_utf8(name));
       }
       for (const auto& [name, id] : functions) {
-        pbf_writer frame(interned, 6);
-        frame.add_uint64(1, id);
-        frame.add_uint64(2, id);
+        pbf_writer frame(interned, interned_data::kFrames);
+        frame.add_uint64(interned_data::kId, id);
+        frame.add_uint64(interned_data::kFunction, id);
       }
       for (std::size_t i = 0; i < callstacks.size(); ++i) {
-        pbf_writer callstack(interned, 7);
-        callstack.add_uint64(1, i + 1);
-        for (const std::uint64_t frame : callstacks[i]) callstack.add_uint64(2, frame);
+        pbf_writer callstack(interned, interned_data::kCallstacks);
+        callstack.add_uint64(interned_data::kId, i + 1);
+        for (const std::uint64_t frame : callstacks[i]) {
+          callstack.add_uint64(interned_data::kFrameIds, frame);
+        }
       }
     }
     pbf_writer profile(row, packet::kProfilePacket);
-    pbf_writer dump(profile, 5);
-    dump.add_uint64(1, process.pid.value_or(0));
+    pbf_writer dump(profile, profile_packet::kProcessDumps);
+    dump.add_uint64(process_dump::kPid, process.pid.value_or(0));
     std::uint64_t id = 0;
     for (const auto& [stack, bytes] : stacks) {
-      pbf_writer sample(dump, 2);
-      sample.add_uint64(1, ++id);
-      sample.add_uint64(2, bytes);
+      pbf_writer sample(dump, process_dump::kSamples);
+      sample.add_uint64(heap_sample::kCallstack, ++id);
+      sample.add_uint64(heap_sample::kAllocatedBytes, bytes);
     }
-    dump.add_uint64(9, time(*peak.time_ns));
+    dump.add_uint64(process_dump::kTimestamp, time(*peak.time_ns));
     dump.add_string(
-        11, format_text("{} {} at its peak", peak.device.value_or("host"), name_of(peak.level)));
+        process_dump::kHeapName,
+        format_text("{} {} at its peak", peak.device.value_or("host"), name_of(peak.level)));
   }
 
   static constexpr std::uint32_t kSequenceId = 1;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/base/environment.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 
@@ -86,11 +87,6 @@ fs::path find_simulated_driver() {
 }
 
 namespace {
-
-std::string environment_text(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 // True if the list, which is a value of LD_PRELOAD, has the entry. The loader splits it at colons
 // and spaces.

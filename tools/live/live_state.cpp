@@ -26,7 +26,7 @@ bool is_of(const LiveRow& row, const rows::Usage& usage) {
 // True if bytes of the level count for the row: those of the framework if the row has one, else
 // those of the driver and of pools. The framework's memory comes from these and must not count
 // twice.
-bool counts(const LiveRow& row, Level level) {
+bool is_counted_level(const LiveRow& row, Level level) {
   if (row.has_framework) return level == Level::kFramework;
   return level == Level::kDriver || level == Level::kPool;
 }
@@ -86,7 +86,7 @@ void add_history(const rows::Report& report, LiveRow& row) {
   std::uint64_t most = 0;
   for (const rows::Timeline& timeline : report.timeline) {
     const bool is_of_it = timeline.process == row.process && timeline.device == row.device;
-    if (!is_of_it || !counts(row, timeline.level) || timeline.buckets.empty()) continue;
+    if (!is_of_it || !is_counted_level(row, timeline.level) || timeline.buckets.empty()) continue;
     const std::uint64_t bytes =
         std::ranges::max_element(timeline.buckets, {}, &rows::TimelineBucket::max_bytes)->max_bytes;
     if (highest != nullptr && bytes <= most) continue;
@@ -111,7 +111,7 @@ bool add_bytes(const rows::Report& report, LiveRow& row) {
   }
   bool has_any = false;
   for (const rows::Usage& usage : report.usage) {
-    if (!is_of(row, usage) || !counts(row, usage.level)) continue;
+    if (!is_of(row, usage) || !is_counted_level(row, usage.level)) continue;
     has_any = true;
     row.live_bytes += usage.live_bytes_at_end;
     row.is_exact = row.is_exact && usage.is_exact;
@@ -144,11 +144,13 @@ std::vector<LiveRow> rows_of(const analyzer::JobNow& now, const ReportScope& sco
   return found;
 }
 
-std::uint64_t held(const LiveRow& row) { return row.reserved_bytes.value_or(row.live_bytes); }
+std::uint64_t reserved_or_live_bytes(const LiveRow& row) {
+  return row.reserved_bytes.value_or(row.live_bytes);
+}
 
 bool is_of(const LiveRow& row, const rows::BlockAt& block) {
   return block.at == rows::BlocksAt::kTime && block.process == row.process &&
-         block.device == row.device && counts(row, block.level);
+         block.device == row.device && is_counted_level(row, block.level);
 }
 
 std::string category_name(Category category) {
@@ -156,7 +158,7 @@ std::string category_name(Category category) {
 }
 
 // Adds to each row which lines and layers hold the memory that is live.
-void add_holders(const std::vector<rows::BlockAt>& blocks, std::vector<LiveRow>& rows) {
+void add_lines_and_layers(const std::vector<rows::BlockAt>& blocks, std::vector<LiveRow>& rows) {
   std::vector<BytesByName> lines(rows.size());
   std::vector<BytesByName> layers(rows.size());
   for (const rows::BlockAt& block : blocks) {
@@ -205,9 +207,9 @@ LiveState live_state_of(const analyzer::JobNow& now, const ReportScope& scope) {
   });
   state.is_snapshot = is_of_snapshots(report);
   state.rows = rows_of(now, scope);
-  std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
+  std::ranges::stable_sort(state.rows, std::ranges::greater(), reserved_or_live_bytes);
   state.peaks = peak_sentences(report, state.rows);
-  if (report.blocks) add_holders(*report.blocks, state.rows);
+  if (report.blocks) add_lines_and_layers(*report.blocks, state.rows);
   return state;
 }
 

@@ -16,7 +16,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostLiveRows = 8;
-constexpr std::size_t kMostHolders = 6;
+constexpr std::size_t kMostLiveHolders = 6;
 constexpr std::size_t kBarLetters = 12;
 // Lines that are narrower than this have no bars.
 constexpr std::size_t kLeastWidthOfBars = 60;
@@ -26,7 +26,7 @@ constexpr std::size_t kMostChartColumns = 120;
 constexpr const char* kPausedLoss = "paused";  // the name of a row of losses[]
 
 // The number of `count` letters that show the share part/whole; all letters if `part` is larger.
-std::size_t part_of(std::size_t count, std::uint64_t part, std::uint64_t whole) {
+std::size_t letters_for_share(std::size_t count, std::uint64_t part, std::uint64_t whole) {
   const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
   return static_cast<std::size_t>(share * static_cast<double>(count));
 }
@@ -41,11 +41,11 @@ std::string name_of_process(const LiveRow& row) {
 }
 
 // A column of the table of processes. If a line is too narrow, columns are left out, those with the
-// largest `goes_at` first; those with 0 always stay.
+// largest `drop_order` first; those with 0 always stay.
 struct LiveColumn {
   std::string_view title;
   int width;
-  int goes_at;
+  int drop_order;
   std::string (*text)(const LiveRow& row);
 };
 constexpr auto kLiveColumns = std::to_array<LiveColumn>({
@@ -75,8 +75,8 @@ std::vector<LiveColumn> live_columns_for(std::size_t width) {
     return sum;
   };
   while (needed() > width) {
-    const auto least = std::ranges::max_element(columns, {}, &LiveColumn::goes_at);
-    if (least->goes_at == 0) break;
+    const auto least = std::ranges::max_element(columns, {}, &LiveColumn::drop_order);
+    if (least->drop_order == 0) break;
     columns.erase(least);
   }
   return columns;
@@ -92,14 +92,14 @@ std::string live_table_line(const std::vector<LiveColumn>& columns, const TextOf
 }
 
 // Adds the largest holders under the title, with their share of `whole`, and the sum of the others.
-void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders,
-                 std::uint64_t whole, std::size_t width, Lines& lines) {
+void add_holder_lines(const StyledText& title, const std::vector<NamedBytes>& holders,
+                      std::uint64_t whole, std::size_t width, Lines& lines) {
   if (holders.empty() || whole == 0) return;
   lines.push_back(title);
   const auto add = [&](const std::string& name, std::uint64_t bytes) {
     std::string bar;
     if (width >= kLeastWidthOfBars) {
-      const std::string filled(part_of(kBarLetters, bytes, whole), '#');
+      const std::string filled(letters_for_share(kBarLetters, bytes, whole), '#');
       bar = format_text("{:<{}}  ", filled, kBarLetters);
     }
     lines.push_back(
@@ -108,7 +108,7 @@ void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders
   std::uint64_t rest = whole;
   std::size_t shown = 0;
   for (const NamedBytes& holder : holders) {
-    if (shown++ == kMostHolders) break;
+    if (shown++ == kMostLiveHolders) break;
     rest -= std::min(rest, holder.bytes);
     add(holder.name, holder.bytes);
   }
@@ -116,11 +116,13 @@ void add_holders(const StyledText& title, const std::vector<NamedBytes>& holders
 }
 
 // Divides the time of `history` into `count` equal parts; returns the most bytes in use in each.
-std::vector<std::uint64_t> columns_of(const std::vector<LiveStretch>& history, std::size_t count) {
+std::vector<std::uint64_t> most_bytes_by_column(const std::vector<LiveStretch>& history,
+                                                std::size_t count) {
   const std::uint64_t start_ns = history.front().start_ns;
   const std::uint64_t length_ns = std::max(history.back().end_ns, start_ns + 1) - start_ns;
   const auto column_at = [&](std::uint64_t time_ns) {
-    return std::min(count - 1, part_of(count, std::max(time_ns, start_ns) - start_ns, length_ns));
+    return std::min(count - 1,
+                    letters_for_share(count, std::max(time_ns, start_ns) - start_ns, length_ns));
   };
   std::vector<std::uint64_t> columns(count);
   for (const LiveStretch& stretch : history) {
@@ -138,7 +140,7 @@ std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::si
   constexpr std::size_t kAxisLetters = 13;
   if (row.history.empty() || width < 2 * kAxisLetters) return {};
   const std::vector<std::uint64_t> columns =
-      columns_of(row.history, std::min(kMostChartColumns, width - kAxisLetters));
+      most_bytes_by_column(row.history, std::min(kMostChartColumns, width - kAxisLetters));
   const std::uint64_t most = std::ranges::max(columns);
   if (most == 0) return {};
   std::vector<std::string> lines = {format_text(
@@ -150,7 +152,7 @@ std::vector<std::string> chart_of(const LiveRow& row, std::size_t width, std::si
     for (const std::uint64_t bytes : columns) {
       // A column with any bytes has at least one letter, however few the bytes are.
       const bool is_filled =
-          bytes != 0 && std::max<std::size_t>(1, part_of(height, bytes, most)) > level;
+          bytes != 0 && std::max<std::size_t>(1, letters_for_share(height, bytes, most)) > level;
       line += is_filled ? '#' : ' ';
     }
     line.erase(line.find_last_not_of(' ') + 1);
@@ -249,10 +251,10 @@ Lines live_lines(const LiveState& state, std::size_t width, std::size_t height,
     chart_at = lines.size();
     const std::string where =
         format_text(" (process {}, {})", name_of_process(chosen), chosen.device.value_or("-"));
-    add_holders(heading("Categories") + where, categories_of(chosen), chosen.live_bytes, width,
-                lines);
-    add_holders(heading("Lines") + where, chosen.lines, chosen.live_bytes, width, lines);
-    add_holders(heading("Layers") + where, chosen.layers, chosen.live_bytes, width, lines);
+    add_holder_lines(heading("Categories") + where, categories_of(chosen), chosen.live_bytes, width,
+                     lines);
+    add_holder_lines(heading("Lines") + where, chosen.lines, chosen.live_bytes, width, lines);
+    add_holder_lines(heading("Layers") + where, chosen.layers, chosen.live_bytes, width, lines);
   }
   const std::string remarks = losses_text(sum_losses(state, false));
   if (!remarks.empty()) lines.emplace_back("Also counted: " + remarks);

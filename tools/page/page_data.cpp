@@ -116,7 +116,7 @@ std::vector<LeftOut> limit_all(Report& report, std::size_t most) {
 
 // A report that has only the sections that is_kept(key) selects; the others are empty.
 template <class IsKept>
-Report part_of(Report report, IsKept&& is_kept) {
+Report report_with_sections(Report report, IsKept&& is_kept) {
   rows::for_each_section(report, [&](const char* key, auto& value) {
     if (!is_kept(key)) value = {};
   });
@@ -209,7 +209,8 @@ std::string fitting_chunk(std::size_t most, std::size_t budget_bytes, Make&& mak
 // Halves the limits of rows and buckets until the data fits into its budget.
 std::string page_head(const Report& report) {
   const PageFacts page = {focus_of(report), job_of(report)};
-  Report all = part_of(report, [](const char* key) { return is_among(kHeadSections, key); });
+  Report all =
+      report_with_sections(report, [](const char* key) { return is_among(kHeadSections, key); });
   keep_process(all, page.process);
   std::size_t most_rows = kMostHeadRows;
   std::size_t most_buckets = kMostHeadBuckets;
@@ -225,8 +226,8 @@ std::string page_head(const Report& report) {
 }
 
 std::vector<PageChunk> page_chunks(const Report& report) {
-  const Report tables =
-      part_of(report, [](const char* key) { return !is_among(kSeparateSections, key); });
+  const Report tables = report_with_sections(
+      report, [](const char* key) { return !is_among(kSeparateSections, key); });
   std::vector<PageChunk> chunks;
   chunks.push_back({"report", fitting_chunk(kMostReportRows, kReportBytes, [&](std::size_t most) {
                       PageTables page = {tables, {}};

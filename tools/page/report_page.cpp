@@ -16,11 +16,11 @@ using analyzer::rows::Report;
 constexpr std::size_t kMostPlainBytes = 1 << 15;
 
 // Escapes text for use between tags and in a quoted attribute.
-std::string escaped(std::string_view text) {
+std::string escaped_html(std::string_view text) {
   return replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
 }
 
-std::string title_of(const Report& report) {
+std::string page_title(const Report& report) {
   std::string command;
   if (!report.processes.empty()) {
     for (const std::string& word : report.processes.front().command) {
@@ -35,7 +35,8 @@ std::string plain_findings(const Report& report) {
   std::string html;
   for (const analyzer::rows::Finding& finding : report.findings) {
     if (html.size() > kMostPlainBytes) break;
-    html += format_text("<li><b>{}</b> {}</li>\n", escaped(finding.title), escaped(finding.fix));
+    html += format_text("<li><b>{}</b> {}</li>\n", escaped_html(finding.title),
+                        escaped_html(finding.fix));
   }
   return html.empty() ? html : "<h2>Findings</h2>\n<ol>\n" + html + "</ol>\n";
 }
@@ -44,7 +45,7 @@ std::string plain_findings(const Report& report) {
 
 std::string report_page(const Report& report) {
   const PageAssets assets = page_assets();
-  const std::string title = valid_utf8(escaped(title_of(report)));
+  const std::string title = valid_utf8(escaped_html(page_title(report)));
   std::string page = format_text(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
@@ -55,7 +56,7 @@ std::string report_page(const Report& report) {
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // The text for readers without script, previews and other programs.
   page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                      valid_utf8(escaped(summary_text(printable(report)).letters())),
+                      valid_utf8(escaped_html(summary_text(printable(report)).letters())),
                       valid_utf8(plain_findings(report)));
   // The JSON is escaped, so that it cannot close its script element.
   page += "<script type=\"application/json\" id=\"head\">" +

@@ -36,13 +36,19 @@ InputFiles find_files(const std::vector<fs::path>& inputs) {
   }
 }
 
+// A key that is equal for a trace and its partial report, also if they were given by different
+// paths of the file, or if the file was moved.
+std::pair<fs::path, std::string> moved_key(const fs::path& path, const std::string& id) {
+  return {id.empty() ? path : path.filename(), id};
+}
+
 // Removes partial reports whose traces are all inputs themselves.
 void drop_needless(JobParts& parts) {
   std::set<std::pair<fs::path, std::string>> at_hand;
-  for (const InputTrace& trace : parts.traces) at_hand.insert(trace.key());
+  for (const InputTrace& trace : parts.traces) at_hand.insert(moved_key(trace.path, trace.id));
   std::erase_if(parts.partials, [&](const analyzer::rows::Partial& partial) {
     const auto is_at_hand = [&](const analyzer::rows::PartialProcess& process) {
-      return at_hand.contains({process.path, process.trace});
+      return at_hand.contains(moved_key(process.path, process.trace));
     };
     return !partial.processes.empty() && partial.unreadable_traces.empty() &&
            std::ranges::all_of(partial.processes, is_at_hand);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 // The number of bytes at a file's start that are searched for the mark of our own files.
 constexpr std::size_t kMarkSearchBytes = 4096;
 
-[[noreturn]] void refuse(const fs::path& output, std::string_view why) {
+[[noreturn]] void refuse_output(const fs::path& output, std::string_view why) {
   throw Failure(format_text("{} {}", output.string(), why), ExitCode::kUsage);
 }
 
@@ -88,16 +88,19 @@ void OutputRules::require_writable(const fs::path& output, std::string_view own_
   const std::optional<struct stat> status = status_of(output);
   // Several outputs may go to one device or pipe, such as /dev/stderr.
   if (status && !S_ISREG(status->st_mode)) return;
-  if (!written_.insert(whole).second) refuse(output, "is to hold two outputs; name another file");
+  if (!written_.insert(whole).second)
+    refuse_output(output, "is to hold two outputs; name another file");
   if (!status) return;
   if (read_.contains({status->st_dev, status->st_ino})) {
-    refuse(output, "is read by this command, which would overwrite it; name another file");
+    refuse_output(output, "is read by this command, which would overwrite it; name another file");
   }
   const std::string begin = begin_of(output);
-  if (is_trace(begin)) refuse(output, "is a trace, which is never overwritten; name another file");
+  if (is_trace(begin))
+    refuse_output(output, "is a trace, which is never overwritten; name another file");
   const bool is_own = !own_mark.empty() && begin.find(own_mark) != std::string::npos;
   if (force_ || is_own || status->st_size == 0 || fs::is_symlink(output, ignored)) return;
-  refuse(output, "is there already and holds something else; name another file, or add --force");
+  refuse_output(output,
+                "is there already and holds something else; name another file, or add --force");
 }
 
 }  // namespace gpumemtrace::tools

@@ -19,10 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 namespace rows = analyzer::rows;
 
-using Command = rows::CommandLine;
-
 // A trace with its process.
-struct Member {
+struct TraceOfProcess {
   const rows::Process* process = nullptr;
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
@@ -32,12 +30,12 @@ struct Member {
   bool is_restarted = false;  // true: the agent started its workers again later
 };
 
-std::vector<Member> members_of(const rows::Report& report) {
+std::vector<TraceOfProcess> members_of(const rows::Report& report) {
   std::map<std::string, const rows::Process*> processes;
   for (const rows::Process& process : report.processes) processes[process.id] = &process;
-  std::vector<Member> members;
+  std::vector<TraceOfProcess> members;
   for (const rows::Trace& trace : report.traces) {
-    Member member;
+    TraceOfProcess member;
     const auto process = processes.find(trace.process);
     if (process != processes.end()) member.process = process->second;
     if (member.process != nullptr) member.begin_ns = member.process->start_unix_ns.value_or(0);
@@ -72,16 +70,18 @@ class Groups {
   std::vector<std::size_t> parent_;
 };
 
-bool is_known(const Member& member) { return member.process != nullptr && member.begin_ns != 0; }
+bool is_known(const TraceOfProcess& member) {
+  return member.process != nullptr && member.begin_ns != 0;
+}
 
-std::vector<std::size_t> in_order_of_begin(const std::vector<Member>& members) {
+std::vector<std::size_t> in_order_of_begin(const std::vector<TraceOfProcess>& members) {
   std::vector<std::size_t> order(members.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return members[i].begin_ns; });
   return order;
 }
 
-const rows::RunIds& ids_of(const Member& member) { return member.process->started_in; }
+const rows::RunIds& ids_of(const TraceOfProcess& member) { return member.process->started_in; }
 
 // Identifies a process or its parent by boot, host and PID.
 using ProcessNumber = std::tuple<rows::OptionalText, rows::OptionalText, rows::OptionalNumber>;
@@ -93,12 +93,12 @@ ProcessNumber parent_of(const rows::Process& process) {
   return {process.boot_id, process.host, process.ppid};
 }
 
-// Sets Member::start: numbers the starts of workers by each torchrun agent. The agent's restart
-// count differs between starts, except after a failure of another node's worker; then a local rank
-// that appears again marks the next start.
-void number_starts(std::vector<Member>& members) {
+// Sets TraceOfProcess::start: numbers the starts of workers by each torchrun agent. The agent's
+// restart count differs between starts, except after a failure of another node's worker; then a
+// local rank that appears again marks the next start.
+void number_starts(std::vector<TraceOfProcess>& members) {
   std::set<ProcessNumber> workers;
-  for (const Member& member : members) {
+  for (const TraceOfProcess& member : members) {
     if (ids_of(member).restart) workers.insert(number_of(*member.process));
   }
   struct Starts {
@@ -119,7 +119,7 @@ void number_starts(std::vector<Member>& members) {
     starts.local_ranks.insert(*process.local_rank);
     members[i].start = starts.number;
   }
-  for (Member& member : members) {
+  for (TraceOfProcess& member : members) {
     member.is_restarted =
         member.start != 0 && member.start != agents[parent_of(*member.process)].number;
   }
@@ -134,7 +134,7 @@ std::optional<std::string> attempt_of(const rows::RunIds& ids) {
 
 // Links the processes of one run or job attempt. Workers that torchrun started again later, and
 // their children, are not linked: they are a run of their own.
-void link_runs(const std::vector<Member>& members, Groups& groups) {
+void link_runs(const std::vector<TraceOfProcess>& members, Groups& groups) {
   std::set<std::size_t> restarted;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].is_restarted) restarted.insert(groups.of(i));
@@ -151,7 +151,7 @@ void link_runs(const std::vector<Member>& members, Groups& groups) {
 
 // Links processes with the same PID, one of which became the other's program by exec, and each
 // process with its parent. The system reuses PIDs, but then the runs' ids differ.
-void link_families(const std::vector<Member>& members, Groups& groups) {
+void link_families(const std::vector<TraceOfProcess>& members, Groups& groups) {
   std::map<ProcessNumber, std::size_t> first;
   const auto link = [&](std::size_t i, std::size_t other) {
     const rows::OptionalText& run = ids_of(members[i]).run;
@@ -169,8 +169,8 @@ void link_families(const std::vector<Member>& members, Groups& groups) {
 }
 
 // Links processes that one parent started with the same command, also one after the other.
-void link_siblings(const std::vector<Member>& members, Groups& groups) {
-  std::map<std::pair<ProcessNumber, Command>, std::size_t> first;
+void link_siblings(const std::vector<TraceOfProcess>& members, Groups& groups) {
+  std::map<std::pair<ProcessNumber, rows::CommandLine>, std::size_t> first;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const rows::Process& process = *members[i].process;
     if (!process.ppid) continue;
@@ -178,7 +178,7 @@ void link_siblings(const std::vector<Member>& members, Groups& groups) {
   }
 }
 
-void link_arrays(const std::vector<Member>& members, Groups& groups) {
+void link_arrays(const std::vector<TraceOfProcess>& members, Groups& groups) {
   std::map<std::string, std::size_t> first;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const rows::OptionalText& array = ids_of(members[i]).array;
@@ -189,8 +189,9 @@ void link_arrays(const std::vector<Member>& members, Groups& groups) {
 // Links ranks that one parent started with the same command: one rank can end before another
 // begins, so that overlap in time does not link them. A rank number that appears again begins
 // another run.
-void link_ranks(const std::vector<Member>& members, Groups& groups) {
-  using Job = std::tuple<ProcessNumber, Command, std::uint64_t, rows::OptionalText, std::size_t>;
+void link_ranks(const std::vector<TraceOfProcess>& members, Groups& groups) {
+  using Job =
+      std::tuple<ProcessNumber, rows::CommandLine, std::uint64_t, rows::OptionalText, std::size_t>;
   struct Ranks {
     std::size_t first = 0;
     std::set<std::uint64_t> seen;
@@ -209,7 +210,7 @@ void link_ranks(const std::vector<Member>& members, Groups& groups) {
 }
 
 // Links traces that overlap in time.
-void link_overlapping(const std::vector<Member>& members, Groups& groups) {
+void link_overlapping(const std::vector<TraceOfProcess>& members, Groups& groups) {
   const std::vector<std::size_t> order = in_order_of_begin(members);
   // The trace that ended last among those that began before trace i.
   std::size_t latest = order.empty() ? 0 : order.front();
@@ -221,7 +222,7 @@ void link_overlapping(const std::vector<Member>& members, Groups& groups) {
 
 // Groups the traces by job. If a process lacks a start time or a command, all are one group: that
 // process could belong to any.
-Groups groups_of(std::vector<Member>& members) {
+Groups groups_of(std::vector<TraceOfProcess>& members) {
   Groups groups(members.size());
   if (std::ranges::all_of(members, is_known)) {
     number_starts(members);
@@ -235,18 +236,18 @@ Groups groups_of(std::vector<Member>& members) {
   return groups;
 }
 
-std::string name_of(const Member& member) {
+std::string program_or_unknown(const TraceOfProcess& member) {
   return member.process == nullptr ? "an unknown command" : program_name(*member.process);
 }
 
-std::vector<RecordedJob> jobs_in(Groups& groups, const std::vector<Member>& members) {
+std::vector<RecordedJob> jobs_in(Groups& groups, const std::vector<TraceOfProcess>& members) {
   std::map<std::size_t, RecordedJob> by_group;
   for (std::size_t i = 0; i < members.size(); ++i) {
     RecordedJob& job = by_group[groups.of(i)];
-    const Member& member = members[i];
+    const TraceOfProcess& member = members[i];
     if (job.traces.empty() || member.begin_ns < job.begin_unix_ns) {
       job.begin_unix_ns = member.begin_ns;
-      job.name = name_of(member);
+      job.name = program_or_unknown(member);
     }
     job.traces.push_back(i);
     job.end_unix_ns = std::max(job.end_unix_ns, member.end_ns);
@@ -257,8 +258,8 @@ std::vector<RecordedJob> jobs_in(Groups& groups, const std::vector<Member>& memb
   return jobs;
 }
 
-const Command& command_of(const Member& member) {
-  static const Command none;
+const rows::CommandLine& command_of(const TraceOfProcess& member) {
+  static const rows::CommandLine none;
   return member.process == nullptr ? none : member.process->command;
 }
 
@@ -266,19 +267,20 @@ const Command& command_of(const Member& member) {
 // array.
 using Task = std::pair<rows::OptionalText, rows::OptionalText>;
 
-Task task_of(const Member& member) {
+Task task_of(const TraceOfProcess& member) {
   if (member.process == nullptr) return {};
   return {ids_of(member).array, ids_of(member).task};
 }
 
 // For each command and each task of a job array, when the last job with them began.
-using LastBegins = std::map<Command, std::map<Task, std::uint64_t>>;
+using LastBegins = std::map<rows::CommandLine, std::map<Task, std::uint64_t>>;
 
-LastBegins last_begins(const std::vector<RecordedJob>& jobs, const std::vector<Member>& members) {
+LastBegins last_begins(const std::vector<RecordedJob>& jobs,
+                       const std::vector<TraceOfProcess>& members) {
   LastBegins begins;
   for (const RecordedJob& job : jobs) {
     for (const std::size_t trace : job.traces) {
-      const Member& member = members[trace];
+      const TraceOfProcess& member = members[trace];
       std::uint64_t& begin_ns = begins[command_of(member)][task_of(member)];
       begin_ns = std::max(begin_ns, job.begin_unix_ns);
     }
@@ -288,8 +290,8 @@ LastBegins last_begins(const std::vector<RecordedJob>& jobs, const std::vector<M
 
 // True if a job with the member's command began after `end_ns`; jobs of other tasks of the same
 // array do not count.
-bool came_again(const LastBegins& begins, const Member& member, std::uint64_t end_ns) {
-  const Command& command = command_of(member);
+bool was_run_again(const LastBegins& begins, const TraceOfProcess& member, std::uint64_t end_ns) {
+  const rows::CommandLine& command = command_of(member);
   const Task own = task_of(member);
   return !command.empty() && std::ranges::any_of(begins.at(command), [&](const auto& last) {
     const auto& [task, begin_ns] = last;
@@ -300,10 +302,10 @@ bool came_again(const LastBegins& begins, const Member& member, std::uint64_t en
 
 // The tasks of the report as a text: "3 tasks of job array 4711: 0, 1, 2"; empty unless all
 // processes belong to several tasks of one array.
-std::string array_text(const std::vector<Member>& members) {
+std::string array_text(const std::vector<TraceOfProcess>& members) {
   constexpr std::size_t kMostNamed = 4;
   std::set<Task> tasks;
-  for (const Member& member : members) tasks.insert(task_of(member));
+  for (const TraceOfProcess& member : members) tasks.insert(task_of(member));
   const bool is_array = tasks.size() > 1 && std::ranges::all_of(tasks, [&](const Task& task) {
                           return task.first && task.first == tasks.begin()->first;
                         });
@@ -340,7 +342,7 @@ std::string left_out_text(const std::vector<std::string>& files,
 // Unlike replaced_traces(), joins children that one parent started with the same command, and tasks
 // of a job array: these are recordings of their own, but not unrelated jobs.
 std::vector<RecordedJob> jobs_of(const rows::Report& report) {
-  std::vector<Member> members = members_of(report);
+  std::vector<TraceOfProcess> members = members_of(report);
   Groups groups = groups_of(members);
   if (std::ranges::all_of(members, is_known)) {
     link_siblings(members, groups);
@@ -363,14 +365,14 @@ std::string several_jobs_text(const rows::Report& report) {
 }
 
 std::vector<bool> replaced_traces(const rows::Report& report) {
-  std::vector<Member> members = members_of(report);
+  std::vector<TraceOfProcess> members = members_of(report);
   Groups groups = groups_of(members);
   const std::vector<RecordedJob> jobs = jobs_in(groups, members);
   const LastBegins begins = last_begins(jobs, members);
   std::vector<bool> replaced(members.size());
   for (const RecordedJob& job : jobs) {
     const auto is_stale = [&](std::size_t trace) {
-      return came_again(begins, members[trace], job.end_unix_ns);
+      return was_run_again(begins, members[trace], job.end_unix_ns);
     };
     const bool is_run = std::ranges::any_of(job.traces, [&](std::size_t trace) {
       const rows::Process* const process = members[trace].process;
@@ -389,7 +391,7 @@ StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report
     return stale;
   }
   const std::vector<bool> replaced = replaced_traces(report);
-  const std::vector<Member> members = members_of(report);
+  const std::vector<TraceOfProcess> members = members_of(report);
   std::vector<std::string> files;
   std::map<std::string, std::size_t> programs;
   for (std::size_t i = 0; i < traces.size(); ++i) {
@@ -397,7 +399,7 @@ StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report
     stale.keys.insert(traces[i].key());
     files.push_back(report.is_redacted ? std::string(report.traces[i].file)
                                        : traces[i].path.string());
-    ++programs[name_of(members[i])];
+    ++programs[program_or_unknown(members[i])];
   }
   if (!files.empty()) stale.text = left_out_text(files, programs);
   return stale;

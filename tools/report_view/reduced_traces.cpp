@@ -58,7 +58,7 @@ void require_ended(const fs::path& path) {
 
 // True if the file contains `bytes`, and the partial report read from them serializes to the same
 // bytes.
-bool holds(const fs::path& path, const std::string& bytes) {
+bool has_partial_bytes(const fs::path& path, const std::string& bytes) {
   try {
     std::string found = text_of_file(path);
     if (found != bytes) return false;
@@ -76,7 +76,8 @@ fs::path partial_name(const fs::path& trace, const std::string& bytes) {
     if (number > 1) name += format_text(".{}", number);
     name += kPartialSuffix;
     std::error_code ignored;
-    if (!fs::exists(fs::symlink_status(name, ignored)) || holds(name, bytes)) return name;
+    if (!fs::exists(fs::symlink_status(name, ignored)) || has_partial_bytes(name, bytes))
+      return name;
   }
 }
 
@@ -100,7 +101,7 @@ struct ReducedTrace {
 
 // Writes the partial report of one trace, and then deletes the trace if `deletes` is set. Throws
 // Failure with the reason for which the trace stays.
-ReducedTrace reduce(const fs::path& trace, const LoadOptions& load, bool deletes) {
+ReducedTrace reduce_trace(const fs::path& trace, const LoadOptions& load, bool deletes) {
   const trace::OwnDescriptor lock = lock_trace(trace);
   if (!lock.is_open()) return {};
   require_ended(trace);
@@ -114,7 +115,7 @@ ReducedTrace reduce(const fs::path& trace, const LoadOptions& load, bool deletes
   const std::vector<fs::path> rings = trace::ring_names(trace);
   for (const fs::path& ring : rings) reduced.trace_bytes += bytes_in(ring);
   write_private_durably(reduced.partial, bytes);
-  if (!holds(reduced.partial, bytes)) {
+  if (!has_partial_bytes(reduced.partial, bytes)) {
     delete_file(reduced.partial);
     throw Failure(reduced.partial.string() + " does not hold what was written to it");
   }
@@ -142,12 +143,12 @@ std::string recorded_text(const fs::path& trace, trace::TextKey key) {
 }
 
 Reduction reduce_traces(const std::vector<fs::path>& traces, LoadOptions load, bool deletes) {
-  load.shows_progress = false;
+  load.allows_progress_line = false;
   std::vector<ReducedTrace> outcomes(traces.size());
   std::vector<std::string> reasons(traces.size());
   analyzer::in_parallel(traces.size(), [&](std::size_t i) {
     try {
-      outcomes[i] = reduce(traces[i], load, deletes);
+      outcomes[i] = reduce_trace(traces[i], load, deletes);
     } catch (const std::exception& failure) {
       reasons[i] = failure.what();
     }

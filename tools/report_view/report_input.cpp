@@ -43,7 +43,7 @@ bool looks_like_json(const fs::path& path) {
   return static_cast<bool>(file >> first) && first == '{';
 }
 
-[[noreturn]] void refuse(const fs::path& report, const char* why) {
+[[noreturn]] void refuse_report(const fs::path& report, const char* why) {
   throw Failure(format_text("{} is a report{}", report.string(), why), ExitCode::kUsage);
 }
 
@@ -51,30 +51,34 @@ bool looks_like_json(const fs::path& path) {
 void refuse_options_for_traces(const fs::path& report, const LoadOptions& options) {
   const NamingOptions& naming = options.naming;
   if (options.thresholds) {
-    refuse(report, ", which was made with its own thresholds; give the traces with --threshold");
+    refuse_report(report,
+                  ", which was made with its own thresholds; give the traces with --threshold");
   }
   if (!naming.groups.empty()) {
-    refuse(report, ", which has its groups of ranks already; give the traces with --groups");
+    refuse_report(report, ", which has its groups of ranks already; give the traces with --groups");
   }
   if (!naming.symbols.empty() || naming.use_debuginfod) {
-    refuse(report, ", which has its names already; give the traces with --symbols or --debuginfod");
+    refuse_report(report,
+                  ", which has its names already; give the traces with --symbols or --debuginfod");
   }
   const bool asks = options.what_if && !options.what_if->settings.empty();
-  if (asks) refuse(report, ", which has its answers already; give the traces with --setting");
+  if (asks)
+    refuse_report(report, ", which has its answers already; give the traces with --setting");
   if (options.logged_allocations) {
-    refuse(report, ", which has sums and no single allocations; give the traces");
+    refuse_report(report, ", which has sums and no single allocations; give the traces");
   }
   if (!naming.owners.empty()) {
-    refuse(report, ", which was made with its own owners; give the traces with --owners");
+    refuse_report(report, ", which was made with its own owners; give the traces with --owners");
   }
   if (naming.timeline_points) {
-    refuse(report, ", whose timelines are as they are; give the traces with --timeline-points");
+    refuse_report(report,
+                  ", whose timelines are as they are; give the traces with --timeline-points");
   }
   if (naming.from_ns || naming.to_ns) {
-    refuse(report, ", which has the times that it has; give the traces");
+    refuse_report(report, ", which has the times that it has; give the traces");
   }
   if (naming.at_ns || naming.blocks_at_peak) {
-    refuse(report, ", whose blocks are as they are; give the traces with --at or --blocks");
+    refuse_report(report, ", whose blocks are as they are; give the traces with --at or --blocks");
   }
 }
 
@@ -86,8 +90,9 @@ const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptio
   });
   if (report == inputs.end()) return nullptr;
   if (inputs.size() > 1) {
-    refuse(*report,
-           " and cannot be joined with other inputs; give the traces of one job, or one report");
+    refuse_report(
+        *report,
+        " and cannot be joined with other inputs; give the traces of one job, or one report");
   }
   refuse_options_for_traces(*report, options);
   return &*report;
@@ -132,7 +137,7 @@ void require_readable(const fs::path& path, const ReportMark& mark, const Naming
                     path.string(), Report::kVersion));
   }
   if (naming.redact && !mark.is_redacted) {
-    refuse(path, ", which was made with all names; give the traces with --redact");
+    refuse_report(path, ", which was made with all names; give the traces with --redact");
   }
 }
 
@@ -154,7 +159,7 @@ auto analyze_traces(const std::vector<fs::path>& inputs, const LoadOptions& load
                     const Analyze& analyze) {
   try {
     std::optional<ProgressLine> line;
-    if (load.shows_progress) line.emplace(load.tell_progress);
+    if (load.allows_progress_line) line.emplace(load.forces_progress_line);
     const NamingOptions& naming = load.naming;
     analyzer::Options options;
     if (load.thresholds) options.thresholds = *load.thresholds;

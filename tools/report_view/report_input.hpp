@@ -36,13 +36,14 @@ struct NamingOptions {
 struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: the user named none
-  bool tell_progress = false;  // shows progress from the start, also if stderr is no terminal
+  // true: shows progress from the start, also if stderr is no terminal
+  bool forces_progress_line = false;
   std::optional<analyzer::replay::Question> what_if{};  // if set, the report has what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // if set, the report has allocations[]
   ReportScope scope{};                                  // the part of the job that is shown
-  bool all_runs = false;       // includes traces of earlier runs in the folders
-  bool tell_left_out = true;   // says on stderr which traces were left out
-  bool shows_progress = true;  // shows progress; false if several analyses run at once
+  bool all_runs = false;             // includes traces of earlier runs in the folders
+  bool tell_left_out = true;         // says on stderr which traces were left out
+  bool allows_progress_line = true;  // shows progress; false if several analyses run at once
 };
 
 // The analyzer's options for symbols. Throws Failure if a path in `naming` does not exist.

@@ -70,8 +70,8 @@ std::set<std::string> processes_of(const Report& report, const ReportScope& scop
 
 // The ids of the devices in the scope: the named device or all; with a rank, only devices that one
 // of `processes` sees.
-std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
-                                 const std::set<std::string>& processes) {
+std::set<std::string> devices_in_scope(const Report& report, const ReportScope& scope,
+                                       const std::set<std::string>& processes) {
   std::set<std::string> ids;
   for (const rows::Device& device : report.devices) {
     const bool is_seen = std::ranges::any_of(
@@ -90,7 +90,7 @@ std::set<std::string> devices_of(const Report& report, const ReportScope& scope,
 void narrow(Report& report, const ReportScope& scope) {
   if (scope.is_whole()) return;
   std::set<std::string> processes = processes_of(report, scope);
-  std::set<std::string> devices = devices_of(report, scope, processes);
+  std::set<std::string> devices = devices_in_scope(report, scope, processes);
   Narrower narrower(std::move(processes), std::move(devices));
   Report::fields(report, narrower);
   sum_up(report.leaks);

@@ -16,7 +16,7 @@ using analyzer::rows::Stack;
 bool is_python(const Frame& frame) { return frame.language == analyzer::rows::Language::kPython; }
 
 // The place of a frame: "(train.py:12)" or "(libops.so)"; empty if neither is known.
-std::string location_of(const Frame& frame) {
+std::string frame_location(const Frame& frame) {
   std::string location(analyzer::base_name(frame.file.value_or("")));
   if (!location.empty() && frame.line) location += format_text(":{}", *frame.line);
   if (location.empty()) location = frame.module.value_or("");
@@ -41,7 +41,7 @@ std::string short_text(const Report& report, const Stack& stack, std::size_t mos
     if (frame != innermost && !is_users_frame(**frame)) continue;
     if (!has_readable_name(**frame)) continue;
     text += (text.empty() ? "" : " < ") + analyzer::short_function_name(*(*frame)->function) +
-            location_of(**frame);
+            frame_location(**frame);
     ++shown;
   }
   return text;
@@ -79,7 +79,7 @@ bool is_users_frame(const Frame& frame) {
 }
 
 std::string name_frame(const Frame& frame) {
-  if (frame.function) return *frame.function + location_of(frame);
+  if (frame.function) return *frame.function + frame_location(frame);
   const std::uint64_t offset = frame.offset.value_or(0);
   if (frame.module) return format_text("{}+{:#x}", *frame.module, offset);
   return is_python(frame) ? "unknown Python function" : format_text("{:#x}", offset);

@@ -9,7 +9,7 @@ namespace {
 
 // A report has a row for every step of a process with fewer steps than this; else it may leave out
 // some.
-constexpr std::uint64_t kAllAreTold = 1000;
+constexpr std::uint64_t kLeastIncompleteSteps = 1000;
 
 struct StepsOfProcess {
   std::uint64_t rows = 0;
@@ -18,7 +18,7 @@ struct StepsOfProcess {
   bool are_repetitions = false;
 
   [[nodiscard]] std::uint64_t count() const {
-    return rows < kAllAreTold ? rows : std::max(rows, last - first + 1);
+    return rows < kLeastIncompleteSteps ? rows : std::max(rows, last - first + 1);
   }
 };
 

@@ -69,9 +69,10 @@ std::optional<std::uint64_t> step_named(std::string_view text) {
   return parse_number(text.substr(kStepWord.size()));
 }
 
-// Finds when a step held the most memory; the result lacks the blocks that were live then.
-StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
-                          const rows::Step& step) {
+// Finds when a step held the most memory; the result lacks the blocks that were live then. nullopt
+// if nothing was allocated before the step ended.
+std::optional<StepMoment> find_highest_moment(const std::vector<std::filesystem::path>& traces,
+                                              LoadOptions options, const rows::Step& step) {
   options.naming.from_ns = step.start_ns;
   // The next step begins at the end of this one, so that the end is excluded.
   if (step.end_ns)
@@ -83,15 +84,17 @@ StepMoment highest_moment(const std::vector<std::filesystem::path>& traces, Load
     const Highest other = highest_of(timeline, *step.start_ns);
     if (other.bucket != nullptr && is_better(other, highest)) highest = other;
   }
-  if (highest.bucket == nullptr) {
-    throw Failure(format_text("nothing was allocated up to the end of step {}", step.index));
-  }
-  return {step,
-          highest.timeline->device,
-          highest.timeline->level,
-          highest.bucket->max_time_ns,
-          highest.bucket->max_bytes,
-          {}};
+  if (highest.bucket == nullptr) return std::nullopt;
+  return StepMoment{step,
+                    highest.timeline->device,
+                    highest.timeline->level,
+                    highest.bucket->max_time_ns,
+                    highest.bucket->max_bytes,
+                    {}};
+}
+
+[[noreturn]] void throw_without_moment(const rows::Step& step) {
+  throw Failure(format_text("nothing was allocated up to the end of step {}", step.index));
 }
 
 // The time when the job used most memory on its fullest device; in a report without such a peak,
@@ -119,10 +122,19 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
   return found;
 }
 
-StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOptions options,
-                       const rows::Step& step) {
+std::optional<rows::Step> find_step_before(const rows::Report& report, const rows::Step& step) {
+  const auto found = std::ranges::find_if(report.steps, [&](const rows::Step& row) {
+    return row.process == step.process && row.index + 1 == step.index && row.start_ns;
+  });
+  return found == report.steps.end() ? std::nullopt : std::optional(*found);
+}
+
+std::optional<StepMoment> find_step_moment(const std::vector<std::filesystem::path>& traces,
+                                           LoadOptions options, const rows::Step& step) {
   options.tell_left_out = false;  // printed when the caller loaded the report to find the step
-  StepMoment moment = highest_moment(traces, options, step);
+  std::optional<StepMoment> found = find_highest_moment(traces, options, step);
+  if (!found) return std::nullopt;
+  StepMoment& moment = *found;
   options.naming.at_ns = moment.time_ns;
   rows::Report at_peak = load_printable_report(traces, options);
   for (rows::BlockAt& block : at_peak.blocks.value()) {
@@ -130,7 +142,14 @@ StepMoment step_moment(const std::vector<std::filesystem::path>& traces, LoadOpt
                           block.level == moment.level;
     if (is_of_it) moment.blocks.push_back(std::move(block));
   }
-  return moment;
+  return found;
+}
+
+StepMoment step_moment(const std::vector<std::filesystem::path>& traces, const LoadOptions& options,
+                       const rows::Step& step) {
+  std::optional<StepMoment> moment = find_step_moment(traces, options, step);
+  if (!moment) throw_without_moment(step);
+  return *std::move(moment);
 }
 
 void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
@@ -156,7 +175,9 @@ void NamedTimes::resolve(const std::vector<std::filesystem::path>& traces,
     at = std::to_string(time_of_peak(load_printable_report(traces, options)));
   } else if (const std::optional<std::uint64_t> index = step_named(at)) {
     const rows::Step row = find_step(load_printable_report(traces, options), *index).front();
-    at = std::to_string(highest_moment(traces, options, row).time_ns);
+    const std::optional<StepMoment> moment = find_highest_moment(traces, options, row);
+    if (!moment) throw_without_moment(row);
+    at = std::to_string(moment->time_ns);
   }
 }
 

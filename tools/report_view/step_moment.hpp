@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,20 @@ struct StepMoment {
 [[nodiscard]] std::vector<analyzer::rows::Step> find_step(const analyzer::rows::Report& report,
                                                           std::uint64_t index);
 
-// Analyzes the traces again to find what the step held at its peak. Throws Failure if `traces` is a
-// saved report, which lacks that data, and if nothing was allocated before the step ended.
+// The row of the step before `step` in the same process; nullopt if the report has none, or does
+// not know when it began.
+[[nodiscard]] std::optional<analyzer::rows::Step> find_step_before(
+    const analyzer::rows::Report& report, const analyzer::rows::Step& step);
+
+// Analyzes the traces again to find what the step held at its peak; nullopt if nothing was
+// allocated before the step ended. The start of the step must be known. Throws Failure if `traces`
+// is a saved report, which lacks that data.
+[[nodiscard]] std::optional<StepMoment> find_step_moment(
+    const std::vector<std::filesystem::path>& traces, LoadOptions options,
+    const analyzer::rows::Step& step);
+// As find_step_moment(), but throws Failure if nothing was allocated before the step ended.
 [[nodiscard]] StepMoment step_moment(const std::vector<std::filesystem::path>& traces,
-                                     LoadOptions options, const analyzer::rows::Step& step);
+                                     const LoadOptions& options, const analyzer::rows::Step& step);
 
 // A part of the run, or a time in it, as users name it: by times, by a step, or by the peak.
 struct NamedTimes {

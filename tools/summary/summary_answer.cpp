@@ -119,7 +119,7 @@ bool holds_no_event(const Report& report) {
   });
 }
 
-std::string verdict_text(const Report& report) {
+std::string report_verdict(const Report& report) {
   const std::vector<Fault> faults = faults_of(report);
   const auto count = [&](Severity severity) {
     return static_cast<std::size_t>(std::ranges::count_if(
@@ -302,7 +302,7 @@ BytesByName uses_of(const rows::Peak& peak) {
 
 // The allocator level whose calls returned memory of this kind; nullopt for memory that no call
 // returned, such as caches and contexts.
-std::optional<Level> level_of(rows::CardPartKind part) {
+std::optional<Level> level_of_calls(rows::CardPartKind part) {
   switch (part) {
     case rows::CardPartKind::kFrameworkAllocated:
       return Level::kFramework;
@@ -317,8 +317,9 @@ std::optional<Level> level_of(rows::CardPartKind part) {
 
 // The source lines that held the memory of `part`, with their bytes at the peak of the part's
 // allocator level.
-BytesByName lines_of(const Report& report, const rows::CardPart& part, const std::string& device) {
-  const std::optional<Level> level = level_of(part.what);
+BytesByName bytes_by_line(const Report& report, const rows::CardPart& part,
+                          const std::string& device) {
+  const std::optional<Level> level = level_of_calls(part.what);
   BytesByName parts;
   for (const rows::Peak& peak : report.peak) {
     if (peak.process != part.process || peak.device != device || peak.level != level) continue;
@@ -355,7 +356,7 @@ Largest largest_of(const Report& report, const rows::CardPart& part, const std::
       if (is_of_part && peak.level == Level::kFramework) parts = uses_of(peak);
     }
   } else {
-    parts = lines_of(report, part, device);
+    parts = bytes_by_line(report, part, device);
   }
   const Largest largest = largest_of(part, parts);
   if (largest.bytes != 0) return largest;
@@ -366,7 +367,7 @@ Largest largest_of(const Report& report, const rows::CardPart& part, const std::
 std::string largest_line_text(const Report& report, const DevicePeaks& peaks) {
   Largest line;
   for (const rows::CardPart& part : peaks.job->parts) {
-    const Largest other = largest_of(part, lines_of(report, part, peaks.device->id));
+    const Largest other = largest_of(part, bytes_by_line(report, part, peaks.device->id));
     if (other.bytes > line.bytes) line = other;
   }
   if (line.bytes == 0) return {};
@@ -397,7 +398,7 @@ std::optional<Fact> largest_fact(const Report& report) {
       Largest other = largest_of(report, part, peaks.device->id);
       if (other.bytes <= most.bytes) continue;
       most = std::move(other);
-      has_line = level_of(part.what).has_value();
+      has_line = level_of_calls(part.what).has_value();
     }
     if (most.bytes == 0) return std::nullopt;
     Fact fact =
@@ -535,7 +536,7 @@ Blocks covered_parts(const Report& report, const SummaryDetail& detail) {
 
 Blocks answer_section(const Report& report, const SummaryDetail& detail) {
   Blocks blocks = {
-      {wrapped(heading("Verdict: "), verdict_text(report), detail.width), rank::kAnswer},
+      {wrapped(heading("Verdict: "), report_verdict(report), detail.width), rank::kAnswer},
       {wrapped("  ", job_text(report), detail.width), rank::kAnswer}};
   if (const std::string jobs = several_jobs_text(report); !jobs.empty()) {
     blocks.push_back({wrapped("  ", jobs, detail.width), rank::kAnswer});

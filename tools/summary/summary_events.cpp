@@ -26,7 +26,7 @@ using rows::LeakClass;
 // Below this many copied bytes, the section on copies is among the first to be left out.
 constexpr std::uint64_t kLittleCopied = 1 << 20;
 
-std::string_view words_of(LeakClass leak) {
+std::string_view leak_words(LeakClass leak) {
   switch (leak) {
     case LeakClass::kLost:
       return "lost";
@@ -57,7 +57,7 @@ std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::string> parts;
   for (const auto& [leak, bytes] : sorted) {
-    parts.push_back(format_text("{} {}", size_text(bytes), words_of(leak)));
+    parts.push_back(format_text("{} {}", size_text(bytes), leak_words(leak)));
   }
   return parts;
 }

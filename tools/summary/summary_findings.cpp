@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <string_view>
 
 #include "analyzer/rows/evidence.hpp"
 #include "tools/base/text.hpp"
@@ -54,18 +55,27 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
   return faults;
 }
 
+// True if the title has the name, which may begin with a capital letter there: "Rank 1" or "rank
+// 1", but not "rank 10".
+bool is_named_in(std::string_view title, std::string_view name) {
+  const std::string_view rest = name.substr(1);
+  for (std::size_t at = title.find(rest); at != std::string_view::npos;
+       at = title.find(rest, at + 1)) {
+    const std::size_t end = at + rest.size();
+    if (end == title.size() || std::isdigit(static_cast<unsigned char>(title[end])) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // The processes that have a fault: " (rank 2 on node-a)", " (4 of 16 ranks)"; empty if its title
 // already names them.
 std::string who(const Report& report, const Fault& fault) {
   if (report.processes.size() < 2 || fault.processes.empty()) return {};
   if (fault.processes.size() == 1) {
     const std::string name = name_in_job(report, fault.processes.front());
-    const std::string& title = fault.finding->title;
-    // Finds "Rank 1" or "rank 1" in the title, but not within "rank 10".
-    const std::size_t end = title.find(name.substr(1)) + name.size() - 1;
-    const bool is_said = title.find(name.substr(1)) != std::string::npos &&
-                         (end >= title.size() || std::isdigit(title[end]) == 0);
-    return is_said ? std::string() : format_text(" ({})", name);
+    return is_named_in(fault.finding->title, name) ? std::string() : format_text(" ({})", name);
   }
   return format_text(" ({} of {} {})", fault.processes.size(), report.processes.size(),
                      report.processes.front().rank ? "ranks" : "processes");

@@ -20,8 +20,8 @@ using analyzer::Category;
 using analyzer::framework_with_blocks;
 using analyzer::Level;
 
-constexpr std::size_t kMostPeakRows = 8;  // rows of a peak that are not left out first
-constexpr std::size_t kMostDevices = 4;   // devices whose rows are not left out first
+constexpr std::size_t kPeakRowsKeptLonger = 8;  // rows of a peak that are not left out first
+constexpr std::size_t kDevicesKeptLonger = 4;   // devices whose rows are not left out first
 
 // True if the bytes that the rows of a list leave out are enough for a row of their own.
 bool is_worth_a_row(std::uint64_t rest, std::uint64_t whole) {
@@ -107,10 +107,10 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
   }
   // If all bytes are outside of layers, layers say nothing.
   if (sums.size() == 1 && sums.contains("no layer")) sums.clear();
-  const bool lines_are_told = !sums.empty() && (is_activation || in_layers == bytes);
+  const bool layers_say_enough = !sums.empty() && (is_activation || in_layers == bytes);
   for (const rows::Holder& holder : peak.holders) {
     const std::string_view name = name_of(holder.category);
-    if (holder.layers || !holder.origin.site || lines_are_told) continue;
+    if (holder.layers || !holder.origin.site || layers_say_enough) continue;
     if ((name.empty() ? "unknown" : name) != category) continue;
     sums[name_line(holder.origin)] += holder.bytes;
   }
@@ -125,8 +125,8 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
 // The rank of the row at `index` of a list. Rows further down have a higher rank, so they are left
 // out earlier.
 int rank_of_row(std::size_t index) {
-  return index < kMostPeakRows ? rank::kOfPeak + static_cast<int>(index + 1) * rank::kNextRow
-                               : kGoesFirst;
+  return index < kPeakRowsKeptLonger ? rank::kOfPeak + static_cast<int>(index + 1) * rank::kNextRow
+                                     : kGoesFirst;
 }
 
 Blocks category_blocks(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
@@ -216,7 +216,7 @@ Blocks holder_blocks(const rows::Peak& peak, std::size_t width) {
   return blocks;
 }
 
-std::string title_of(Level level) {
+std::string level_title(Level level) {
   switch (level) {
     case Level::kFramework:
       return format_text("{} allocated", framework_with_blocks().name);
@@ -232,11 +232,11 @@ std::string title_of(Level level) {
 }
 
 Blocks peak_blocks(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
-  std::string title = format_text("{}: {}{} at its peak", title_of(peak.level),
+  std::string title = format_text("{}: {}{} at its peak", level_title(peak.level),
                                   peak.is_exact ? "" : "about ", size_text(peak.bytes));
   if (peak.time_ns) title += ", " + duration_text(*peak.time_ns);
   append(title, name_in_job(report, peak.process));
-  Blocks blocks = {{titled(title_of(peak.level), title, detail.width), rank::kOfPeak}};
+  Blocks blocks = {{titled(level_title(peak.level), title, detail.width), rank::kOfPeak}};
   if (peak.level == Level::kFramework && peak.categories) {
     append(blocks, category_blocks(report, peak, detail));
     blocks.push_back({line_lines(peak, detail.width), rank::kByLine});
@@ -276,8 +276,8 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
       if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
     }
     // Blocks of the framework lie in memory of the driver or of a pool, and explain most of it.
-    const bool is_told = main->level == Level::kFramework && level != Level::kManaged;
-    if (largest != nullptr && !is_told && largest->bytes >= main->bytes / 20) {
+    const bool main_explains_it = main->level == Level::kFramework && level != Level::kManaged;
+    if (largest != nullptr && !main_explains_it && largest->bytes >= main->bytes / 20) {
       peaks.push_back(largest);
     }
   }
@@ -315,7 +315,7 @@ Blocks device_blocks(const Report& report, const rows::Device& device,
   if (const std::optional<CardState> card = card_state(report, device.id)) {
     blocks.push_back({card_lines(report, *card, detail.width), rank::kCard});
     if (const std::optional<rows::Peak> held = held_at_failure(report, *card)) {
-      const std::string what = title_of(Level::kFramework);
+      const std::string what = level_title(Level::kFramework);
       const std::string title =
           format_text("{} when memory ran out: {}", what, size_text(held->bytes));
       blocks.push_back({titled(what, title, detail.width), rank::kOfPeak});
@@ -367,8 +367,9 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     for (Block& block : more) {
       if (number != 0) block.what = {};  // only the first device's left-out rows are counted
       if (block.rank == kGoesFirst) continue;
-      block.rank = number < kMostDevices ? block.rank + static_cast<int>(number) * rank::kNextDevice
-                                         : kGoesFirst;
+      block.rank = number < kDevicesKeptLonger
+                       ? block.rank + static_cast<int>(number) * rank::kNextDevice
+                       : kGoesFirst;
     }
     append(blocks, more);
   }

@@ -53,7 +53,7 @@ Lines symbol_lines(const Report& report, const SummaryDetail& detail) {
       detail.width);
 }
 
-const analyzer::FrameworkInfo& framework_of(const rows::Holder& holder) {
+const analyzer::FrameworkInfo& framework_of_holder(const rows::Holder& holder) {
   return analyzer::framework_named(holder.origin.owner.value_or(""));
 }
 
@@ -65,7 +65,7 @@ const rows::Holder* find_preallocated(const Report& report, const rows::Usage& u
                           peak.level == usage.level && !peak.holders.empty();
     if (!is_there) continue;
     const auto largest = std::ranges::max_element(peak.holders, {}, &rows::Holder::bytes);
-    const bool is_in_advance = !framework_of(*largest).preallocation.allocator.empty();
+    const bool is_in_advance = !framework_of_holder(*largest).preallocation.allocator.empty();
     return is_in_advance && largest->count == 1 ? &*largest : nullptr;
   }
   return nullptr;
@@ -80,7 +80,7 @@ Lines preallocation_lines(const Report& report, const SummaryDetail& detail) {
     const double share =
         static_cast<double>(taken->bytes) / static_cast<double>(*device->total_bytes);
     if (share < kLeastPreallocated) continue;
-    const analyzer::FrameworkInfo& framework = framework_of(*taken);
+    const analyzer::FrameworkInfo& framework = framework_of_holder(*taken);
     const analyzer::Preallocation& preallocation = framework.preallocation;
     return wrapped(heading(format_text("{:<10}", framework.name)),
                    format_text("{} preallocated {}, {:.0f} % of the card, whatever the program "

@@ -58,7 +58,7 @@ Blocks shared_memory_section(const Report& report, const SummaryDetail& detail) 
     const std::string begin = blocks.empty() ? "Shared    " : "          ";
     blocks.push_back({wrapped(blocks.empty() ? heading(begin) : StyledText(begin),
                               shared_text(report, *row), detail.width),
-                      row_rank += rank::kNextRow, "line on shared memory"});
+                      row_rank += rank::kNextRow, "shared memory row"});
   }
   return blocks;
 }

@@ -14,9 +14,9 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
-constexpr std::size_t kMostHolders = 8;
+constexpr std::size_t kMostStepHolders = 8;
 
-std::string words_of(Level level) {
+std::string level_words(Level level) {
   switch (level) {
     case Level::kFramework:
       return format_text("allocated by {}", analyzer::framework_with_blocks().name);
@@ -68,10 +68,11 @@ Lines fact_lines(const StepMoment& now, const std::optional<StepMoment>& before,
     return wrapped(label, before ? beside(value, text_of(*before), before->step.index) : value,
                    width);
   };
-  Lines lines = wrapped("  PEAK       ",
-                        format_text("{} {} on {}, at {}", size_text(now.bytes), words_of(now.level),
-                                    now.device.value_or("the host"), duration_text(now.time_ns)),
-                        width);
+  Lines lines =
+      wrapped("  PEAK       ",
+              format_text("{} {} on {}, at {}", size_text(now.bytes), level_words(now.level),
+                          now.device.value_or("the host"), duration_text(now.time_ns)),
+              width);
   if (before) {
     append(lines, wrapped("             ",
                           format_text("step {}: {}", before->step.index, size_text(before->bytes)),
@@ -109,7 +110,7 @@ Lines holder_rows(const StepMoment& moment, std::size_t width) {
   std::size_t shown = 0;
   for (const auto& [name, bytes] :
        largest_first(bytes_by(moment, has_categories ? category_of : line_of))) {
-    if (shown == kMostHolders || bytes < moment.bytes / kLeastShare) {
+    if (shown == kMostStepHolders || bytes < moment.bytes / kLeastShare) {
       rest += bytes;
       continue;
     }
@@ -164,9 +165,10 @@ Lines difference_rows(const StepMoment& now, const StepMoment& before, std::size
   for (const auto& [sign, list] : {std::pair{'+', &more}, std::pair{'-', &less}}) {
     std::size_t shown = 0;
     for (const auto& [name, size] : largest_first(*list)) {
-      if (shown++ == kMostHolders / 2) {
-        lines.push_back(format_text("              and {}", count_of(list->size() - kMostHolders / 2,
-                                                                     "other line", "other lines")));
+      if (shown++ == kMostStepHolders / 2) {
+        lines.push_back(format_text(
+            "              and {}",
+            count_of(list->size() - kMostStepHolders / 2, "other line", "other lines")));
         break;
       }
       append(lines, wrapped(format_text("  {:>10}  ", sign + size_text(size)), name, width));

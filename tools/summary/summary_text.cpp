@@ -20,7 +20,7 @@ namespace rows = analyzer::rows;
 
 constexpr std::size_t kMostTracesNamed = 2;
 
-constexpr auto kSections = std::to_array<Blocks (*)(const Report&, const SummaryDetail&)>(
+constexpr auto kSummarySections = std::to_array<Blocks (*)(const Report&, const SummaryDetail&)>(
     {answer_section, fix_section, memory_section, ranks_section, out_of_memory_section,
      leak_section, shared_memory_section, transfer_section, trace_section, recording_section,
      next_section});
@@ -102,7 +102,7 @@ Blocks next_section(const Report& report, const SummaryDetail& detail) {
 StyledText summary_text(const Report& report, const SummaryRequest& request) {
   const SummaryDetail detail{request.width, request.is_full, request.inputs};
   Blocks blocks;
-  for (const auto section : kSections) append(blocks, section(report, detail));
+  for (const auto section : kSummarySections) append(blocks, section(report, detail));
   StyledText text;
   for (const StyledText& line : fitting_lines(blocks, request)) text += line + "\n";
   return text;

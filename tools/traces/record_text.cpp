@@ -155,7 +155,7 @@ std::string seconds_text(std::uint64_t ns) {
 }
 
 // Quotes text; a zero byte, which separates two words, becomes a space.
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   return "\"" + replaced(text, {{'\0', " "}, {'"', "\\x22"}, {'\\', "\\x5c"}}) + "\"";
 }
 
@@ -176,7 +176,7 @@ std::string tail_text(const trace::RecordHeader& record) {
       trace::as<trace::Code>(record).text == trace::CodeText::kLineTable) {
     return {};
   }
-  return " " + quoted(trace::tail_of(record));
+  return " " + quoted_text(trace::tail_of(record));
 }
 
 // Flags as names: "captured|asynchronous"; a bit without a name is printed as a number.
@@ -191,7 +191,7 @@ std::string flags_text(std::uint64_t flags) {
 }
 
 // True for a field that is not printed: its value is always the same, or is part of another field.
-bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) {
+bool is_not_printed(const trace::RecordHeader& record, const trace::Field& field) {
   if (field.name == "flags") return record.flags == 0;
   if (record.kind == trace::RecordKind::kBlock) {
     if (field.name == "stream") return (record.flags & trace::kFlagStream) == 0;
@@ -237,7 +237,7 @@ std::string record_text(const trace::RecordHeader& record, const RecordDictionar
   }
   text += info->name;
   for (const trace::Field& field : info->fields) {
-    if (says_nothing(record, field)) continue;
+    if (is_not_printed(record, field)) continue;
     text += ' ';
     text += field_text(record, field, dictionary);
   }

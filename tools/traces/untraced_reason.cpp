@@ -35,7 +35,7 @@ constexpr Elf64_Half kOwnMachine = EM_AARCH64;
 // A disk with fewer free blocks than this counts as full: a trace needs more from its start on.
 constexpr std::uint64_t kLeastBlocks = 2;
 
-constexpr std::size_t kLongestScriptBytes = 1 << 20;
+constexpr std::size_t kMostBytesRead = 1 << 20;
 
 // Programs that start other programs in another environment than their own.
 struct Launcher {
@@ -107,7 +107,7 @@ std::string read_start(const fs::path& file, std::size_t most_bytes) {
 // True if the file is linked with AddressSanitizer's runtime: the name is in the dynamic string
 // table, which is near the start of an ELF file.
 bool needs_address_sanitizer(const fs::path& file) {
-  const std::string start = read_start(file, kLongestScriptBytes);
+  const std::string start = read_start(file, kMostBytesRead);
   return start.find(std::string("\0libasan.so.", 12)) != std::string::npos;
 }
 
@@ -146,7 +146,7 @@ bool replaces_preload(const std::string& text) {
 // The first word of the command that overwrites or removes LD_PRELOAD, or names a script that does.
 std::optional<std::string> find_replacing_word(const std::vector<std::string>& command) {
   for (const std::string& word : command) {
-    const std::string content = read_start(word, kLongestScriptBytes);
+    const std::string content = read_start(word, kMostBytesRead);
     const bool is_text = content.find('\0') == std::string::npos;
     if (replaces_preload(word) || (is_text && replaces_preload(content))) return word;
   }
@@ -202,16 +202,18 @@ std::string why_unwritable(const fs::path& folder) {
 std::string why_untraced(const std::vector<std::string>& command) {
   const std::optional<fs::path> program = find_program(command.front());
   if (program) {
+    // A launcher's hint comes first: many launchers are setuid or statically linked, but their own
+    // process need not be recorded.
+    const std::string name = program->filename().string();
+    for (const Launcher& launcher : kLaunchers) {
+      if (launcher.name == name) return format_text("{} {}", name, launcher.effect);
+    }
     const std::string interpreter = script_interpreter(*program);
     const std::optional<fs::path> started =
         interpreter.empty() ? program : find_program(interpreter);
     if (started) {
       const std::string_view text = text_for(examine_executable(*started));
       if (!text.empty()) return format_text("{} {}", started->string(), text);
-    }
-    const std::string name = program->filename().string();
-    for (const Launcher& launcher : kLaunchers) {
-      if (launcher.name == name) return format_text("{} {}", name, launcher.effect);
     }
   }
   if (const std::optional<std::string> word = find_replacing_word(command)) {

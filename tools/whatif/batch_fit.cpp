@@ -23,22 +23,24 @@ namespace {
 namespace rows = analyzer::rows;
 
 template <class Row>
-bool is_of(const Row& row, const rows::Peak& peak) {
+bool is_of_peak(const Row& row, const rows::Peak& peak) {
   return row.process == peak.process && row.device == peak.device;
 }
 
-// The framework's largest peak, whose process and device decide whether the job fits. Counts all
-// peaks of the framework in run.processes.
-const rows::Peak& largest_peak(const rows::Report& report, FitRun& run) {
+bool is_peak_of_framework(const rows::Peak& peak) {
+  return peak.level == analyzer::Level::kFramework && peak.bytes != 0;
+}
+
+// The framework's largest peak, whose process and device decide whether the job fits.
+const rows::Peak& largest_peak(const rows::Report& report, std::uint64_t batch) {
   const rows::Peak* largest = nullptr;
   for (const rows::Peak& peak : report.peak) {
-    if (peak.level != analyzer::Level::kFramework || peak.bytes == 0) continue;
-    ++run.processes;
+    if (!is_peak_of_framework(peak)) continue;
     if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
   }
   if (largest == nullptr) {
-    throw Failure(format_text("the run of batch {} has no peak: {}'s allocator was not seen",
-                              run.batch, analyzer::framework_with_blocks().name));
+    throw Failure(format_text("the run of batch {} has no peak: {}'s allocator was not seen", batch,
+                              analyzer::framework_with_blocks().name));
   }
   return *largest;
 }
@@ -56,7 +58,7 @@ void require_every_event(const rows::Report& report, std::uint64_t batch) {
 
 void read_reserved(const rows::Report& report, const rows::Peak& peak, FitRun& run) {
   for (const rows::Usage& usage : report.usage) {
-    if (usage.level != analyzer::Level::kFramework || !is_of(usage, peak)) continue;
+    if (usage.level != analyzer::Level::kFramework || !is_of_peak(usage, peak)) continue;
     if (usage.failed != 0) {
       throw Failure(format_text(
           "the run of batch {} was refused memory, so its peak is not what that batch size needs",
@@ -82,7 +84,7 @@ void read_sites(const rows::Report& report, const rows::Peak& peak, FitRun& run)
   std::uint64_t sum = 0;
   for (const rows::BlockAt& block : report.blocks.value_or(std::vector<rows::BlockAt>())) {
     const bool is_wanted = block.at == rows::BlocksAt::kPeak &&
-                           block.level == analyzer::Level::kFramework && is_of(block, peak);
+                           block.level == analyzer::Level::kFramework && is_of_peak(block, peak);
     if (!is_wanted) continue;
     SiteBytes& site =
         run.sites[{analyzer::name_holder(block.origin), std::string(name_of(block.category))}];
@@ -102,7 +104,9 @@ FitRun fit_run_of(const rows::Report& report, std::uint64_t batch) {
   FitRun run;
   run.batch = batch;
   require_every_event(report, batch);
-  const rows::Peak& peak = largest_peak(report, run);
+  const rows::Peak& peak = largest_peak(report, batch);
+  run.processes =
+      static_cast<std::uint64_t>(std::ranges::count_if(report.peak, is_peak_of_framework));
   if (!peak.is_exact) {
     throw Failure(format_text("the peak of the run of batch {} is not exact", batch));
   }
@@ -111,7 +115,7 @@ FitRun fit_run_of(const rows::Report& report, std::uint64_t batch) {
   run.allocated_bytes = peak.bytes;
   read_reserved(report, peak, run);
   for (const rows::Composition& row : report.composition) {
-    const bool is_peak = row.at == rows::SnapshotAt::kDriverPeak && is_of(row, peak);
+    const bool is_peak = row.at == rows::SnapshotAt::kDriverPeak && is_of_peak(row, peak);
     if (is_peak) run.other_bytes = other_bytes_of(row);
   }
   read_sites(report, peak, run);

@@ -36,7 +36,7 @@ std::string signed_size(std::int64_t bytes) {
                    : size_text(static_cast<std::uint64_t>(bytes));
 }
 
-std::string range_text(const FitPrediction& prediction) {
+std::string reserved_range_text(const FitPrediction& prediction) {
   if (!prediction.reserved_high_bytes) return "not known";
   const std::string low = size_text(*prediction.reserved_low_bytes);
   const std::string high = size_text(*prediction.reserved_high_bytes);
@@ -182,14 +182,14 @@ struct FitFile {
   GPUMEMTRACE_FIELDS(fit)
 };
 
-FitPredictionRow row_of(const BatchFit& fit, std::uint64_t batch) {
+FitPredictionRow fit_row(const BatchFit& fit, std::uint64_t batch) {
   if (!fit.reason().empty()) return {batch, {}, {}, {}};
   const FitPrediction prediction = fit.predict(batch);
   return {batch, prediction.allocated_bytes, prediction.reserved_low_bytes,
           prediction.reserved_high_bytes};
 }
 
-FitLineRow row_of(const BatchFit& fit, const FitLine& line) {
+FitLineRow fit_row(const BatchFit& fit, const FitLine& line) {
   FitLineRow row{line.site,
                  rows::text_or_none(line.category),
                  {},
@@ -217,7 +217,7 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
     }
     const FitPrediction prediction = fit.predict(batch);
     text += format_text("Batch {}: allocated {}, reserved {}\n", format_count(batch),
-                        size_text(prediction.allocated_bytes), range_text(prediction));
+                        size_text(prediction.allocated_bytes), reserved_range_text(prediction));
   }
   return text + cards_text(fit, question.capacities) + extrapolation_text(fit, question) +
          "\nallocated: linear in the batch size at each call site, as long as the peak is at\n"
@@ -239,13 +239,13 @@ std::string batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
     row.runs.push_back({run.batch, run.process, run.device, run.allocated_bytes, run.reserved_bytes,
                         run.other_bytes});
   }
-  for (const FitLine& line : fit.lines()) row.lines.push_back(row_of(fit, line));
+  for (const FitLine& line : fit.lines()) row.lines.push_back(fit_row(fit, line));
   for (const FitCheck& check : fit.checks()) {
     row.checks.push_back({check.batch, check.predicted_bytes, check.recorded_bytes,
                           check.deviation_bytes(), check.deviation_percent()});
   }
   for (const std::uint64_t batch : question.batches) {
-    row.predictions.push_back(row_of(fit, batch));
+    row.predictions.push_back(fit_row(fit, batch));
   }
   for (const std::uint64_t capacity : question.capacities) {
     row.cards.push_back(fit.card(capacity));

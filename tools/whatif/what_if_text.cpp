@@ -59,7 +59,7 @@ std::string range_of(const WhatIfRow& row) {
 }
 
 // The change by a setting: "-882.0 MiB" if it saves memory, "+2.0 MiB" if it needs more.
-std::string change_of(const WhatIfRow& row, const WhatIfRow& recorded) {
+std::string change_by_setting(const WhatIfRow& row, const WhatIfRow& recorded) {
   if (!row.reserved_peak_bytes || !recorded.reserved_peak_bytes) return "";
   if (row.basis == WhatIfBasis::kBracket) return "";
   const std::uint64_t now = *recorded.reserved_peak_bytes;
@@ -69,7 +69,9 @@ std::string change_of(const WhatIfRow& row, const WhatIfRow& recorded) {
   return now > then ? "-" + size_text(now - then) : "+" + size_text(then - now);
 }
 
-std::string number_of(const OptionalNumber& number) { return number ? format_count(*number) : ""; }
+std::string count_or_nothing(const OptionalNumber& number) {
+  return number ? format_count(*number) : "";
+}
 
 // The smallest of the tried cards that has room, as do all larger ones.
 std::string card_of(const WhatIfRow& row) {
@@ -116,8 +118,9 @@ SettingLines setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
   const std::size_t value_at = row.policy.rfind(':') + 1;  // 0 if the setting has no value
   std::string basis(name_of(row.basis));
   if (row.warning) basis += " !";
-  std::string outcome = table_line(peak_of(row), change_of(row, recorded), number_of(row.retries),
-                                   number_of(row.segment_calls), here_of(row), card_of(row), basis);
+  std::string outcome =
+      table_line(peak_of(row), change_by_setting(row, recorded), count_or_nothing(row.retries),
+                 count_or_nothing(row.segment_calls), here_of(row), card_of(row), basis);
   if (const std::string range = range_of(row); !range.empty()) outcome += "    " + range + "\n";
   return {row.policy.substr(0, value_at), row.policy.substr(value_at), std::move(outcome)};
 }
@@ -192,7 +195,7 @@ std::string proof_text(const WhatIf& device) {
 
 // The warnings and reasons of all rows, each once: after the setting's name, or after "Note" if
 // several rows share it.
-StyledText notes_of(const WhatIf& device) {
+StyledText setting_notes(const WhatIf& device) {
   std::map<std::string, std::string> by_note;
   std::vector<std::string> order;
   const auto add = [&](const analyzer::rows::OptionalText& note, const std::string& policy) {
@@ -324,7 +327,8 @@ std::string unusable_text(const WhatIf& device) {
 }
 
 // The bytes that the framework had requested from the driver at its peak.
-std::uint64_t bytes_of(const FrameworkInfo& framework, const Report& report, const WhatIf& device) {
+std::uint64_t driver_bytes_at_peak(const FrameworkInfo& framework, const Report& report,
+                                   const WhatIf& device) {
   std::uint64_t bytes = 0;
   for (const Peak& peak : report.peak) {
     const bool is_there = peak.process == device.process && peak.device == device.device &&
@@ -348,7 +352,8 @@ const FrameworkInfo* preallocating_framework(const Report& report, const WhatIf&
   }
   for (const FrameworkInfo& framework : analyzer::frameworks()) {
     const bool preallocates = !framework.preallocation.allocator.empty();
-    if (preallocates && replayed < bytes_of(framework, report, device) / kTrifle) return &framework;
+    if (preallocates && replayed < driver_bytes_at_peak(framework, report, device) / kTrifle)
+      return &framework;
   }
   return nullptr;
 }
@@ -358,7 +363,7 @@ StyledText preallocation_text(const FrameworkInfo& framework, const Report& repo
   std::string text = format_text(
       "{} has {} here, which {}'s allocator deals out: settings of {}'s allocator do not apply to "
       "it, and nothing was replayed.",
-      framework.name, size_text(bytes_of(framework, report, device)),
+      framework.name, size_text(driver_bytes_at_peak(framework, report, device)),
       framework.preallocation.allocator, framework_name());
   for (const Usage& usage : report.usage) {
     const bool is_there = usage.process == device.process && usage.device == device.device;
@@ -369,23 +374,23 @@ StyledText preallocation_text(const FrameworkInfo& framework, const Report& repo
   return paragraph("", text, 2);
 }
 
-std::string name_of(const WhatIf& device) {
+std::string device_title(const WhatIf& device) {
   return device.process + " on " + device.device.value_or("an unknown device");
 }
 
 StyledText device_text(const Report& report, const WhatIf& device) {
   if (const FrameworkInfo* const framework = preallocating_framework(report, device)) {
     return format_text("{}'s allocator in {}\n", framework->preallocation.allocator,
-                       name_of(device)) +
+                       device_title(device)) +
            preallocation_text(*framework, report, device);
   }
   StyledText text = (is_without_framework(device) ? "The driver's allocations in "
                                                   : framework_name() + "'s allocator in ") +
-                    name_of(device) + "\n" + paragraph("", proof_text(device), 2) + "\n" +
+                    device_title(device) + "\n" + paragraph("", proof_text(device), 2) + "\n" +
                     format_text("{:<{}}", "setting", kSettingWidth) +
                     table_line("reserved", "change", "try", "calls", "here", "card", "basis") +
                     settings_text(device);
-  return text + notes_of(device) + "\n" + advice_text(device) + refusal_text(device) +
+  return text + setting_notes(device) + "\n" + advice_text(device) + refusal_text(device) +
          ideal_text(device) + unusable_text(device);
 }
 
