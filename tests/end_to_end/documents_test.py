@@ -5,6 +5,7 @@ import collections
 import gzip
 import hashlib
 import json
+import os
 import re
 import unittest
 
@@ -98,6 +99,12 @@ class Paths(support.EndToEnd):
 
     def test_every_path_that_a_comment_names_exists(self):
         self.check(sources(), lambda line: (COMMENT.search(line) or [""])[0])
+
+    def test_every_script_that_names_its_interpreter_can_be_started(self):
+        for file in sources():
+            if file.read_bytes()[:2] == b"#!":
+                with self.subTest(file=str(file.relative_to(ROOT))):
+                    self.assertTrue(os.access(file, os.X_OK))
 
     def check(self, files, said_by):
         paths = 0
