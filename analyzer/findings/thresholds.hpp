@@ -181,7 +181,8 @@ class Thresholds {
 
  private:
   [[nodiscard]] std::uint64_t number(Threshold threshold) const {
-    return static_cast<std::uint64_t>((*this)[threshold]);
+    const double value = (*this)[threshold];
+    return value < 0x1p64 ? static_cast<std::uint64_t>(value) : ~std::uint64_t{0};
   }
 
   std::array<double, kThresholds.size()> values_ = [] {

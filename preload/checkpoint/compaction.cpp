@@ -87,19 +87,30 @@ void Compaction::apply(const trace::Context& context) noexcept {
   records_.retain(context.record);
 }
 
-// Retains the first record of each thread. In a checkpoint all records have the same writer, so the
-// record keeps the thread's own writer in a field.
+// Retains the first record of each thread, or the first one that has the thread's name. In a
+// checkpoint all records have the same writer, so the record keeps the thread's own writer in a
+// field.
 void Compaction::apply(const trace::Thread& thread) noexcept {
   const std::uint32_t own_writer = thread.writer != 0 ? thread.writer : records_.writer;
   const std::uint64_t key = (std::uint64_t{own_writer} << 32) + thread.thread_id + 1;
-  if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
-    return records_.count_compacted(thread.record);
+  const bool has_name = thread.record.words * trace::kWordBytes > sizeof thread;
+  SeenThread* seen = threads_.find(key);
+  const bool is_needed =
+      seen == nullptr ? threads_.size() < kMaxThreads : has_name && !seen->has_name;
+  if (!is_needed) return records_.count_compacted(thread.record);
+  if (seen != nullptr) {
+    records_.drop(seen->record);
+  } else {
+    seen = threads_.insert({key, own_writer, thread.thread_id});
   }
-  if (threads_.insert({key, own_writer, thread.thread_id}) == nullptr) records_.has_failed = true;
   const RecordId retained = records_.retain(thread.record);
-  if (retained != 0) {
-    reinterpret_cast<trace::Thread&>(records_.retained.record(retained)).writer = own_writer;
+  if (seen == nullptr || retained == 0) {
+    records_.has_failed = true;
+    return;
   }
+  reinterpret_cast<trace::Thread&>(records_.retained.record(retained)).writer = own_writer;
+  seen->record = retained;
+  seen->has_name = has_name;
 }
 
 // The stack is not retained as a record: write() writes one for each thread that still waits at the

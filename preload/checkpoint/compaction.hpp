@@ -45,6 +45,8 @@ class Compaction {
     std::uint64_t key = 0;  // the thread's writer, and its thread id plus 1
     std::uint32_t writer = 0;
     std::uint64_t thread_id = 0;
+    RecordId record = 0;  // the retained record of the thread
+    bool has_name = false;
   };
   // The last recorded stack of a thread that waits.
   struct Wait {

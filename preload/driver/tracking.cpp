@@ -206,8 +206,9 @@ void pools_in_use() noexcept {
 void pool_ends(std::uint64_t pool) noexcept {
   teardown_begins();
   for (std::atomic<std::uint64_t>& entry : state.pools) {
+    // In all entries: pool_seen() may have put the pool into one before its entry.
     std::uint64_t present = pool;
-    if (entry.compare_exchange_strong(present, 0)) break;
+    entry.compare_exchange_strong(present, 0);
   }
   teardown_ended();
 }

@@ -16,7 +16,11 @@ namespace {
 
 constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kFirstCode = 65536;  // no code is mapped below this address
+#if defined(__x86_64__)
 constexpr std::uint64_t kEndOfUserAddresses = std::uint64_t{1} << 47;
+#else
+constexpr std::uint64_t kEndOfUserAddresses = std::uint64_t{1} << 48;
+#endif
 
 std::uint64_t load(std::uint64_t address) noexcept {
   std::uint64_t value;

@@ -110,6 +110,26 @@ Outcome handle_again() {
                              3);
 }
 
+// A pool ends while a thread allocates from another one. The driver is asked about the pools of the
+// table, so a pool that has ended must not be there.
+Outcome ended_pool() {
+  Scenario scenario;
+  scenario.begin = [] {
+    make_thread_local(&thread_state, sizeof thread_state);
+    tracking::pool_seen(kOtherHandle);
+    tracking::pool_seen(kHandle);
+  };
+  scenario.threads = {[] { tracking::pool_ends(kOtherHandle); },
+                      [] { tracking::pool_seen(kHandle); }};
+  scenario.end = [] {
+    tracking::pool_ends(kHandle);
+    for (std::uint32_t i = 0; i < tracking::kMaxPools; ++i) {
+      promise(tracking::pool_at(i) == 0, "a pool that has ended is in the table");
+    }
+  };
+  return explore(scenario);
+}
+
 // One thread uses a context for the first time while another one starts the recording: the trace
 // has a record of the context, written either at the start of the recording or by the thread
 // itself.
@@ -168,11 +188,9 @@ Outcome met_while_it_starts() {
 
 const std::vector<Proof>& proofs() {
   static const std::vector<Proof> all = {
-      {"same_context", same_context},
-      {"same_primary", same_primary},
-      {"two_contexts", two_contexts},
-      {"handle_again", handle_again},
-      {"met_while_it_starts", met_while_it_starts},
+      {"same_context", same_context}, {"same_primary", same_primary},
+      {"two_contexts", two_contexts}, {"handle_again", handle_again},
+      {"ended_pool", ended_pool},     {"met_while_it_starts", met_while_it_starts},
   };
   return all;
 }

@@ -745,6 +745,24 @@ TEST_CASE("a stack in a checkpoint has a thread only if it can be no other's", "
   CHECK(thread_of_line(30) == nullptr);
 }
 
+TEST_CASE("a checkpoint keeps the name of a thread whose first record had none", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace;
+  add_code(trace, 1, "loss", "/home/me/train.py", 20);
+  add_thread(trace, 1, kPythonThread, "");
+  add_thread(trace, 1, kPythonThread, "python3");
+  add_thread(trace, 1, kPythonThread, "");
+  add_stack(trace, number_of(kLoss), {{1}, {}});
+  add_block(trace, kMiB, kLoss, 1);
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  compacted.add(trace);
+  compacted.pack();
+  REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+  const Json report = report_of(compacted);
+  const Json stack = report.at("stacks").at(0);
+  CHECK(stack.at("thread") == "python3");
+}
+
 TEST_CASE("a checkpoint keeps one wait of a thread, however many there were", "[unit]") {
   const TemporaryFolder folder;
   TraceBuilder trace;

@@ -81,22 +81,6 @@ bool add_level(const rows::Report& report, const PeakSelector& peak, Level level
   return found;
 }
 
-// The level whose peak lists the holders of this kind of memory; nullopt if no level does.
-std::optional<Level> level_of_holders(CardPartKind what) {
-  switch (what) {
-    case CardPartKind::kFrameworkAllocated:
-      return Level::kFramework;
-    case CardPartKind::kPoolUsed:
-      return Level::kPool;
-    case CardPartKind::kAllocated:
-      return Level::kDriver;
-    case CardPartKind::kManaged:
-      return Level::kManaged;
-    default:
-      return std::nullopt;
-  }
-}
-
 // Adds the holders of one part of a card's peak. Their bytes are those at the peak of the part's
 // level, which can be at another time, so each counts at most the part's bytes.
 void add_part(const rows::Report& report, const rows::CardPeak& row, const rows::CardPart& part,

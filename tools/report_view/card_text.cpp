@@ -83,6 +83,21 @@ DevicePeaks fullest_device(const rows::Report& report) {
   return fullest;
 }
 
+std::optional<analyzer::Level> level_of_holders(CardPartKind what) {
+  switch (what) {
+    case CardPartKind::kFrameworkAllocated:
+      return analyzer::Level::kFramework;
+    case CardPartKind::kPoolUsed:
+      return analyzer::Level::kPool;
+    case CardPartKind::kAllocated:
+      return analyzer::Level::kDriver;
+    case CardPartKind::kManaged:
+      return analyzer::Level::kManaged;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::string besides_job(const rows::CardPeak& card) {
   std::vector<std::string> parts;
   for (const rows::CardPart& part : card.parts) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "analyzer/rows/report.hpp"
@@ -17,6 +18,9 @@ namespace gpumemtrace::tools {
 // The name of a part of the card's memory: "PyTorch's free cache", or the owner of memory that
 // allocation calls returned.
 [[nodiscard]] std::string part_name(const analyzer::rows::CardPart& part);
+// The level whose holders name the lines behind a part of the card's memory; nullopt if no calls of
+// the program allocated the part.
+[[nodiscard]] std::optional<analyzer::Level> level_of_holders(analyzer::rows::CardPartKind what);
 
 // The two peaks of a device: of the job, and of everything on the card. nullptr if the report
 // has none.

@@ -300,26 +300,11 @@ BytesByName uses_of(const rows::Peak& peak) {
   return parts;
 }
 
-// The allocator level whose calls returned memory of this kind; nullopt for memory that no call
-// returned, such as caches and contexts.
-std::optional<Level> level_of_calls(rows::CardPartKind part) {
-  switch (part) {
-    case rows::CardPartKind::kFrameworkAllocated:
-      return Level::kFramework;
-    case rows::CardPartKind::kAllocated:
-      return Level::kDriver;
-    case rows::CardPartKind::kPoolUsed:
-      return Level::kPool;
-    default:
-      return std::nullopt;
-  }
-}
-
 // The source lines that held the memory of `part`, with their bytes at the peak of the part's
 // allocator level.
 BytesByName bytes_by_line(const Report& report, const rows::CardPart& part,
                           const std::string& device) {
-  const std::optional<Level> level = level_of_calls(part.what);
+  const std::optional<Level> level = level_of_holders(part.what);
   BytesByName parts;
   for (const rows::Peak& peak : report.peak) {
     if (peak.process != part.process || peak.device != device || peak.level != level) continue;
@@ -398,7 +383,7 @@ std::optional<Fact> largest_fact(const Report& report) {
       Largest other = largest_of(report, part, peaks.device->id);
       if (other.bytes <= most.bytes) continue;
       most = std::move(other);
-      has_line = level_of_calls(part.what).has_value();
+      has_line = level_of_holders(part.what).has_value();
     }
     if (most.bytes == 0) return std::nullopt;
     Fact fact =
