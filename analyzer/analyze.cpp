@@ -29,8 +29,8 @@ struct JobSize {
   std::atomic<std::size_t> accounts = 0;
 };
 
-// Makes timeline[] with the number of points that the options or the size of the job determine,
-// else once for each number of points that a merge may need.
+// Makes timeline[] with the number of points that the options or the size of the job determine. If
+// neither is known, makes it once for each number of points that a merge may need.
 std::vector<rows::TimelinesOfPoints> report_timelines(const ReportContext& context,
                                                       const Options& options,
                                                       const JobSize* job_size) {

@@ -24,7 +24,7 @@ struct Options {
   // The limits from which on the rules behind report.findings[] report something.
   Thresholds thresholds;
   SymbolOptions symbols;
-  // files of the user's own rules, docs/concepts.md
+  // files of the user's rules for owners, docs/concepts.md
   std::vector<std::filesystem::path> owner_files;
   bool redact = false;  // private names become meaningless ones, docs/security.md
   // The most buckets of a row of timeline[]. If this is not set: 1,024, and for jobs of more than

@@ -105,7 +105,8 @@ JobNow Follower::look(std::uint64_t monotonic_ns, bool is_replay) {
   const OneThread one_thread;
   try {
     const Job& job = state_->job.look({monotonic_ns, is_replay});
-    // A job that was read from its start has new models, for which the names do not hold.
+    // If the job was read from its start again, its models are new, and the kept names of call
+    // sites do not fit them.
     if (state_->named_in != full_reads()) state_->names.clear();
     state_->named_in = full_reads();
     ReportContext context(job, state_->symbolizer, state_->owners, std::move(state_->names));

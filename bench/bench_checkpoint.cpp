@@ -26,7 +26,7 @@
 namespace gpumemtrace::bench {
 namespace {
 
-// The records of one writer of the trace, one piece after the other.
+// Reads the records of one writer of the trace piece by piece (WriterCursor::next_piece()).
 struct Pieces {
   Pieces(const trace::TraceFile& file, const trace::WriterStream& stream)
       : writer(stream.writer), cursor(file, stream) {

@@ -228,7 +228,7 @@ Row measure_new(const RecorderBench& bench) {
 }  // namespace
 
 std::vector<Row> measure_native_stacks(const RecorderBench& bench) {
-  Row fresh = measure_new(bench);  // before the others: its stacks must be new
+  Row fresh = measure_new(bench);  // runs first: its stacks must not be known yet
   return {measure_known(bench), measure_cold(bench), measure_in_order(bench), std::move(fresh)};
 }
 

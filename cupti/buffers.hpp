@@ -34,9 +34,10 @@ class Buffers {
   void completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size_t library,
                  bool discard) noexcept;
 
-  // True if so many buffers are filled that they should be read now.
+  // True if so many buffers are filled that they should be read now, by a count that may be
+  // outdated.
   [[nodiscard]] bool many_are_filled() const noexcept {
-    return filled_count_.load(std::memory_order_relaxed) > kCount / 8;  // may be outdated
+    return filled_count_.load(std::memory_order_relaxed) > kCount / 8;
   }
 
   struct Filled {

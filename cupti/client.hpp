@@ -36,7 +36,8 @@ class History {
   void add(const Switch& change) noexcept {
     if (count_ == kCapacity) {
       const std::size_t forgotten = first_overridden(change);
-      // No switch lies before one for all contexts: that would have been overridden, too.
+      // A switch for all contexts overrides all earlier ones, which are forgotten before it: if it
+      // is forgotten itself, it is the oldest of all.
       if (changes_[forgotten].context == kEverywhere) before_ = changes_[forgotten].on;
       for (std::size_t i = forgotten + 1; i < kCapacity; ++i) changes_[i - 1] = changes_[i];
       --count_;
@@ -65,7 +66,8 @@ class History {
   }
 
   // Called when CUPTI's clock was exchanged: the times of past switches mean nothing any more. `on`
-  // is the present state, which single contexts may have left since.
+  // is the present state of all contexts but those that were switched singly after the last switch
+  // for all contexts.
   void forget_times(bool on, bool known) noexcept {
     before_ = on;
     is_known_ = known;

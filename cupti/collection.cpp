@@ -218,8 +218,8 @@ void Collection::request(std::uint8_t** buffer, std::size_t* bytes,
   *most_records = takes_none ? 0 : 1;
 }
 
-// Called by CUPTI when it returns a buffer. Copies the program's records out of one of ours, and
-// keeps it to be read or frees it; passes any other buffer on to the program.
+// Called by CUPTI when it returns a buffer. Copies the program's records out of a buffer of ours,
+// then keeps that buffer to be read, or frees it. Passes any other buffer on to the program.
 void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* buffer,
                           std::size_t bytes, std::size_t valid_bytes) noexcept {
   const int saved_errno = errno;
@@ -362,7 +362,7 @@ bool Collection::read_one(const Recorder* recorder) noexcept {
   return true;
 }
 
-// Notes for which there is no room stay, and are written by a later call.
+// A note for which `recorder` has no room is kept, and written by a later call.
 void Collection::write_notes(const Recorder& recorder) noexcept {
   for (;;) {
     StateEntry entry;

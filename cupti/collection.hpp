@@ -26,7 +26,7 @@ namespace gpumemtrace::cupti {
 struct Plan {
   trace::ActivityMode mode = trace::ActivityMode::kCopies;
   bool kernels = false;
-  bool is_late = false;  // a context may exist already
+  bool is_late = false;  // a CUDA context may exist before start()
 };
 
 class Collection final : public LibraryObserver {
@@ -65,8 +65,8 @@ class Collection final : public LibraryObserver {
   // Makes CUPTI complete its buffers, `forced` also with activities that are not complete. Writes
   // the clock and the number of dropped records.
   void flush(bool forced, const Recorder& recorder) noexcept;
-  // Reads one completed buffer; without a recorder its content is dropped. False if no buffer is
-  // completed.
+  // Reads one completed buffer; drops its content if `recorder` is nullptr. False if no completed
+  // buffer is left.
   [[nodiscard]] bool read_one(const Recorder* recorder) noexcept;
 
   // Called in a forked child, which has no collection.

@@ -34,7 +34,8 @@ void Delivery::give_back(bool also_empty) noexcept {
   if (buffer_.used != 0 || also_empty) return_to_program();
 }
 
-// Names neither context nor stream, as CUPTI does for buffers that hold records of several.
+// Tells the program neither context nor stream: CUPTI does the same for a buffer with records of
+// several contexts or streams.
 void Delivery::return_to_program() noexcept {
   if (buffer_.bytes != nullptr) {
     callbacks_.complete(nullptr, 0, buffer_.bytes, buffer_.size, buffer_.used);

@@ -34,14 +34,14 @@ class HeldRecords {
     return true;
   }
 
-  // Called when a flush begins, which ends a round: the time since the flush before. Returns the
-  // round's number: records held so far belong to it or to an earlier one.
+  // Called when a flush begins. Rounds are the times between the beginnings of flushes: returns the
+  // number of the round that ends now; all records held so far belong to it or to earlier rounds.
   std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
   // Returns false if there is no room.
   [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
-  // Earlier than every round in which a record is held.
+  // A number below that of every round, for a record that cannot be held further.
   static constexpr std::uint64_t kEndedRound = 0;
 
   // Passes each held record and its round to `decide`, which returns whether to hold it further. If
@@ -59,7 +59,7 @@ class HeldRecords {
       Header header;
       memcpy(&header, under_review.bytes + at, sizeof header);
       const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
-      // Other threads may have filled the area meanwhile.
+      // hold() fails if other threads have filled the other area during the review.
       if (decide(record, header.round) && !hold(record, header.round)) {
         static_cast<void>(decide(record, kEndedRound));
       }

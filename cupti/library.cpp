@@ -172,8 +172,9 @@ Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
   if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
   std::uint64_t time = start_of(record);
-  // Copies and sets run on the GPU after their calls, so the times of the calls are looked up. A
-  // record of another kind has the time of its call itself, or we do not collect that call.
+  // Copies and sets run on the GPU after their calls, so the times of the calls are looked up. For
+  // records of other kinds their own time is taken: either they are records of calls, or we do not
+  // collect the calls that they belong to.
   const bool ran_later = kind == Kind::kMemcpy || kind == Kind::kMemcpy2 || kind == Kind::kMemset;
   const bool is_known = !ran_later || !own_calls_.load() ||
                         call_times_.find(correlation_of(record), time) ||

@@ -149,7 +149,8 @@ class Library {
   // Called when CUPTI needs a buffer, or the program begins to collect: asks the program for a
   // buffer, too.
   void ask_program_for_buffer() noexcept;
-  // Passes on a buffer that is not ours, but of callbacks which were registered before ours.
+  // Passes a buffer that is not ours on to the program's callbacks: it came from callbacks that
+  // were registered before ours.
   void pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
                std::size_t valid_bytes) noexcept;
 

@@ -45,7 +45,7 @@ class FileWriter {
 
   // Writes one block: the records of a whole chunk.
   void write_chunk(std::uint32_t writer, std::uint32_t sequence, std::span<const std::byte> image);
-  // Ends the writing and gives the file away.
+  // Returns the file's descriptor; after this, nothing may be written.
   [[nodiscard]] OwnDescriptor take_file() { return std::move(file_); }
 
  private:

@@ -109,7 +109,7 @@ TraceFile::~TraceFile() = default;
 bool TraceFile::ring_is_spent() const {
   if (!has_ring() || still_running_ || !end_is_marked_ || ended_by_signal_ != 0) return false;
   for (const std::uint64_t count : dropped_) {
-    if (count != 0) return false;  // the packed file may lack drops, only the ring counts all
+    if (count != 0) return false;  // only the ring is sure to have the counts of all drops
   }
   for (const WriterStream& stream : writers_) {
     for (const ChunkPiece& piece : stream.pieces) {

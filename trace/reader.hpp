@@ -62,7 +62,7 @@ struct ChunkPiece {
   std::uint32_t sequence = 0;
   std::uint32_t begin_offset = 0;
   std::uint32_t end_offset = 0;
-  std::uint32_t records = 0;  // 0 = the number is not known (in the ring)
+  std::uint32_t records = 0;  // 0 = the number of records is not known: the piece is in the ring
   std::uint32_t column_bytes = 0;
   std::uint32_t stored_bytes = 0;
   std::uint32_t payload_checksum = 0;

@@ -238,8 +238,8 @@ enum class ProcessRelation : std::uint32_t {
   kDescendant = 2,  // a child of the recorded process, or a descendant of a child
 };
 
-// The outcome of asking the kernel for the error of its time of day (adjtimex(2)). The analyzer
-// keeps the largest of a process.
+// The outcome of asking the kernel for the error of its time of day (adjtimex(2)). If a
+// process has several outcomes, the analyzer keeps the one with the highest number.
 enum class RealtimeState : std::uint32_t {
   kNotAsked = 0,
   // not asked: a filter of system calls (seccomp) is on, which could end the process
@@ -277,7 +277,7 @@ enum class TextKey : std::uint32_t {
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
   kNativeStacksOff = 21,  // why native frames are not recorded
-  kSuppression = 22,      // each part is one line, which names a finding to leave out of the report
+  kSuppression = 22,      // each record's text names a finding to leave out of the report
   // The environment variables PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF as they stood when
   // recording began.
   kTorchCudaAllocConf = 23,
@@ -361,7 +361,8 @@ enum class PeakScope : std::uint32_t {
   kFramework = 5,  // all framework blocks of the device
   kKind = 6,       // memory of one kind on the device; stream-ordered memory: of one pool
   // The bytes that the framework itself reported as reserved. peak_time is the time of its last
-  // report, pool_reserved the bytes reserved at the checkpoint's cut.
+  // report, pool_reserved the bytes reserved at the checkpoint's cut: the time up to which the
+  // checkpoint replaces records.
   kFrameworkReserved = 7,
   kPhysical = 8,  // driver memory of the device and the bytes that pools reserve of it
   // The scopes from here on are no peaks: they are the state with which the rest of the trace
@@ -388,7 +389,7 @@ enum class DriverPart : std::uint8_t {
 };
 
 enum class DriverMoment : std::uint8_t {
-  kNow = 1,          // bytes at the checkpoint's cut
+  kNow = 1,          // bytes at the cut: the time up to which a checkpoint replaces records
   kPeak = 2,         // bytes at the sample at which the driver had taken most
   kSinceSample = 3,  // calls since the last sample; how much the driver took for them is not known
 };

@@ -69,8 +69,8 @@ struct ControlMailbox {
   char text[256] = {};
 };
 
-// The value of ended_by_signal if no signal ended the process but an exit that its exit handlers
-// did not see.
+// The value of ended_by_signal if the process exited and no signal ended it. It tells of exits by
+// _exit() too, for which no exit handler runs.
 inline constexpr std::uint32_t kEndedByExit = 0x80;
 
 struct RingHeader {

@@ -27,7 +27,7 @@ bool usable(const ClockPoint& from, const ClockPoint& to) {
 }
 
 // Sorts calibrations by time and drops those that run backwards. A calibration that follows too
-// soon on the one before replaces it, unless that is the first.
+// soon on the one before replaces it; only the first calibration is never replaced.
 std::vector<ClockPoint> select(std::vector<ClockPoint> points) {
   std::ranges::stable_sort(points, {}, &ClockPoint::ticks);
   std::vector<ClockPoint> selected;

@@ -46,7 +46,7 @@ constexpr auto kUnprintable = std::to_array<Range>({
     {0xd800, 0xdfff},    // surrogates
     {0xfdd0, 0xfdef},    // noncharacters
     {0xfeff, 0xfeff},    // byte order mark
-    {0xfff9, 0xfffb},    // annotations between lines
+    {0xfff9, 0xfffb},    // marks of interlinear annotations
     {0xe0000, 0xe007f},  // tag characters, which are invisible
 });
 

@@ -47,8 +47,9 @@ void CardCurves::take_change(std::size_t member) {
          present.rounding_bytes);
 }
 
-// Restores the time before a checkpoint that has no curves: from the highest point of the process's
-// calls, the most bytes that the driver told, and the samples nearest to that point and last.
+// Restores the part of the curves before a checkpoint that has no curves, from the highest point of
+// the process's calls, the most bytes that the driver reported, the sample nearest to that point,
+// and the last sample.
 void CardCurves::restore_from_samples(std::size_t member, const rows::CardSummary& summary) {
   members_[member].is_told = summary.most_of_process != 0;
   count(member);
@@ -125,7 +126,7 @@ bool CardCurves::take_over(std::size_t member, const rows::CardPrefix& prefix) {
     add_earlier_maximum(member, before_checkpoint.job_, job, job_);
   }
   // Memory that the member's calls hold for CUDA graphs becomes known only after the checkpoint.
-  // The samples before had counted it as the driver's.
+  // Samples before the checkpoint had counted it as the driver's own memory.
   const std::uint64_t more_bytes = self.called_bytes - prefix.called_bytes;
   if (self.is_told) subtract(self.driver_bytes, more_bytes);
   count(member);

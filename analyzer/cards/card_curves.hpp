@@ -68,8 +68,9 @@ class CardCurves : public CurvesOfCard {
   // checkpoint are taken.
   void restore_from_samples(std::size_t member, const rows::CardSummary& summary);
   // Takes over `prefix`, the curves that the member's process computed alone before a checkpoint.
-  // True if they go on as if nothing was gone: the member is the only one, and the checkpoint knew
-  // all memory of graphs. Other members' memory is known only at the member's samples.
+  // True if the curves are those that the dropped records would have given: the member is the only
+  // one, and the checkpoint knew all memory of graphs. Other members' memory is known only at the
+  // member's samples.
   [[nodiscard]] bool take_over(std::size_t member, const rows::CardPrefix& prefix);
 
  private:

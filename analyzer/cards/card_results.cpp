@@ -19,7 +19,7 @@ class PartList {
  public:
   explicit PartList(rows::CardPeak& row) : row_(row), rest_(row.bytes) {}
 
-  // Adds a part; it is cut to the bytes that no part has yet.
+  // Adds a part, with at most as many bytes as the parts so far leave of the row's bytes.
   void add(const rows::OptionalText& process, CardPartKind what, std::uint64_t bytes,
            const rows::OptionalText& owner = std::nullopt) {
     const std::uint64_t part = std::min(bytes, rest_);

@@ -32,7 +32,7 @@ struct FrameworkCode {
   Names libraries = {};   // the beginnings of its libraries' file names
   Names folders = {};     // parts of the paths of its modules and Python files
   Names namespaces = {};  // the beginnings of its C++ functions' names
-  // its functions, linked into other libraries, count as the framework's own
+  // functions with a name in `namespaces` count as the framework's in any other library, too
   bool is_linked = false;
   // the whole names, before ".so", of libraries that a redacted report still names
   Names public_libraries = {};

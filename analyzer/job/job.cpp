@@ -62,9 +62,8 @@ bool PreviewReader::read(const trace::TraceFile& file, const trace::WriterStream
 void PreviewReader::take(const trace::RecordHeader& record, const Stream& stream) {
   switch (record.kind) {
     case trace::RecordKind::kWaitingStack:
-      // A thread of the program that samples waiting threads does so before the block that needs
-      // the samples, in the same stream. Only the samples of the recorder's thread are needed
-      // ahead.
+      // Samples that a thread of the program took stand in its stream before the block that needs
+      // them. Only the samples of the recorder's thread must be known before all other records.
       if (stream.is_recorders) preview_.waits.push_back(trace::as<trace::WaitingStack>(record));
       return;
     case trace::RecordKind::kDevice:
@@ -144,7 +143,8 @@ Process::Process(std::uint32_t index, OpenTrace trace, const JobView& view)
 bool Process::go_on(const ReadLimit& until) {
   // the process had ended at the last refresh, which took all its records
   if (!file_->still_running() && !until.is_replay) return true;
-  // without that tick the last refresh took all records, so new ones may belong before them
+  // if the tick of `until` is not known, the last refresh took all records without a limit, and new
+  // records may belong before them
   if (!knows_tick_of(until)) return false;
   auto file = snapshot::open_trace(file_->path());
   if (file->identity() != file_->identity() || !(file->header().id == file_->header().id)) {
@@ -287,7 +287,7 @@ bool FollowedJob::go_on(const std::vector<std::filesystem::path>& traces, const 
       if (!process->go_on(until)) return false;
     }
   } catch (const trace::TraceError&) {
-    return false;  // look() reads the job from its start, which reports the error
+    return false;  // look() then reads the job from its start, and reports the error
   }
   join_clocks(job_->processes);
   return true;

@@ -8,7 +8,7 @@
 namespace gpumemtrace::analyzer {
 
 std::int64_t believable_ns(std::uint64_t ns) {
-  // sixty years in nanoseconds; later times are cut to this
+  // sixty years in nanoseconds; a later time becomes this one
   constexpr std::uint64_t kMostNs = 2'000'000'000'000'000'000;
   return static_cast<std::int64_t>(std::min(ns, kMostNs));
 }
@@ -30,8 +30,8 @@ ClockStart start_of(const std::string& boot, const Clock& clock, std::uint64_t s
   return start;
 }
 
-// For each process: the first start on its machine, on the monotonic clock, less the time of day by
-// which that start is later than the job's.
+// The start of the job on the monotonic clock of each process: the earliest start of a process on
+// the same machine, less the delay of that start after the job's, by the time of day.
 std::vector<std::int64_t> job_origins(const std::vector<ClockStart>& starts) {
   std::map<std::string, const ClockStart*> first_of_boot;
   for (const ClockStart& start : starts) {

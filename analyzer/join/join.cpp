@@ -89,7 +89,7 @@ std::vector<rows::LargestBlock> join_largest(std::vector<rows::Partial>& partial
   return blocks;
 }
 
-// The segments of the process that tells most: one that ran out of memory, else the one that
+// The segments of one process: among those that ran out of memory, if there are any, the one that
 // reserved the most bytes.
 std::vector<rows::Segment> join_segments(std::vector<rows::Partial>& partials) {
   std::vector<rows::TellingSegments> all;

@@ -29,7 +29,8 @@ struct JoinOptions {
 // the job are spread over them.
 [[nodiscard]] rows::Report join(std::vector<rows::Partial> partials, const JoinOptions& options);
 
-// The numbers of points that a row of timeline[] can have; the most in jobs of few traces.
+// The numbers of points that a row of timeline[] can have. The fewer traces a job has, the more
+// points.
 inline constexpr std::array<std::size_t, 3> kTimelinePoints = {1024, 512, 256};
 [[nodiscard]] std::size_t default_timeline_points(std::size_t traces);
 

@@ -122,7 +122,7 @@ class Placer {
     const std::size_t end = id.find(':');
     id = place_of(rows::ProcessId(id.substr(0, end))).id + id.substr(end);
   }
-  // An id of a part is PROCESS:DEVICE:REST; the middle is kept if it is no id of a device.
+  // A rows::PartId is PROCESS:DEVICE:REST; the middle is kept if it is no id of a device.
   void operator()(const char*, rows::PartId& id) {
     const std::size_t end = id.find(':');
     const std::size_t next = std::min(id.find(':', end + 1), id.size());
@@ -132,7 +132,7 @@ class Placer {
     id = place_of(rows::ProcessId(id.substr(0, end))).id + rest;
   }
   void operator()(const char*, rows::JobTime& time) {
-    // later times, as in a damaged file, are cut to this
+    // a later time, which only a damaged file has, becomes this one
     constexpr std::int64_t kLatestNs = std::int64_t{1} << 62;
     const auto monotonic_ns = static_cast<std::int64_t>(std::uint64_t{time});
     const std::int64_t ns = std::clamp(monotonic_ns, -kLatestNs, kLatestNs) - origin_ns_;

@@ -46,8 +46,9 @@ using TakenFrees = std::multimap<std::uint64_t, std::uint64_t>;
 // Which records of a writer may be taken.
 enum class Extent : std::uint8_t {
   kAll,
-  // Only records before the first call that may still return: its outcome is not known. Calls
-  // outside of the ring will not return, nor will a call with a later call of the same thread.
+  // Only records before the first call that may still return: its outcome is not known. A call
+  // that is not in the recorder's ring any more, but in the file, will not return, nor will a call
+  // with a later call of the same thread.
   kReturned,
 };
 
@@ -246,7 +247,7 @@ class ProcessMerge final : public LookAhead {
 
   std::vector<WriterRecords> sources_;  // the records of each writer, sorted by writer
   std::vector<Source> awake_;           // sources with records in the window, sorted
-  // ordered by each source's next record
+  // sources without records in the window, ordered by their next records
   std::priority_queue<Place, std::vector<Place>, std::greater<>> asleep_;
   std::vector<WindowRecord> window_;    // memory for a window and kFetchAhead records behind it
   const WindowRecord* next_ = nullptr;  // the next record in the window

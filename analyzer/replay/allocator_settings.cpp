@@ -333,7 +333,7 @@ AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules)
 
 AllocatorSettings changed_settings(const AllocatorSettings& before, std::string_view text,
                                    const TorchRules& rules) {
-  // PyTorch resets these three options with every new text.
+  // PyTorch resets the three options below, and no others, with every new text of settings.
   AllocatorSettings kept = before;
   kept.max_split_bytes = AllocatorSettings::kNoLimit;
   kept.garbage_collection_threshold = 0;

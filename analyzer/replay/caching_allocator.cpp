@@ -142,7 +142,7 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
        i = free.after(i)) {
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
-    // Whole free segments are alike, except that garbage collection frees the older one first.
+    // Any whole free segment serves equally well, but garbage collection frees the older one first.
     if (!collects_garbage() && other.is_whole_segment() && chosen.is_whole_segment()) continue;
     return true;
   }
@@ -357,7 +357,8 @@ BlockId CachingAllocator::take_expandable(const Request& request) {
   if (!blocks_[block].mapped && !map(block, std::min(blocks_[block].bytes, request.bytes))) {
     return 0;
   }
-  // Maps the block behind until there is enough: map() joins a free block in front to that block.
+  // Maps one following block after another until there is enough memory: map() joins the block that
+  // it maps with the free block in front of it.
   while (blocks_[block].bytes < request.bytes) {
     const std::uint64_t missing = request.bytes - blocks_[block].bytes;
     const BlockId behind = blocks_[block].next;

@@ -12,9 +12,9 @@ constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
 
 // The most addresses that are tried to place one segment.
 constexpr int kMostTries = 64;
-// The number of refused requests for which the largest possible one is measured.
+// The number of refused requests for which the largest request that would be met is measured.
 constexpr std::size_t kMostMeasured = 4;
-// The precision of this measurement, in bytes.
+// The precision to which the largest request that would be met is measured, in bytes.
 constexpr std::uint64_t kMeasuredUnit = kLargeRoundingBytes;
 
 // Spreads neighbouring numbers over all values (the finalizer of splitmix64).
@@ -202,7 +202,8 @@ void UsedBytes::apply(const std::vector<Event>& events) {
       used_ += bytes;
       peak_ = std::max(peak_, used_);
     } else if (event.kind == EventKind::kFree || event.kind == EventKind::kFreeLater) {
-      // The end of the wait (kWaitIsOver) is no bound: the pool may reuse the block before it.
+      // A block freed while other streams use it counts as free at once, not first at kWaitIsOver:
+      // the pool may reuse it earlier.
       used_ -= blocks_[event.slot];
     }
   }

@@ -104,7 +104,8 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
-  PolicyReplay(const PolicyReplay&) = default;  // its allocator calls the original: use copy()
+  // The copy's allocator would still call the original as its driver: use copy().
+  PolicyReplay(const PolicyReplay&) = default;
 
   // False if the replay stops before the event.
   [[nodiscard]] bool apply(const Event& event);

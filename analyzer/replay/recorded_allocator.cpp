@@ -232,7 +232,7 @@ bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
 
 void RecordedAllocator::add_pages(std::uint64_t address, std::uint64_t bytes,
                                   PeakMemory::Pool pool) {
-  constexpr std::uint64_t kMostPages = 1 << 20;  // a terabyte or more
+  constexpr std::uint64_t kMostPages = 1 << 20;  // pages have 2 MiB or more: at least 2 TiB
   const std::uint64_t page = allocator_.settings().page_bytes(pool.small);
   if (bytes / page > kMostPages) return report_mismatch("no device has " + bytes_text(bytes));
   for (std::uint64_t at = 0; at < bytes; at += page) {
@@ -528,7 +528,8 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
 void RecordedAllocator::narrow_torch_limit(std::uint64_t reserved_bytes,
                                            std::uint64_t segment_bytes) {
   if (knows_allowed_) return;
-  // With a threshold, freed segments may as well be collected garbage, not a sign of the limit.
+  // If garbage_collection_threshold is set, garbage collection may have freed the segments, so they
+  // are no sign of the limit.
   if (allocator_.settings().garbage_collection_threshold > 0) return;
   const std::uint64_t limit = reserved_bytes + segment_bytes - 1;
   highest_torch_limit_ = highest_torch_limit_ == 0 ? limit : std::min(highest_torch_limit_, limit);

@@ -34,7 +34,7 @@ struct DriverCall {
 struct Proof {
   std::uint64_t placements = 0;        // blocks with equal address and size
   std::uint64_t events = 0;            // reports of blocks seen, equal or not
-  std::uint64_t mismatches = 0;        // 0 or 1: comparison ends with the first
+  std::uint64_t mismatches = 0;        // 0 or 1: the first difference ends the comparison
   std::string first_mismatch;          // the event that differs, and how
   std::uint32_t classes = 0;           // number of streams and pools
   std::uint32_t inferred_classes = 0;  // classes inferred from addresses of blocks alone
@@ -153,7 +153,7 @@ class RecordedAllocator final : private SegmentSource {
     std::uint32_t slot = 0;
     BlockId replayed = 0;
     PeakMemory::Block block;
-    std::uint32_t waits = 0;  // number of events that it waits for
+    std::uint32_t waits = 0;  // number of events that the block waits for
   };
   using Stream = std::optional<std::int64_t>;  // no value: the stream is not recorded
   struct Thread {
@@ -254,7 +254,8 @@ class RecordedAllocator final : private SegmentSource {
   // The classes that have a reservation, with true if it is for small blocks, false for large ones.
   std::set<std::pair<ClassId, bool>> reserved_classes_;
   std::unordered_map<std::uint64_t, LiveBlock> live_;
-  // Freed blocks that wait for other streams, by their slots; and their slots by the events.
+  // Freed blocks that wait for other streams, by their slots; and the slots of these blocks by the
+  // events that they wait for.
   std::map<std::uint32_t, LiveBlock> waiting_;
   std::unordered_map<std::uint64_t, std::uint32_t> slot_of_event_;
   Slots slots_;

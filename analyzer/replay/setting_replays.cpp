@@ -197,7 +197,7 @@ class DeviceReplays {
                                         replays->most_asked() > recorded.lowest_torch_limit();
       for (std::size_t i = 0; i < events.refusals.size(); ++i) {
         setting.meets.push_back(replays->meets_refused(i));
-        // PyTorch's own limit may have been lower than the requests that it refused.
+        // Only a range of PyTorch's own limit is known: the true limit may refuse this request.
         if (own_limit_may_refuse && setting.meets.back() == true) setting.meets.back().reset();
       }
       out.others.push_back(std::move(setting));

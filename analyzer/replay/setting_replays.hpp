@@ -75,8 +75,8 @@ class SettingReplays final : public EventSink {
  private:
   [[nodiscard]] std::uint64_t most(std::uint64_t AllocatorCounts::*count) const;
   void split_by_sizes();
-  // Splits the replay of this number by orders of segments, just before a request that depends on
-  // places. The replays that it is split into come last.
+  // Splits the replay of this number by orders of segments, just before a request whose block
+  // depends on where segments lie. The replays that it is split into come last.
   void split_by_addresses(std::size_t index);
   void apply_to_all(std::span<const Event> events);
   [[nodiscard]] std::vector<SizeChoice> size_choices() const;
@@ -98,7 +98,8 @@ struct SettingsQuestion {
   bool measures_refusals = false;  // true: measure by how much refused requests were too large
 };
 
-// The outcome of one setting over all its replays: several if sizes are not known or places matter.
+// The outcome of one setting over all its replays: there are several if requested sizes are not
+// known, or if a block depends on where segments lie.
 struct SettingOutcome {
   std::string options;  // the setting as text, with the recorded limit
   // The peak of reserved bytes, in the replays with the least and the most.

@@ -44,7 +44,8 @@ struct TraceEvents::MappingOwner {
   }
 };
 
-// Keeps the first reason, but one that concerns only the end gives way to one that does not.
+// Keeps the first reason for gaps; but a reason that concerns only the end of the trace is replaced
+// by one that concerns an earlier part.
 void TraceEvents::add_gap(const std::string& reason, bool is_end_only) {
   if (!gaps_.reason.empty() && (is_end_only || !gaps_.is_end_only)) return;
   gaps_ = {reason, is_end_only};
@@ -488,7 +489,8 @@ void TraceEvents::update_driver_limit(std::int32_t ordinal) {
 }
 
 void TraceEvents::finish() {
-  // The ledger's memory grows with live allocations: it may have run out.
+  // The ledger (contexts_ and the others) grows with live allocations, and may have failed to get
+  // memory.
   if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
   for (auto& [ordinal, device] : devices_) {
     update_driver_limit(ordinal);

@@ -407,8 +407,8 @@ class DeviceRows {
     row.low_bytes = answer_.is_without_torch ? live_low_bytes_ : used_.peak_bytes();
   }
 
-  // True if there was room for these bytes. Without the size of the card, only the bytes that the
-  // recorded run had are known to be there.
+  // True if a replay's peak of `bytes` is known to have had room: replays keep to the card's size
+  // and to PyTorch's own limit. If neither is known, only the recorded peak is known to have room.
   [[nodiscard]] bool knows_room_for(std::uint64_t bytes) const {
     return answer_.facts.total_bytes != 0 || own_limit_.high != 0 ||
            bytes <= answer_.facts.segments_peak;
@@ -442,7 +442,7 @@ class DeviceRows {
   std::uint64_t largest_request_ = 0;
   Samples samples_;
   Limits own_limit_;  // PyTorch's own limit on the recorded card, if no setting names one
-  // True if the limit is known at all times; own_limit_ has its range.
+  // True if PyTorch's own limit is known at all times; own_limit_ has its range.
   bool knows_limit_ = false;
   std::uint64_t refused_ = 0;        // number of refused requests in the recorded run
   AllocatorCounts recorded_counts_;  // the counts of the replay that proves the rules

@@ -32,14 +32,14 @@ struct DeviceAnswer {
   Proof proof;
   bool sizes_known = false;
   std::uint64_t changes = 0;              // changes of settings after the first block
-  std::optional<double> memory_fraction;  // set by the program; the last one of several
+  std::optional<double> memory_fraction;  // the last fraction that the program set
   std::uint32_t classes = 0;
   std::vector<Row> rows;  // rows of settings, the recorded ones first
   DeviceFacts facts;
   std::uint64_t live_peak_bytes = 0;
   std::optional<std::uint64_t> packed_bytes;
   std::uint64_t packed_events = 0;
-  std::optional<Unusable> unusable;  // for a proven run only
+  std::optional<Unusable> unusable;  // no value unless the run proves the allocator's rules
 };
 
 struct Answer {

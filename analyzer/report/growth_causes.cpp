@@ -47,7 +47,7 @@ bool is_same_function(const StackFrame& frame, const StackFrame& other) {
   return frame.file == other.file && frame.function == other.function;
 }
 
-// The number of frames that both places share, from the outermost on.
+// The number of the user's frames that both stacks share, from the outermost on.
 std::size_t common_frames(const UserFrames& place, const UserFrames& other) {
   std::size_t count = 0;
   while (count < place.frames.size() && count < other.frames.size() &&
@@ -58,7 +58,7 @@ std::size_t common_frames(const UserFrames& place, const UserFrames& other) {
   return count;
 }
 
-// True if both places are called from one line, or from lines of one function.
+// True if the outermost frames of the user in both stacks are in one function.
 bool have_common_caller(const UserFrames& place, const UserFrames& other) {
   return !place.frames.empty() && !other.frames.empty() &&
          is_same_function(place.frames[0], other.frames[0]);
@@ -87,7 +87,7 @@ bool belong_together(const UserFrames& place, const UserFrames& other) {
          have_common_caller(place, other) && keeps_pace(*place.row, *other.row);
 }
 
-// True if both places are called through the same lines of the user.
+// True if both stacks have the same lines of the user's code outside of the model.
 bool is_called_alike(const UserFrames& place, const UserFrames& other) {
   return place.frames.size() == other.frames.size() &&
          common_frames(place, other) == place.frames.size();
@@ -124,8 +124,8 @@ bool keeps_graph(const std::vector<UserFrames>& together,
   return keeps_earlier_block && kept * kLeastShare >= made;
 }
 
-// The innermost line that all places share, or, if they then continue in one function, the first
-// place's line in it.
+// The innermost line of the user's code that all stacks share, or, if all stacks then continue in
+// one function, the first stack's line in that function.
 rows::CodeLocation meeting_point(const std::vector<UserFrames>& places) {
   const UserFrames& first = places[0];
   std::size_t common = first.frames.size();

@@ -53,8 +53,8 @@ std::map<std::uint32_t, std::uint64_t> live_count_by_group(const ProcessModel& m
   return count;
 }
 
-// Sums allocations by site; those from stretch of time number `begin` on count as after the
-// warm-up.
+// Sums allocations by site. Allocations count as after the warm-up if they are in the stretch of
+// time with the number `begin` or a later one.
 std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
                                             const ReportProcess& process, std::size_t begin) {
   const Accounts& accounts = process.model().accounts();

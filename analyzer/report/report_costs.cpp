@@ -194,7 +194,8 @@ class ProcessAllocations {
   const ReportContext& context_;
   const ReportProcess& process_;
   const Accounts& accounts_;
-  std::vector<std::optional<GroupWords>> words_;  // two per group: other memory, then segments
+  // two entries for each group of allocations: first other memory, then segments
+  std::vector<std::optional<GroupWords>> words_;
   std::map<trace::StackId, rows::OptionalText> free_stacks_;
 };
 

@@ -20,7 +20,7 @@ struct SiteAllocations {
 
 struct LeakRow {
   Tally tally;
-  CallSite ended_at;  // the teardown of the row's largest part
+  CallSite ended_at;  // site of the teardown that ended the largest part of the row's memory
   // All allocations of the same site and kind, freed ones included. They are not counted for blocks
   // of the framework, whose sites are many and slow to name.
   SiteAllocations site_allocations;
@@ -143,7 +143,8 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   }
   model.memory().live.for_each_ended(
       [&](const EndedAllocation& ended) { add(ended.entry, ended.teardown); });
-  // These sums have no allocation times: if there is a mark, they count as early.
+  // Sums of memory torn down at reused addresses have no allocation times: if the program set a
+  // mark, they count as allocated before it.
   for (const auto& [key, tally] : model.memory().torn_down_at_reused_addresses) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }

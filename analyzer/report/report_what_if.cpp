@@ -56,8 +56,8 @@ class BlockPlaces {
     }
   }
   [[nodiscard]] bool knows_some() const { return knows_some_; }
-  // The place that the blocks of a stack count under; the framework with this stack if they count
-  // under several places or none. No value if neither line nor stack is known.
+  // The line that the blocks of a stack count under. If there are several lines or none, the
+  // framework with this stack takes the line's place. No value if neither line nor stack is known.
   [[nodiscard]] std::optional<Identity> find(trace::StackId stack) const {
     const auto found = places_.find(stack);
     const bool is_one = found != places_.end() && found->second.size() == 1;
@@ -158,7 +158,7 @@ constexpr std::size_t kSettingsForPeak = 2;
 // proportions count.
 constexpr std::uint64_t kAnalysisNs = 2'500'000;  // the analysis of a trace without records
 constexpr std::uint64_t kRecordNs =
-    250;  // analysis of each of the first records; measured: 300 to 2,300
+    250;  // analysis of each of the first kFirstRecords records; measured: 300 to 2,300 ns
 constexpr std::uint64_t kFirstRecords = 50'000;
 constexpr std::uint64_t kLaterRecordNs = 50;
 // proof that the recorded run is replayed right, for each block event

@@ -74,8 +74,9 @@ void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& r
 // Allocations of NCCL, by communicator; defined in report_ranks.cpp.
 [[nodiscard]] std::vector<rows::Communicator> report_communicators(const ReportContext& context);
 
-// Memory that processes share: opened memory whose exporter no trace can tell, then opened and
-// exported memory, still to be paired; defined in report_shared_memory.cpp.
+// Memory that processes share: first the opened memory whose exporter no trace can tell, then all
+// other opened memory and all exported memory, which analyzer/join/ pairs; defined in
+// report_shared_memory.cpp.
 [[nodiscard]] std::vector<rows::SharedMemory> report_unpaired_memory(const ReportContext& context);
 [[nodiscard]] std::vector<rows::OpenedBySite> report_opened_memory(const ReportContext& context);
 [[nodiscard]] std::vector<rows::ExportedBySite> report_exported_memory(
@@ -90,7 +91,7 @@ void fill_cards(const std::vector<rows::CardHistory>& histories, rows::Report& r
 // Defined in report_costs.cpp.
 [[nodiscard]] std::vector<rows::Cost> report_costs(const ReportContext& context);
 
-// The allocations that the models logged; defined in report_costs.cpp.
+// The allocations that the models of the processes logged; defined in report_costs.cpp.
 [[nodiscard]] std::vector<rows::AllocationHistory> report_allocations(const ReportContext& context);
 
 // Defined in report_driver_memory.cpp.
@@ -141,7 +142,8 @@ void forecast(const std::vector<rows::Device>& devices, std::vector<rows::Growth
 [[nodiscard]] std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Mark> report_marks(const ReportContext& context);
 
-// Rows of at most `most` points, and no more than the models have; defined in report_timeline.cpp.
+// timeline[] with at most `most` points in a row, fewer if the process's model has fewer; defined
+// in report_timeline.cpp.
 [[nodiscard]] std::vector<rows::Timeline> report_timeline(
     const ReportContext& context, std::size_t most = std::numeric_limits<std::size_t>::max());
 
@@ -169,8 +171,9 @@ struct BlocksWanted {
 // defined in report_ranks.cpp.
 [[nodiscard]] std::vector<rows::Rank> report_ranks(const rows::Report& sections);
 
-// The text of --groups, which may be empty, or of the processes' own options. Throws InputError if
-// that text does not fit the job. Defined in rank_groups.cpp.
+// The sizes of groups as text: `option`, which is the text of --groups, or, if it is empty, the
+// sizes in the processes' command lines. Throws InputError if `option` does not fit the job.
+// Defined in rank_groups.cpp.
 [[nodiscard]] rows::OptionalText report_groups_given(const rows::Report& sections,
                                                      const std::string& option);
 // The groups of ranks, from the sections processes, communicators, peak, modules and groups_given;
@@ -180,7 +183,7 @@ struct BlocksWanted {
 // memory. From the same sections as report_rank_groups(); defined in rank_groups.cpp.
 [[nodiscard]] std::map<std::string, std::uint64_t> peer_groups(const rows::Report& sections);
 
-// Reads the traces again; defined in report_what_if.cpp.
+// The rows of what_if[], for which the traces are read again; defined in report_what_if.cpp.
 [[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
                                                        const replay::Question& question);
 

@@ -58,8 +58,8 @@ void add(TransferRow& sum, const TransferRow& more) {
   sum.call_ticks.add(more.call_ticks);
   sum.times.add(more.times);
   sum.has_restored_sums = sum.has_restored_sums || more.has_restored_sums;
-  // Data came back to the GPU: the first row that it was copied from (`to_host_row`) stands for
-  // all.
+  // `to_host_row` is the row of the copies to the host whose data came back to the GPU. Of several
+  // such rows, the first stands for all.
   if (sum.returned.count == 0) sum.to_host_row = more.to_host_row;
   sum.returned.add(more.returned);
   sum.hashed_count += more.hashed_count;

@@ -51,7 +51,7 @@ struct GpuView {
   rows::OptionalNumber time_ns;  // sum of the copies' times
   // Sum of the calls' spans, each from its first GPU record to its last.
   rows::OptionalNumber busy_ns;
-  rows::OptionalNumber overlapped_ns;  // the part of that time in which kernels ran
+  rows::OptionalNumber overlapped_ns;  // the part of `time_ns` in which kernels ran
   std::optional<double> bytes_per_s;
   std::optional<double> link_bytes_per_s;
 

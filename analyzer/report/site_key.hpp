@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key by which growth, temporary memory and collections of cycles are summed.
+// The key by which growth, temporary memory, and memory that Python's cycle collector freed are
+// summed.
 #pragma once
 
 #include <compare>

@@ -75,7 +75,8 @@ void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
 }
 
 // A stack of a backward pass is joined with that of the Python thread that waited for it. The
-// joined stack counts if the thread was seen waiting or called the backward pass.
+// waiting thread's stack counts only if the recorder saw that thread wait, or if the stack has a
+// call of the backward pass.
 StackNames::Parts StackNames::parts_of(trace::StackId stack) const {
   const JoinedStack* joined = model_.program().backward_stacks().find(stack);
   if (joined == nullptr) return {stack, stack, 0, false};

@@ -191,7 +191,8 @@ struct CardHistory {
   std::vector<CardChange> changes;
   std::vector<CardSample> samples;
   std::vector<ListedProcess> listed_processes;
-  // pool bytes that the sample before had, but that were not known then
+  // Bytes of pools that the driver's last sample had counted, but that became known only after it,
+  // modulo 2^64.
   std::vector<std::uint64_t> counted_late;
   std::vector<CardUse> uses;
   std::vector<CardOwner> owners;

@@ -26,7 +26,7 @@ struct FailureEvidence {
   GPUMEMTRACE_FIELDS(verdict, ledger)
 };
 
-// Allocations or handles that a finding counts, and the place that stands for them.
+// The number of allocations or handles that a finding is about, and the line that made them.
 struct SiteEvidence {
   OptionalNumber count;
   OptionalLocation opened_at;

@@ -42,7 +42,7 @@ struct CollectedSite : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t collections = 0;
-  std::uint64_t largest_bytes = 0;  // of one collection
+  std::uint64_t largest_bytes = 0;  // the most that one run of the collector freed
   OptionalTime largest_time_ns;
 
   static void fields(auto& self, auto& v) {
@@ -76,7 +76,7 @@ struct GraphWithoutBackward : Observed {
   std::uint64_t bytes = 0;
   std::uint64_t large_stacks = 0;      // stacks with 1/100 of the bytes or more
   bool freed_in_burst = false;         // true if freed at least twice as fast as allocated
-  std::uint64_t activation_bytes = 0;  // live at this peak for a backward pass that came
+  std::uint64_t activation_bytes = 0;  // activations at the peak, less any without a backward pass
   std::uint64_t peak_bytes = 0;
   OptionalTime peak_time_ns;
 

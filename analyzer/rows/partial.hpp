@@ -40,7 +40,7 @@ struct TimelinesOfPoints {
 struct LargestOfAccount {
   ProcessId process;
   std::vector<LargestBlock> blocks;
-  std::uint64_t most_lasting = 0;      // of `blocks`, the first ones: most bytes times lifetime
+  std::uint64_t most_lasting = 0;      // number of leading `blocks`: most bytes times lifetime
   std::vector<std::uint64_t> at_peak;  // indexes into `blocks`: live at the peak, largest first
 
   GPUMEMTRACE_FIELDS(process, blocks, most_lasting, at_peak)

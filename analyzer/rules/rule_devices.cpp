@@ -106,7 +106,7 @@ rows::Finding finding_of_memory(const rows::Report& report, const RankOnForeignD
                                 .set("held_bytes", held)
                                 .set("context_bytes", rows::number_or_none(context));
   fill_texts(sentences::kWrongDevice, sentence, finding);
-  // Both ranks have most of their memory on this device.
+  // The process and the device's owner both have most of their memory on this device.
   if (rank.device == rank.own_device) finding.title = sentence(sentences::kSameDevice);
   return finding;
 }
@@ -232,7 +232,7 @@ struct IdleContexts {
   std::string device;
   rows::OptionalLocation opened_at;
   std::vector<std::string> processes;
-  std::uint64_t largest_bytes = 0;  // on the device: allocated and driver bytes of the largest
+  std::uint64_t largest_bytes = 0;  // allocated and driver bytes of the largest process
   std::uint64_t largest_context = 0;
   std::uint64_t most_allocated = 0;
   std::uint64_t bytes_at_peak = 0;  // these processes' part of the job's peak on the device

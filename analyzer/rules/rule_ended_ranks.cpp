@@ -70,7 +70,7 @@ std::optional<std::string_view> words_of(const rows::Trace& trace) {
 struct Usual {
   std::uint64_t begin_ns = 0;  // the begin of the job
   std::uint64_t end_ns = 0;
-  rows::OptionalNumber steps;  // the median; no value if a rank has no steps
+  rows::OptionalNumber steps;  // the median number of steps; no value if a rank has none
   std::size_t ranks = 0;
 };
 

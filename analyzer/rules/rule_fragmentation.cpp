@@ -67,7 +67,8 @@ const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocato
   return nullptr;
 }
 
-// Makes a sentence of advice, which begins with a lower-case letter and has no full stop.
+// Turns advice, which begins with a lower-case letter and has no full stop, into a sentence that
+// begins with a capital and ends with a full stop.
 std::string as_sentence(std::string advice) {
   if (advice.empty()) return advice;
   advice.front() = static_cast<char>(advice.front() - 'a' + 'A');

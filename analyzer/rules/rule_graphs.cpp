@@ -11,8 +11,9 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A forward pass without autograd may hold fewer blocks than this, too. Blocks of fewer stacks are
-// a cache of keys and values, which grows with autograd or without.
+// Blocks count as a graph of autograd only if there are at least so many, from at least so many
+// stacks. A forward pass without autograd, too, may hold fewer blocks. Blocks of fewer stacks are a
+// cache of keys and values, which grows with autograd or without.
 constexpr std::uint64_t kFewestBlocks = 8;
 constexpr std::uint64_t kFewestLargeStacks = 3;
 

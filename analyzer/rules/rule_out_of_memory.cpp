@@ -191,7 +191,7 @@ Sentence sentence_of(const rows::Finding& finding, const Failure& failure) {
         .set("recorded_retries", failure.replayed->retries);
   }
   if (failure.pile_up == nullptr) return sentence;
-  // {rounds}: further rises for which the device had free memory.
+  // {rounds}: the number of further rises that the device's free memory would have met.
   const std::uint64_t rise = bytes_a_rise(*failure.pile_up);
   return sentence.set("rises", failure.pile_up->rises)
       .set("rise_bytes", rise)
@@ -385,7 +385,8 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   const bool recovered = row.outcome == OomOutcome::kRecovered;
   rows::Finding finding =
       finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
-  // A program that goes on afterwards may have asked for too much on purpose: only a warning.
+  // A program that goes on after the failure may have asked for too much on purpose: only a
+  // warning.
   const bool went_on = row.survived.value_or(false);
   if (row.outcome == OomOutcome::kUnknown || went_on) finding.severity = Severity::kWarning;
   Failure failure{row, breakdown_of(report.devices, row), replay_of(seen, row.process, row.device),
@@ -444,7 +445,7 @@ void name_ranks(const rows::Report& report, Findings& failures) {
 }  // namespace
 
 void find_out_of_memory(const RuleInput& input, Findings& findings) {
-  Findings failures;  // one finding for each row
+  Findings failures;  // one finding for each row of oom[]
   for (const rows::Oom& row : input.report.oom) {
     failures.push_back(finding_of(input.report, input.seen, row));
   }

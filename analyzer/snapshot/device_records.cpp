@@ -19,7 +19,8 @@ constexpr std::uint64_t kMostPages = std::uint64_t{1} << 20;
 
 }  // namespace
 
-// Writes the memory from before the first event that fits, then the events.
+// Writes the memory as it was before the event history.first_event, then the events from that one
+// on. Earlier events are left out, because they do not fit the memory after them.
 void DeviceRecords::write(const UndoneHistory& history, std::span<const Event> events) {
   events = events.subspan(history.first_event);
   trace::Thread thread;
@@ -70,7 +71,7 @@ void DeviceRecords::give_back(const AddressSpace& space) {
 // Writes the memory that was there before the first event: segments, the largest first, each with
 // its blocks.
 void DeviceRecords::write_earlier(const HeldMemory& before, std::span<const Event> events) {
-  held_ = before;  // find_earlier_sizes() reads it: a block may reach up to the next one
+  held_ = before;  // find_earlier_sizes() needs each block's segment and neighbour
   find_earlier_sizes(events);
   held_.segments.clear();
   std::vector<std::pair<std::uint64_t, HeldSegment>> segments(before.segments.begin(),
@@ -246,7 +247,7 @@ void DeviceRecords::write_oom(const Event& event) {
   record.device = static_cast<std::int8_t>(device_);
   record.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
   out_.add(record);
-  trace::MemorySample free;  // no source is set: the file has only the free bytes
+  trace::MemorySample free;  // its `source` stays kNone: the file has only the free bytes
   free.record.time = ++now_;
   free.device = device_;
   // An oom event has the free bytes of the device in place of an address.

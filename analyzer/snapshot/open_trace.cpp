@@ -26,7 +26,8 @@ namespace {
 
 constexpr std::size_t kMostTextBytes = 1024;  // the most bytes of text in one record
 constexpr std::string_view kSettings = "PYTORCH_CUDA_ALLOC_CONF";
-// Numbers of the trace's writers; the first ones write records that belong to no device.
+// Numbers of the trace's writers. Those below kFirstDeviceWriter write records that belong to no
+// device.
 constexpr std::uint32_t kAnnotationWriter = 1;
 constexpr std::uint32_t kHostWriter = 2;
 constexpr std::uint32_t kFirstDeviceWriter = 3;
@@ -61,7 +62,7 @@ replay::AllocatorSettings parsed_settings(const std::string& text) {
   try {
     return replay::parse_settings(text, {});
   } catch (const replay::SettingError&) {
-    return {};  // the replay reports the error, from the text
+    return {};  // the replay of the trace parses the text again, and reports the error
   }
 }
 

@@ -160,7 +160,7 @@ Value SnapshotBuilder::extend_dict(Value dict, std::span<const Value> keys_and_v
 // entries_.
 Value SnapshotBuilder::add_entries(Value dict, std::span<const Value> keys_and_values) {
   Range& range = dicts_[dict.number];
-  if (range.first + range.count != entries_.size()) {  // another dictionary follows: move this
+  if (range.first + range.count != entries_.size()) {  // other entries follow: move this to the end
     charge_copied_items(range.count);
     const std::uint32_t first = count32(entries_.size());
     for (std::uint32_t i = 0; i < range.count; ++i) {
@@ -390,7 +390,7 @@ Value SnapshotBuilder::extend_stack(Value list, std::span<const Value> items) {
 bool SnapshotBuilder::append_consecutive_item(List& list, const Value& item) {
   const std::uint32_t next = list.rows.first + list.rows.count++;
   if (list.items != Kind::list) return item.kind == list.items && item.number == next;
-  if (next != sublists_.size()) return false;  // items of another list follow
+  if (next != sublists_.size()) return false;  // other lists' items lie between
   if (item.kind != Kind::list && item.kind != Kind::empty_list) return false;
   sublists_.push_back(item.kind == Kind::list ? lists_[item.number] : List{Kind::event, {}});
   return true;

@@ -86,7 +86,7 @@ trace::StackId StackRecords::number_of(StackId stack, std::uint64_t time,
   for (const std::uint32_t id : ids) {
     if (has_python && is_native_file(file_of(id))) continue;
     for (const std::uint32_t code : codes_of({id}, time, out)) {
-      frames.push_back(std::uint64_t{code} << 32);  // the lower half: instruction 0
+      frames.push_back(std::uint64_t{code} << 32);  // the lower 32 bits: instruction 0 of the code
     }
   }
   is_written_[stack.value] = true;

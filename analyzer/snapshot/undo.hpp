@@ -59,9 +59,9 @@ struct HeldMemory {
 };
 
 struct UndoneHistory {
-  HeldMemory before;            // the memory before the first event that fits
-  std::size_t first_event = 0;  // index of that event; earlier events do not fit
-  std::string misfit;           // why earlier events do not fit; empty if all do
+  HeldMemory before;            // the memory before the event `first_event`
+  std::size_t first_event = 0;  // index of the earliest event that could be undone
+  std::string misfit;           // why the event before that does not fit; empty if all do
 };
 
 // The memory at the time of the snapshot. `segments`: the segments of one device.

@@ -41,7 +41,7 @@ class Dictionary {
   // The recorded text for the key; empty if the process did not record it.
   [[nodiscard]] std::string text(trace::TextKey key) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
-  // The parts of a text whose parts are separate lines.
+  // The lines of a text that was recorded in parts, each part one line.
   [[nodiscard]] std::vector<std::string> lines(trace::TextKey key) const;
   // The number of functions that the recorder wraps.
   [[nodiscard]] std::size_t function_count() const { return functions_.size(); }

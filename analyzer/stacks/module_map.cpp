@@ -77,7 +77,7 @@ class Times {
     if (later != by_loaded_.end()) consider(*later);
     const auto gone = std::ranges::upper_bound(by_unloaded_, time, {}, &Moment::time);
     if (gone != by_unloaded_.begin()) {
-      // If several modules were unloaded at that time, takes the one that begins last.
+      // If several modules were the last to be unloaded, takes the one that begins last.
       consider(*std::ranges::lower_bound(by_unloaded_, std::prev(gone)->time, {}, &Moment::time));
     }
     const auto present = std::ranges::upper_bound(present_, time, {}, &Moment::time);

@@ -44,7 +44,7 @@ std::string autograd_node_name(std::string_view function) {
     return std::string(last_part(node.substr(kCppNode.size(), node.size() - kCppNode.size() - 1)));
   }
   if (!in_autograd && !is_backward_name(node)) return {};
-  // These classes are no nodes, although their functions have similar names.
+  // These classes are no autograd nodes, although their functions have similar names.
   if (node.empty() || node == "Node" || node == "Engine" || node.starts_with("Function")) {
     return {};
   }

@@ -67,7 +67,7 @@ class ElfFile {
 // A file in the version that the process had loaded.
 struct ModuleIdentity {
   std::string path;
-  std::string build_id;  // bytes; empty = the file had none or the trace does not tell
+  std::string build_id;  // raw bytes; empty = the file had none or the trace does not tell
 
   friend auto operator<=>(const ModuleIdentity&, const ModuleIdentity&) = default;
 };

@@ -48,7 +48,7 @@ struct FrameRow {
 struct ModuleRow {
   std::string build_id;
   std::string path;
-  // For each offset, in decimal digits, its frames, innermost first.
+  // For each offset, written in decimal digits: the frames of the code at it, innermost first.
   std::vector<std::pair<std::string, std::vector<FrameRow>>> offsets;
 
   static void fields(auto& self, auto& v) {
@@ -170,7 +170,7 @@ namespace {
 constexpr int kMaxNestedFunctions = 16;
 
 // True if a comes before b: functions are sorted by address; of several names of one address the
-// best comes last.
+// best one comes last (see ElfFunction::rank), because find_function() searches backwards.
 bool stands_before(const ElfFunction& a, const ElfFunction& b) {
   if (a.begin != b.begin) return a.begin < b.begin;
   if (a.rank != b.rank) return a.rank < b.rank;

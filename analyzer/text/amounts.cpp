@@ -23,7 +23,7 @@ std::string size_text(std::uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + " bytes";
   double value = static_cast<double>(bytes) / kKibi;
   std::size_t unit = 0;
-  // 1023.95 would be printed as 1024.0.
+  // With one decimal, 1023.95 would be rounded to 1024.0: it gets the next unit instead.
   while (value >= 1023.95 && unit + 1 < kUnits.size()) {
     value /= kKibi;
     ++unit;

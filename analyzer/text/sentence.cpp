@@ -37,7 +37,7 @@ void Sentence::add_to(rows::Evidence& evidence, std::initializer_list<const char
 // The text for a name in a pattern; empty if its value is not known.
 std::string Sentence::text_of(std::string_view name) const {
   const auto found = values_.find(name);
-  // the name has no such value: a mistake that tests find
+  // No value was set for the name: a mistake in the pattern, which tests find.
   if (found == values_.end()) return '{' + std::string(name) + '}';
   const rows::Evidence::Value& value = found->second;
   if (const auto* text = std::get_if<std::string>(&value)) return *text;

@@ -41,7 +41,7 @@ void stop() noexcept;
 // Runs `work` on the file thread and waits until it is done, for ever if the file system does not
 // answer. On the file thread itself it just calls `work`.
 void run(Work work, void* argument) noexcept;
-// Runs a callable on the file thread in the same way and returns its result.
+// Runs a callable on the file thread, waits until it is done, and returns its result.
 template <class Callable>
 auto run(Callable&& work) noexcept {
   using Type = std::remove_reference_t<Callable>;

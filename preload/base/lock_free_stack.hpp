@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kNoIndex = ~std::uint32_t{0};
 class IndexStack {
  public:
   void push(std::uint32_t index, std::atomic<std::uint32_t>* links) noexcept {
-    std::uint64_t head = head_.load(std::memory_order_relaxed);  // checked by the exchange below
+    std::uint64_t head = head_.load(std::memory_order_relaxed);  // the exchange checks it
     std::uint64_t desired;
     do {
       // mutant: link_after_push

@@ -14,9 +14,9 @@ namespace {
 
 using trace::RealtimeState;
 
-// kSynchronized if the kernel may be asked. It is not asked under a filter of system calls
-// (seccomp), which can end a process for a call that few programs make, nor without /proc, which
-// would tell if there is a filter.
+// Returns kSynchronized if the kernel may be asked, else why not. It is not asked under a filter of
+// system calls (seccomp), which can end a process for a call that few programs make, nor without
+// /proc, which would tell if there is a filter.
 RealtimeState state_before_asking() noexcept {
   char status[4096];
   const std::size_t size = read_small_file("/proc/thread-self/status", status, sizeof status - 1);

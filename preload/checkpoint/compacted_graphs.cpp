@@ -36,7 +36,7 @@ void CompactedGraphs::apply(const trace::Graph& call) noexcept {
 // The beginning call is retained as long as its capture is open: memory that is captured after the
 // checkpoint belongs to the graph of the capture on its stream.
 void CompactedGraphs::begin_capture(const trace::Graph& call) noexcept {
-  end_capture(call.stream);  // that capture's end was unseen
+  end_capture(call.stream);  // of an earlier capture, whose end was unseen
   if (!captures_.push({call.stream, records_.retain(call.call.record)})) records_.has_failed = true;
 }
 
@@ -73,7 +73,8 @@ void CompactedGraphs::instantiate(const trace::Graph& call) noexcept {
     return records_.count_compacted(record);
   }
   Executable graph;
-  if (executables_.erase(call.executable, graph)) end_graph(graph);  // that graph's end was unseen
+  // The end of an earlier graph with the same handle was unseen.
+  if (executables_.erase(call.executable, graph)) end_graph(graph);
   graph = {call.executable, group, records_.retain(record)};
   if (executables_.insert(graph) == nullptr) records_.has_failed = true;
   count->most_live = std::max(count->most_live, ++count->live);

@@ -285,8 +285,9 @@ void CompactedMemory::on_context_call(const trace::ContextCall& call, bool has_e
   }
 }
 
-// Retains the call's record until a release drops a reference. The memory's records all stay if it
-// gets more references than that, or one after the last was dropped.
+// Called when a call adds a reference to physical memory: retains the call's record. If it is the
+// second reference, the next release drops the record again. After any other added reference (a
+// third, or one after the last was dropped) all records of the memory stay.
 void CompactedMemory::on_reference(const trace::Mapping& call, PhysicalMemory* physical) noexcept {
   const RecordId record = records_.retain(call.call.record);
   if (physical == nullptr) return;
@@ -300,8 +301,9 @@ void CompactedMemory::on_reference(const trace::Mapping& call, PhysicalMemory* p
   }
 }
 
-// Called when a handle of physical memory is released. Drops the call's record if that ends the
-// memory or undoes a retaining call, whose record is dropped, too. Else retains the record.
+// Called when a handle of physical memory is released. Drops the releasing call's record if the
+// release ends the memory, or undoes an on_reference() call, whose record is dropped, too. Else
+// retains the record.
 void CompactedMemory::on_release(PhysicalMemory* physical, const trace::CallHeader* call) noexcept {
   if (physical != nullptr && physical->entry.referenced != 0 && !physical->entry.stays) {
     records_.drop(physical->entry.referenced);
@@ -391,8 +393,8 @@ void CompactedMemory::apply(const trace::Pool& call) noexcept {
   records_.retain(record);
 }
 
-// A sample may show that the pool has grown or shrunk since: the device's last sample had counted
-// these bytes already, and is corrected.
+// Pools are sampled after their device. If the sample shows that the pool has grown or shrunk, the
+// device's last sample had counted the change already, but not as the pool's: this is corrected.
 void CompactedMemory::apply(const trace::PoolSample& sample) noexcept {
   records_.retain_sample(sample.record, source_of(sample.pool, sample.device),
                          sample.reserved_current);

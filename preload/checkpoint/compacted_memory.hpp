@@ -66,8 +66,8 @@ class CompactedMemory : public ledger::ProcessLedger<CompactedMemory, CompactedS
   [[nodiscard]] bool is_conflict(const trace::RecordHeader& record) noexcept;
   // Called after the last record: counts the allocations whose free is still awaited.
   void finish() noexcept;
-  // Assigns the group, if it is new, to the sum of the target's kind of memory, device and pool.
-  // Returns `group`.
+  // Assigns the group, if it is new, to the sum for the kind of memory, device and pool that
+  // `target` names. Returns `group`.
   std::uint32_t bind(std::uint32_t group, const ledger::Target& target) noexcept;
   OwnCurves* curves(std::int32_t device) noexcept {
     return sums.curves(device, pools.sums_of(device), records_.now);

@@ -113,8 +113,8 @@ void Compaction::apply(const trace::Thread& thread) noexcept {
   seen->has_name = has_name;
 }
 
-// The stack is not retained as a record: write() writes one for each thread that still waits at the
-// end of the compacted part.
+// Keeps the stack, but not its record: write() writes a new WaitingStack record for each thread
+// that still waits for the autograd engine at the end of the compacted part.
 void Compaction::apply(const trace::WaitingStack& wait) noexcept {
   records_.count_compacted(wait.record);
   for (Wait& known : waits_) {

@@ -48,7 +48,7 @@ class Compaction {
     RecordId record = 0;  // the retained record of the thread
     bool has_name = false;
   };
-  // The last recorded stack of a thread that waits.
+  // The last recorded stack of a thread that waits for PyTorch's autograd engine.
   struct Wait {
     std::uint64_t thread_id = 0;
     std::uint32_t writer = 0;  // the thread's own writer; 0 = not known
@@ -90,7 +90,7 @@ class Compaction {
   void apply(const trace::Context& context) noexcept;
   void apply(const trace::Annotation& annotation) noexcept;
   void apply(const trace::WaitingStack& wait) noexcept;
-  // Called for an event: the thread that recorded the event no longer waits.
+  // Called for an event: the thread that recorded it no longer waits for the autograd engine.
   void end_wait() noexcept;
   void apply(const trace::Copy& call) noexcept;
   void apply(const trace::Set& call) noexcept;

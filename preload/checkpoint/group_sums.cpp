@@ -187,7 +187,7 @@ void GroupSums::remove(std::uint32_t index, std::uint64_t bytes) noexcept {
   accounts_[row.account].bytes -= bytes;
 }
 
-// Compares only the fields that a PeakHolder record has.
+// Finds the group by the device and by those fields of `like` that a PeakHolder record has.
 std::uint32_t GroupSums::restored_group_of(const trace::Totals& like,
                                            std::int32_t device) noexcept {
   trace::Totals restored;

@@ -51,7 +51,8 @@ ContextInfo context_info(trace::ContextId id) noexcept;
 
 inline constexpr std::uint32_t kMaxPools = 256;
 void pool_seen(std::uint64_t pool) noexcept;
-// For an allocation from a device's current pool, whose handle is not known.
+// Notes that the program uses pools, after an allocation from a device's current pool, whose handle
+// is not known.
 void pools_in_use() noexcept;
 // Waits until no sample is being taken, at most 100 ms.
 void pool_ends(std::uint64_t pool) noexcept;

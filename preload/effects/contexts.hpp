@@ -12,7 +12,7 @@
 namespace gpumemtrace::preload::effects {
 
 // Called after a call that named a context. `new_id` is the context's id if no earlier call named
-// it, else kNone: the driver may just have made a new context, and taken memory for it.
+// it, else kNone. The driver may just have made such a new context, and taken memory for it.
 inline void announce_context(trace::ContextId new_id) noexcept {
   record_context(new_id);
   if (new_id != trace::ContextId::kNone) driver_memory_changed();

@@ -72,7 +72,7 @@ void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noe
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
 // The first definition of the symbol, in any library, other than the one at `ours`; nullptr if
-// there is none. For the same threads as find_library().
+// there is none. Called on threads of the program only.
 void* find_symbol_behind(const void* ours, const char* symbol) noexcept;
 
 // Address of a symbol of a module that may be unloaded meanwhile, with something else at its

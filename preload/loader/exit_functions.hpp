@@ -15,7 +15,7 @@ struct ExitFunction {
   std::atomic<void*> real = nullptr;
 };
 
-// The objects have symbols, by which the assembly of our functions names them.
+// The objects have C symbols: the assembly in preload/hooks/process_exit.cpp names them.
 extern "C" {
 #define GPUMEMTRACE_EXIT_FUNCTION(symbol, kind) \
   [[gnu::visibility("hidden")]] extern ExitFunction gpumemtrace_exit_function_##symbol;

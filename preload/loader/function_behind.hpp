@@ -28,8 +28,8 @@ class FunctionBehind {
     }
     return known;
   }
-  // Searches all libraries. nullptr if no library defines the function: the program cannot have
-  // meant it then.
+  // Searches all libraries. nullptr if no library but ours defines the function: then there is no
+  // function that ours could pass the call on to.
   [[nodiscard]] void* anywhere(const void* ours) noexcept {
     void* const known = address_.load(std::memory_order_relaxed);
     return known != nullptr ? known : look_up(ours);

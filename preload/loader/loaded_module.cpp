@@ -173,7 +173,7 @@ void publish_module_list(const LoaderList& modules) noexcept {
 }
 
 void choose_module_lookup() noexcept {
-  if (loader_find_object != nullptr) return;  // true in a forked child, which has the parent's
+  if (loader_find_object != nullptr) return;  // a forked child has its parent's pointer
   void* found = find_symbol("libc.so.6", "_dl_find_object");
   if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
   loader_find_object = reinterpret_cast<FindObject>(found);

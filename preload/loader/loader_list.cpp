@@ -179,7 +179,8 @@ bool LoaderList::is_unchanged() const noexcept {
   return first_entry() == modules_[0].entry;
 }
 
-// Compares the entries and the names of `count` modules with those of the last reading.
+// True if the entries and the names of `count` modules, from number `first` on, are the same as at
+// the last reading.
 bool LoaderList::are_unchanged(std::size_t first, std::size_t count) const noexcept {
   iovec entries[kModulesAtOnce] = {};
   iovec names[kModulesAtOnce] = {};

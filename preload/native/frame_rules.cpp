@@ -68,7 +68,7 @@ bool read_augmentation(ByteReader& reader, const char* text, FrameDescription& o
         break;
       case 'P': {
         const auto encoding = reader.fixed<std::uint8_t>();
-        // Only the length of the personality's pointer matters here.
+        // The pointer to the personality routine is skipped: only its length matters.
         reader.pointer(encoding & 0x0f, 0);
         break;
       }
@@ -181,7 +181,7 @@ class Interpreter {
   }
 
  private:
-  // Runs the program to its end, or until a row after the address begins.
+  // Interprets the entry's instructions to their end, or until a row after the address begins.
   bool run(ByteReader program) noexcept {
     for (std::size_t count = 0; !program.at_end(); ++count) {
       if (count == kMaxOperations) return false;

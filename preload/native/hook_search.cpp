@@ -66,7 +66,7 @@ HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
 template <class Visit>
 [[gnu::always_inline]] inline void follow_frames(std::size_t most, Visit&& visit) noexcept {
   constexpr std::uint64_t kWord = 8;
-  // The bits above are a signature (pointer authentication).
+  // Higher bits of a return address are a signature (pointer authentication).
   constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 48) - 1;
   std::uint64_t record = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   StackMemory memory(record);

@@ -38,7 +38,7 @@ constinit SerialOf serial_of_module = nullptr;
 bool follows_a_call(std::uint64_t address) noexcept {
   constexpr std::uint64_t kLongestCall = 7;
   std::uint8_t code[kLongestCall] = {};
-  std::uint64_t bytes = kLongestCall;  // fewer if the memory before them is not readable
+  std::uint64_t bytes = kLongestCall;  // fewer if the first of them are not readable
   while (bytes > 1 && !is_readable(address - bytes, bytes)) --bytes;
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
@@ -151,8 +151,8 @@ std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
 }
 
 // One walk of the stack, which knows the registers rsp and rbp only. If a frame's rules need
-// another register, a second walk follows all registers by the general rules, from the frame of its
-// own function on; it calls walk_frames(&all).
+// another register, read_with_all_registers() makes a second walk, which follows all registers by
+// the general rules, from its own frame on; it calls walk_frames(&all).
 class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
@@ -328,7 +328,7 @@ class Walker {
   std::uint64_t frame_pointer_;
   std::uint16_t* rbp_places_ = nullptr;
   std::uint16_t rbp_place_ =
-      RememberedWalk::kInRegister;  // the place that `frame_pointer_` was read from
+      RememberedWalk::kInRegister;  // the word of the stack that `frame_pointer_` was read from
   std::uint64_t* out_;
   std::size_t capacity_;
   Walk walk_;

@@ -160,10 +160,10 @@ struct alignas(64) RememberedWalk {
   std::uint64_t hash;             // hash of the frames
   std::uint64_t hash_of_words;    // hash of the words at the places
   std::uint32_t generation;       // unload_count() at the time of the walk
-  std::uint16_t capacity;         // the most frames wanted; 0: nothing is remembered here
+  std::uint16_t capacity;         // the walk's limit of frames; 0: no walk is remembered here
   std::uint8_t return_addresses;  // number of return addresses, the first entries of `places`
   std::uint8_t rbps;    // number of saved rbps that rules use, the next entries of `places`
-  std::uint32_t label;  // for the cache's user, who may set it; 0 at first
+  std::uint32_t label;  // a number that the cache's user may add to the walk; 0 = none
   std::uint16_t places[kMaxPlaces];  // distances, in words, from the walk's first stack pointer
 };
 static_assert(sizeof(RememberedWalk) == 320);
@@ -179,10 +179,10 @@ class UnwindCache {
   using Slot = std::uint8_t;
 
   RememberedWalk& walk(Slot slot) noexcept { return walks_[slot]; }
-  // The walk that came the last time after the same sequence of walks.
+  // The slot of the walk that came next when the same sequence of walks last came.
   Slot follower() const noexcept { return followers_[history_]; }
-  // The walk that came the last time that a walk began at this stack pointer after the same
-  // previous walk.
+  // The slot of the last walk that began at this stack pointer and came after the same previous
+  // walk.
   Slot seen_at(std::uint64_t stack_pointer) const noexcept {
     return seen_[place_of(stack_pointer)];
   }
@@ -200,7 +200,8 @@ class UnwindCache {
     __builtin_prefetch(begin + kLine);
   }
 
-  // Called when no expected walk came: the new walk replaces the oldest one.
+  // Called when neither of the two expected walks came. A walk that the cache does not have yet
+  // replaces the oldest one.
   void remember_new_walk(std::uint64_t stack_pointer, const RememberedWalk& walk) noexcept {
     Slot& slot = by_words_[walk.hash_of_words % kHints];
     if (!is_same(walks_[slot], walk)) {

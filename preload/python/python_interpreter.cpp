@@ -239,8 +239,9 @@ void turn_off(std::string_view why) noexcept {
   current_state.store(State::kOff);
 }
 
-// Reads the runtime's pointers to its interpreters again: no other memory at this address has them.
-// Does not ask the loader, which before glibc 2.35 finds no module for a while after an unload.
+// True if the runtime still points to the known main interpreter: other memory that has come to
+// this address does not. Does not ask the loader, which before glibc 2.35 finds no module for a
+// while after an unload.
 bool look_whether_loaded() noexcept {
   if (state() != State::kOn) return false;
   const std::uint32_t unloads_before = unload_count();
@@ -307,7 +308,8 @@ void refresh(LoaderList& modules) noexcept {
     return;
   }
   if (is_initialized() == 0) {
-    // Not kAbsent, because the initialization will not change the list of modules.
+    // Not kAbsent, which lasts until the list of modules changes: an initialization does not
+    // change it.
     current_state.store(State::kNotLooked);
     return;
   }
@@ -351,7 +353,7 @@ void watch_collector() noexcept {
       read_through_kernel(python.interpreters, interpreters)) {
     flag = &kPerhaps;
     // `main` is null once the interpreter has ended. Before 3.11 the end frees the interpreter's
-    // memory, so its flag is not used.
+    // memory, so the flag in it is not used.
     if (interpreters.main != nullptr && interpreters.main == interpreters.newest &&
         python.layout->minor >= kFirstWithStaticInterpreter) {
       flag = reinterpret_cast<const std::uint32_t*>(static_cast<const char*>(interpreters.main) +

@@ -21,7 +21,7 @@ namespace gpumemtrace::preload::python {
 struct Walk;  // python_walk.hpp
 
 inline constexpr unsigned kFirstWithOwnLock = 12;      // first 3.x with a GIL per interpreter
-inline constexpr std::size_t kInterpreterOffset = 16;  // in a thread state, bytes
+inline constexpr std::size_t kInterpreterOffset = 16;  // in a thread state: its interpreter
 // Offset, in the GIL's structure, of the thread state that has the GIL, or had it last.
 inline constexpr std::size_t kLastHolderOffset = 8;
 
@@ -83,7 +83,7 @@ struct Interpreter {
   const void* runtime = nullptr;               // _PyRuntime
   std::uint64_t begin = 0;                     // address at which its file is loaded
   const Interpreters* interpreters = nullptr;  // points into the runtime
-  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
+  std::size_t thread_list = 0;  // offset: Layout::thread_list, or from the interpreter's own table
   Collector collector;
 };
 

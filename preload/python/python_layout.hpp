@@ -150,7 +150,7 @@ class Checked {
     return &block;
   }
 
-  Block blocks_[2];  // one for a frame, one for its code object
+  Block blocks_[2];  // the last two blocks read: mostly a frame's and its code object's
   std::size_t next_ = 0;
   ReadingLog* log_ = nullptr;
 };

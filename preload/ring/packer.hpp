@@ -88,8 +88,8 @@ void pack_active(Ring& ring, Append&& append) noexcept {
   });
 }
 
-// The least time among the first records of all chunks that are committed and not yet packed;
-// `ticks` if none is less.
+// The least time of all chunks' first records that are committed and not yet packed; `ticks` if
+// none is less.
 inline std::uint64_t first_unpacked_ticks(const Ring& ring, std::uint64_t ticks) noexcept {
   ring.for_each_chunk([&](const trace::ChunkHeader& chunk) noexcept {
     // Acquire: pairs with reserve_in_new_chunk().

@@ -105,8 +105,8 @@ class BackgroundThread {
     return session_.sample_wanted.load() || session_.driver_memory_changed.load();
   }
 
-  // Keeps the trace file within its size limit. While this takes long, the bound calls
-  // service_requests().
+  // Keeps the trace file within its size limit. `bound_` calls service_requests() again and again
+  // while it makes a checkpoint.
   void limit_trace_size(const CallGuard& guard) noexcept {
     guard_ = &guard;
     const auto service_requests = [](void* owner) noexcept {
@@ -115,8 +115,7 @@ class BackgroundThread {
     bound_.keep(guard, service_requests, this);
   }
 
-  // Called again and again while a checkpoint shortens the trace file: goes on packing and
-  // answering flushes.
+  // Goes on packing and answering flushes while a checkpoint shortens the trace file.
   bool service_requests() noexcept {
     const auto pack = [this]() noexcept {
       packer_.pack_sealed(*guard_);
@@ -141,7 +140,7 @@ class BackgroundThread {
   }
 
   Session& session_;
-  const CallGuard* guard_ = nullptr;  // the present round's, for service_requests()
+  const CallGuard* guard_ = nullptr;  // the guard of the present round, for service_requests()
   TracePacker packer_{session_};
   TraceBound bound_{session_, packer_};
   ActivityReader activities_{session_, packer_};

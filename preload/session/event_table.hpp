@@ -20,8 +20,8 @@ class EventTable {
       slot = free_slot_for(event, known);
     } while (slot != nullptr && !slot->compare_exchange_strong(known, event));
   }
-  // Called for an event that other code created: the driver may have given it the handle of an
-  // event that the allocator has destroyed.
+  // Removes the event if the table has it. Called for an event that other code created: the driver
+  // may have given it the handle of an event that the allocator has destroyed.
   void remove(std::uint64_t event) noexcept {
     if (std::atomic<std::uint64_t>* const slot = find(event); slot != nullptr) slot->store(kGone);
   }
@@ -54,8 +54,8 @@ class EventTable {
     }
     return nullptr;
   }
-  // The first free slot for the event, and sets `known` to its content. nullptr if the event has a
-  // slot already, or if none is free.
+  // Returns the first free slot for the event, and sets `known` to the slot's content. nullptr if
+  // the event has a slot already, or if none is free.
   [[nodiscard]] std::atomic<std::uint64_t>* free_slot_for(std::uint64_t event,
                                                           std::uint64_t& known) noexcept {
     std::atomic<std::uint64_t>* free = nullptr;

@@ -24,7 +24,7 @@ void warn_not_recording(const char* reason) noexcept;
 void request_recording(const CallGuard& guard, bool wanted) noexcept;
 
 // The background thread makes the session, packs sealed chunks, keeps free chunks ready, samples
-// the driver about once a second, writes the dictionary entries that other threads kept for it, and
+// the driver about once a second, writes the suppressions that other threads kept for it, and
 // carries out the commands of `gpumemtrace ctl`. Another thread accesses the files
 // (preload/base/file_thread.hpp).
 //

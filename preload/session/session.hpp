@@ -120,9 +120,9 @@ void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all)
   session.flush_answered.store(requested);  // mutant: answered_later_request
 }
 
-// Packs and answers flushes while a checkpoint is made. False if recording ends. The flush of the
-// library's end gets no answer here: after an answer the process may be gone, and the checkpoint's
-// file would be left half made.
+// Packs and answers flushes while a checkpoint is made. False if recording ends. The flush that
+// library_ends() requests gets no answer here: after an answer the process may be gone, and the
+// checkpoint's file would be left half made.
 template <class Pack, class PackAll>
 [[nodiscard]] bool service_requests(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
   const std::uint32_t requested = session.flush_requested.load();

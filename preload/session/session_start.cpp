@@ -170,7 +170,7 @@ void add_contexts(RecordBuffer& buffer) noexcept {
   for (std::uint32_t number = 1; number <= count; ++number) {
     const trace::ContextId id{number};
     const tracking::ContextInfo info = tracking::context_info(id);
-    if (info.handle == 0) continue;  // incomplete: the thread that adds it writes it
+    if (info.handle == 0) continue;  // the thread that is still adding this context writes it
     trace::Context record;
     record.id = id;
     record.handle = info.handle;
@@ -324,7 +324,7 @@ bool make_session(Session& session) noexcept {
     return false;
   }
   session.pool.session_id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
-  session.pool.writers[0].next_sequence = 1;  // 0 is the metadata
+  session.pool.writers[0].next_sequence = 1;  // write_trace_metadata() uses 0
   reset_stacks(session.config);
   set_content_hashing(session.config);
   return true;

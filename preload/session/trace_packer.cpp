@@ -127,7 +127,8 @@ void ActivityReader::read_all(const CallGuard& guard) noexcept {
   end(guard);
 }
 
-// CUPTI's buffers that are completed from now on are free again at once; reads the ones before.
+// Makes buffers that CUPTI completes from now on free again at once, then reads those that it has
+// completed before.
 void ActivityReader::end(const CallGuard& guard) noexcept {
   cupti::the_collection().set_reading(false);
   read(guard);

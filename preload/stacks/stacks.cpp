@@ -320,7 +320,7 @@ bool map_walks() noexcept {
       }
     } else if (try_begin_waiting_sample(now)) [[unlikely]] {
       look_who_waits(guard);
-      end_waiting_sample(ticks());  // a sample's duration is no quiet time
+      end_waiting_sample(ticks());  // the time that a sample takes does not count as quiet
     }
   }
   if (wants_native(use, walk != nullptr)) {

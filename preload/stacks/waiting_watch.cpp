@@ -15,7 +15,7 @@ constexpr std::uint64_t kLongestUs = 10'000;
 
 // Hints, which order no other data. They are in a cache line of their own.
 struct alignas(64) Hints {
-  std::atomic<bool> python_ran = false;      // since the last sample or recorded wait
+  std::atomic<bool> python_ran = false;      // Python ran since the last sample or recorded wait
   std::atomic<bool> waits_recorded = false;  // the wait that began last was recorded
   std::atomic<bool> wait_left_out = false;   // since the last sample, a wait was not recorded
 };
@@ -34,7 +34,8 @@ bool take_turn() noexcept {
 
 }  // namespace
 
-// A sample is due after a quiet time of this thread, after Python has run, or after a long time.
+// A sample is due after a quiet time of this thread, after Python has run, or after a long time;
+// while a recorded wait is the last one, only after Python has run.
 [[gnu::hot]] bool try_begin_waiting_sample(std::uint64_t now) noexcept {
   const bool python_ran = hints.python_ran.load(std::memory_order_relaxed);
   if (!python_ran && hints.waits_recorded.load(std::memory_order_relaxed)) [[likely]]

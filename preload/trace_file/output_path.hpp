@@ -19,10 +19,10 @@ struct JobFacts {
   std::string_view local_rank;
   std::string_view world_size;
   std::string_view job;
-  std::string_view attempt;  // earlier starts of the job, by its scheduler or else by torchrun
+  std::string_view attempt;  // how often the scheduler, or else torchrun, started the job before
   std::string_view run;      // id of the `gpumemtrace run` that started the process
   std::string_view restart;  // how often torchrun started the workers of its node before
-  std::string_view array;    // the array of jobs that the job is a task of
+  std::string_view array;    // id of the job array that the job belongs to
   std::string_view task;     // the job's number in that array
 };
 JobFacts read_job_facts() noexcept;

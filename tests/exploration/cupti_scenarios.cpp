@@ -51,7 +51,7 @@ std::uint64_t number_in(const std::uint8_t* buffer) {
 
 namespace gpumemtrace::cupti {
 
-// Reads the buffer in place of the program's part, which would read it, too.
+// Reads the buffer, as the real function does, which gives the program its records.
 void Library::serve_program(std::uint8_t* buffer, std::size_t) noexcept {
   exploration::number_in(buffer);
 }

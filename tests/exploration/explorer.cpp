@@ -21,7 +21,7 @@ namespace gpumemtrace::exploration {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 << 10;
-constexpr std::size_t kMostSteps = 4000;  // in one execution; more mean an endless loop
+constexpr std::size_t kMostSteps = 4000;  // of one execution; more are taken for an endless loop
 constexpr std::size_t kDeath = kMostThreads;
 
 // The code that runs, which decides how the explorer treats its accesses.
@@ -343,7 +343,7 @@ void Exploration::set_locals(const std::vector<std::byte>& contents) {
   }
 }
 
-// True if a place belongs to one thread alone: a thread-local object, errno or a stack.
+// True if the address belongs to one thread alone: a thread-local object, errno or a stack.
 bool Exploration::is_private(std::uintptr_t place) const {
   for (const Range& object : locals_) {
     if (object.contains(place)) return true;
@@ -354,7 +354,7 @@ bool Exploration::is_private(std::uintptr_t place) const {
 
 bool Exploration::is_on_stack(std::uintptr_t place) const {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  bool is_in_fiber = false;  // as in death(): memory around a fiber's stack may be anything
+  bool is_in_fiber = false;  // true also in death(); memory near a fiber's stack may be anything
   for (const Fiber& fiber : fibers_) {
     const Range stack{reinterpret_cast<std::uintptr_t>(fiber.stack.get()), kStackBytes};
     if (stack.contains(place)) return true;

@@ -12,10 +12,10 @@
 //   too.
 // - Orders that differ only in the order of independent steps are tried once (dynamic partial-order
 //   reduction with sleep sets; Flanagan and Godefroid, POPL 2005).
-// - A load may return any store that is not older than what happened before it or what its thread
-//   has seen of that place. Not modelled: loads of values that are stored later, spurious failures
-//   of compare_exchange_weak, a compare_exchange that fails by an old value. A sequentially
-//   consistent load returns the newest value.
+// - A load may return any store to its address that is not older than a store that happened before
+//   the load or that its thread has seen. Not modelled: loads of values that are stored later,
+//   spurious failures of compare_exchange_weak, a compare_exchange that fails by an old value. A
+//   sequentially consistent load returns the newest value.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ inline constexpr std::size_t kMostThreads = 4;
 
 struct Scenario {
   std::string name;
-  // Each execution restores all memory to its state at the first call, then runs `begin` alone, the
-  // threads in one of the orders, and `end` alone.
+  // Each execution begins with all memory as it was before the first one, then runs `begin` alone,
+  // the threads in one of the orders, and `end` alone.
   std::function<void()> begin;
   std::vector<std::function<void()>> threads;
   std::function<void()> end;

@@ -23,7 +23,7 @@ std::uint32_t number_of(const trace::RecordHeader& record) {
   return kNoNumber;
 }
 
-// Lists the numbers of the records, and for calls if they have ended.
+// Lists the numbers of the records; a "!" follows the number of a call that has ended.
 std::string describe(std::span<const std::byte> records) {
   std::string text;
   for (std::size_t offset = 0; offset < records.size();) {
@@ -88,7 +88,7 @@ void Ledger::check_left(const preload::Ring& ring) {
   checked_.insert(left);
 }
 
-// Describes all that decides which records the reader finds and which ones it should find.
+// Describes all that check_left() depends on: which records the reader can find and should find.
 std::string Ledger::describe_left(const preload::Ring& ring) const {
   std::string text;
   for (const Appended& span : appended_) {

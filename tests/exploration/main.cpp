@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the recorder's protocols in every order of their steps.
 //   ring_exploration                   all scenarios; exit code 0 if every promise holds
-//   ring_exploration --mutant NAME     the code is made wrong: exit code 0 if a scenario says so
+//   ring_exploration --mutant NAME     with this fault in the code; exit code 0 if it is found
 //   ring_exploration --litmus          the explorer's own test
 //   ring_exploration SCENARIO...       these scenarios
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace gpumemtrace::exploration {
 namespace {
 
-std::uint64_t chosen_mutant = 0;  // hash of the chosen name; 0 = none
+std::uint64_t chosen_mutant = 0;  // hash of the chosen mutant's name; 0 = none
 
 }  // namespace
 

@@ -40,8 +40,8 @@ std::size_t MemoryModel::loadable(std::size_t thread, std::uintptr_t place, std:
                                   Order order) {
   const Place& found = place_at(place, value);
   if (order.newest) return 1;
-  // A load returns no store older than one that its thread has seen at this place or that happened
-  // before the load.
+  // A load returns no store to `place` that is older than one which its thread has seen or than one
+  // which happened before the load.
   std::size_t oldest = found.stores.size() - 1;
   while (oldest > found.seen[thread]) {
     const Store& store = found.stores[oldest];
@@ -98,7 +98,8 @@ std::string MemoryModel::plain(std::size_t thread, std::uintptr_t place, std::si
       return "a store over what another thread may still read";
     }
     (writes ? byte.plain_writes : byte.plain_reads)[thread] = clocks_[thread][thread];
-    // In a byte of an atomic place, a plain store begins another object or the same one again.
+    // A plain store over an atomic object ends the object's history: it constructs another object
+    // there, or the same one again.
     if (writes) byte.has_place = false;
   }
   return {};

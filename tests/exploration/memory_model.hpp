@@ -49,12 +49,12 @@ class MemoryModel {
   std::size_t loadable(std::size_t thread, std::uintptr_t place, std::uint64_t value, Order order);
   // Loads the store of that age among the loadable() ones (0 is the newest); returns its value.
   std::uint64_t load(std::size_t thread, std::uintptr_t place, std::size_t age, Order order);
-  // `modifies`: the store is part of a read-modify-write and continues the release sequence it
-  // read.
+  // `modifies`: the store is part of a read-modify-write and continues the release sequence of the
+  // store that it read.
   void store(std::size_t thread, std::uintptr_t place, std::uint64_t old_value,
              std::uint64_t new_value, Order order, bool modifies);
 
-  // Both functions return a description of a data race, or an empty text.
+  // plain() and atomic() return a description of a data race, or an empty text.
   std::string plain(std::size_t thread, std::uintptr_t place, std::size_t bytes,
                     PlainAccess access);
   std::string atomic(std::size_t thread, std::uintptr_t place, std::size_t bytes, bool writes);
@@ -89,7 +89,7 @@ class MemoryModel {
 
   Byte& byte_at(std::uintptr_t place);
   Place& place_at(std::uintptr_t place, std::uint64_t value);
-  // True if all these accesses happened before the thread's present step.
+  // True if all `accesses` of other threads happened before the thread's present step.
   bool is_known(std::size_t thread, const Clock& accesses) const;
 
   // Number of the execution; an entry of an earlier execution is emptied when it is used.

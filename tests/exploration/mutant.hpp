@@ -20,8 +20,8 @@ struct Mutant {
   std::uint64_t hash;
 };
 
-// Const: the compiler need not expect that the call changes memory, and instruments the surrounding
-// code as if the call were not there.
+// gnu::const tells the compiler that the call changes no memory, so that the surrounding code is
+// instrumented as if the call were not there.
 [[gnu::const]] bool is_mutant(Mutant mutant) noexcept;
 
 }  // namespace gpumemtrace::exploration

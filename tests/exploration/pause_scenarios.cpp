@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pauses of a recording in every order of the threads' steps: threads that stop and resume the
-// recording meet each other, threads that record, the session's start and its end. The trace tells
-// of a pause before the pause leaves a record out, and the last request holds.
+// recording meet each other, threads that record, the session's start and its end. The trace says
+// that the recording is paused before any record is left out, and the last request holds.
 #include <functional>
 #include <vector>
 

@@ -144,8 +144,8 @@ Outcome walk_in_growth() {
 }
 
 // The background thread sleeps until it is woken: a chunk that a thread seals while few chunks are
-// free is packed without another cause, also while another thread wakes the sleeper for something
-// else.
+// free is packed even if nothing else wakes the background thread, and also while another thread
+// wakes it for something else.
 Outcome pauses() {
   World world({4});
   static std::atomic<std::uint32_t> packed;  // 1 once a span is packed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the programs that explore the recorder.
+// The tests and scenarios that a program which explores the recorder runs.
 #pragma once
 
 #include <vector>

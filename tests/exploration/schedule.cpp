@@ -65,7 +65,7 @@ std::size_t Schedule::next_thread(ThreadSet enabled,
     if (next[lowest(left)].meets(next[thread])) sleeping_ &= ~bit(lowest(left));
   }
   std::vector<std::size_t> races;
-  const bool is_new = position_ + 1 == path_.size();  // else an earlier execution chose it
+  const bool is_new = position_ + 1 == path_.size();  // else earlier executions made this step, too
   if (is_new) find_races(thread, next[thread], races);
   record_step(thread, next[thread], position_);
   for (const std::size_t race : races) reverse(race);
@@ -105,9 +105,10 @@ void Schedule::find_races(std::size_t thread, const Operation& operation,
   if (operation.is_death || operation.changes_file) look_at(file_, operation.is_death);
 }
 
-// Plans an order in which the last step comes before the step at `race`: a thread that can begin
-// such an order (with steps that do not depend on that step) is to be tried at its decision (source
-// sets; Abdulla, Aronsson, Jonsson and Sagonas, POPL 2014).
+// Plans an order in which the last step comes before the step `race`: at the decision that chose
+// `race`, a thread is to be tried that can begin such an order, which moves the last step and the
+// steps that do not depend on `race` ahead of `race` (source sets; Abdulla, Aronsson, Jonsson and
+// Sagonas, POPL 2014).
 void Schedule::reverse(std::size_t race) {
   const Event& first = events_[race];
   ThreadSet begins = 0;

@@ -87,7 +87,7 @@ class Schedule {
   ThreadSet sleeping_ = 0;
   std::vector<Event> events_;
   std::unordered_map<std::uintptr_t, Meeting> meetings_;
-  Meeting file_;  // for deaths and the stores that conflict with them
+  Meeting file_;  // the process's deaths and the stores that conflict with them
   std::array<Clock, kMostThreads + 1> clocks_;
 };
 

@@ -129,8 +129,8 @@ Outcome end_during_checkpoint() {
 }
 
 // The running thread forks between any two stores into the ring. The child has a copy of all memory
-// except the session's word, which the kernel empties, and the ring, which it still shares. The
-// child makes its own session and never stores into its parent's ring.
+// except control.session, which the kernel empties, and the ring, which it still shares. The child
+// makes its own session and never stores into its parent's ring.
 class Family {
  public:
   World& parent() { return parent_; }
@@ -152,13 +152,13 @@ class Family {
     const auto* const bytes = reinterpret_cast<const std::byte*>(&the_session());
     return {bytes, bytes + sizeof(Session)};
   }
-  // Both sessions use the same memory: the child's bytes are kept here while the parent's session
-  // lives.
+  // Both sessions use the same memory: this object keeps the bytes of the child's session while the
+  // parent's session lives.
   struct KeptSession {
     ~KeptSession() { std::memcpy(static_cast<void*>(&the_session()), bytes.data(), bytes.size()); }
     const std::vector<std::byte> bytes = bytes_of_session();
   };
-  // Returned as a string because libc compares it, without a call into the explorer for each byte.
+  // Returns a string, because libc compares strings without a call into the explorer for each byte.
   std::string ring_of_parent() const {
     const Unseen unseen;
     return {ring_begin_, kRingBytes};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session that a scenario's threads begin and end: shared by the exploring programs about it.
-// These programs replace parts of the session's code (session_start.cpp).
+// A session that a scenario's threads begin and end: shared by the programs that explore a
+// session's life. These programs replace parts of the session's code (session_start.cpp).
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 struct Beginning {
   bool fails = false;
   bool is_paused_by_environment = false;
-  bool ends_elsewhere = false;  // a scenario's thread ends the start, as the recorder's does
+  bool ends_elsewhere = false;  // a thread of the scenario plays the background thread
   int count = 0;                // accesses are not explored
   // In a forked child, the bytes of its new session, which replace those of its parent's; else
   // null.

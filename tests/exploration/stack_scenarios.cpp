@@ -203,7 +203,7 @@ class StackWorld : public World {
       read_published(record, record->words * trace::kWordBytes);
     }
     const Unseen unseen;
-    records = {};  // freed here: the explorer may abandon the function later
+    records = {};  // freed now: the explorer may abandon the function before its end
   }
 };
 

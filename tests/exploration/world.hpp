@@ -121,7 +121,7 @@ class World {
     if (error != 0) violate("the ring could not be made");
     if (!session_.pool.map_writers()) violate("no memory");
     writer_pool = &session_.pool;
-    // With kBlock no thread waits for a chunk here, because the pool has no background thread.
+    // Even with kBlock, threads wait for a chunk only in scenarios that set `is_emptied`.
     session_.pool.on_full = OnFull::kBlock;
     take_away(size);
     if (has_begun) start();
@@ -196,7 +196,7 @@ class World {
     preload::pack_active(session_.ring, [this](const Span& span) { return append(span); });
   }
 
-  // Runs as the file thread until all other threads have left it.
+  // Runs as the file thread until all of its users have called leave_file_thread().
   void be_file_thread() {
     file_thread::is_file_thread = true;
     file_thread::work_until_stopped();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets libFuzzer change one column of an input of fuzz_unpack at a time, or one number in it to a
-// value at the edge of its range: bytes changed blindly seldom leave such a column readable.
+// value at the edge of its range: bytes changed blindly seldom leave a column readable.
 #include <algorithm>
 #include <array>
 #include <cstddef>

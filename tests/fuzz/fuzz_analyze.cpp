@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::filesystem::path path = folder.path() / "trace.gmt";
   tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
   analyzer::Options options;
-  options.symbols.enabled = false;  // else a trace decides which files are read
+  options.symbols.enabled = false;  // with symbols, a trace decides which files are read
   options.what_if.emplace();
   try {
     // A report that the tools refuse is a finding, because our analyzer made it.

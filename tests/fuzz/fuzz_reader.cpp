@@ -33,7 +33,7 @@ void read_all(const trace::TraceFile& file, std::size_t input_bytes) {
       ++records;
     }
     tests::require(cursor.next() == nullptr, "the end stays the end");
-    // Each record of a block takes at least a byte in the file, unless compression made it smaller.
+    // A record has at least 16 bytes, and a piece at most kMaxChunkBytes.
     tests::require(records <= stream.pieces.size() * trace::kMaxChunkBytes / 16,
                    "pieces hold a bounded number of records");
     tests::require(stream.pieces.size() <= input_bytes, "pieces come from bytes of the input");

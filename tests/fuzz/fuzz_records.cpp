@@ -91,7 +91,7 @@ void try_reader(Reader&& reader) {
 
 analyzer::Options analyze_options(std::uint64_t seed) {
   analyzer::Options options;
-  options.symbols.enabled = false;  // else a trace decides which files are read
+  options.symbols.enabled = false;  // with symbols, a trace decides which files are read
   options.what_if.emplace();
   options.logged_allocations = 100;
   options.blocks_at_peak = true;

@@ -25,7 +25,7 @@ const trace::RecordHeader& record_at(const trace::Image& image, std::size_t offs
   return *reinterpret_cast<const trace::RecordHeader*>(image.data() + offset);
 }
 
-// True if a call's end is so far from its time that 1 + zigzag of the difference needs 65 bits.
+// True if a call's end is so far from its begin that 1 + zigzag(end - begin) needs 65 bits.
 bool has_end_without_encoding(const trace::Image& image) {
   bool found = false;
   for (std::size_t offset = 0; offset < image.bytes;) {

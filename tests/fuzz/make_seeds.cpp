@@ -111,8 +111,8 @@ class SeedFolder {
   std::filesystem::path path_;
 };
 
-// The columns of an image in the form of columns_input.hpp; columns longer than that form allows
-// are left out.
+// Packs the records of `image` into columns in the form of columns_input.hpp; columns longer than
+// that form allows are left out.
 std::vector<std::byte> compact_columns(std::span<const std::byte> image) {
   const std::vector<std::byte> payload = tests::pack_image(image);
   std::vector<std::byte> compact;

@@ -16,7 +16,7 @@ namespace {
 using namespace gpumemtrace::bench;
 
 constexpr std::size_t kBytes = 4096;
-// Fills a chunk of the ring and more: threads of a fresh process get the smallest ones first.
+// Enough calls to fill a thread's first chunks of the ring, which are the smallest ones.
 constexpr std::uint32_t kWarmUpCalls = 20'000;
 
 void make_calls(const Calls& calls, const char* kind, std::uint32_t count) {

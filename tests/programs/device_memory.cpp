@@ -29,7 +29,7 @@ int run() {
   std::vector<abi::CUdeviceptr> addresses;
   for (const std::size_t bytes : sizes) addresses.push_back(allocate_device(bytes));
   allocate_pitched();
-  constexpr std::size_t kLeaked = 2;  // the last ones of `sizes`
+  constexpr std::size_t kLeaked = 2;  // the last entries of `sizes` are not freed
   for (std::size_t index = 0; index + kLeaked < sizes.size(); ++index) {
     free_device(addresses[index], sizes[index]);
   }

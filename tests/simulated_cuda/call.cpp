@@ -121,7 +121,7 @@ DriverLock::~DriverLock() {
 bool call_log_wanted() { return call_log_file() != -1; }
 
 void append_argument(std::string* line, std::uint64_t value) {
-  // Numbers from here on are printed as hexadecimal addresses: counts and sizes are below.
+  // Values from this one on are addresses, printed as hexadecimal; counts and sizes are smaller.
   constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 40;
   char text[32];
   std::snprintf(text, sizeof text, value >= kFirstAddress ? "0x%" PRIx64 : "%" PRIu64, value);

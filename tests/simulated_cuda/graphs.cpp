@@ -306,7 +306,7 @@ CUresult graph_upload(CUgraphExec executable, CUstream handle) {
 
 CUresult executable_destroy(CUgraphExec executable) {
   if (!state().executable_graphs.has(executable)) return CUDA_ERROR_INVALID_VALUE;
-  // The graph's context may have ended before it, which set this count to 0.
+  // The context may have ended before its executable graph, which set the context's count to 0.
   if (executable->context->executable_graphs != 0) --executable->context->executable_graphs;
   state().executable_graphs.destroy(executable);
   return CUDA_SUCCESS;

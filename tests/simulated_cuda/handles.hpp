@@ -53,7 +53,7 @@ struct CUctx_st {
   std::map<int, std::size_t> limits;
   std::map<int, std::uint64_t> limit_bytes;  // device memory taken for each limit
   std::uint64_t executable_graphs = 0;
-  std::uint64_t executable_graph_bytes = 0;  // kept for later graphs when graphs are destroyed
+  std::uint64_t executable_graph_bytes = 0;  // kept for later executable graphs
   std::vector<CUcontext> peers;
 };
 

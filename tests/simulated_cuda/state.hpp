@@ -65,7 +65,7 @@ struct PhysicalMemory {
   unsigned int references = 1;
   unsigned int mappings = 0;
   int file = -1;                     // memory file of its own, if it can be exported
-  std::uint64_t hidden_address = 0;  // else the device address of its bytes
+  std::uint64_t hidden_address = 0;  // without a file: the device address of its bytes
 };
 
 struct Chunk {

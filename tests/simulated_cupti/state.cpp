@@ -49,7 +49,7 @@ void complete_buffers() {
 void complete(Buffer& buffer) {
   State& cupti = state();
   if (buffer.bytes == nullptr) return;
-  // The thread is never joined: it still waits when the process ends.
+  // The completing thread is never joined: it still waits when the process ends.
   if (!cupti.completer.joinable()) cupti.completer = std::thread(complete_buffers);
   Buffer done = std::exchange(buffer, {});
   // A buffer that an earlier client gave is completed by the present client's callback, if any.

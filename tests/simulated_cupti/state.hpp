@@ -43,7 +43,7 @@ struct Buffer {
   std::size_t used = 0;
   std::size_t most_records = 0;
   std::size_t records = 0;
-  Callbacks callbacks;  // of the client that gave the buffer
+  Callbacks callbacks;  // the callbacks of the client that gave the buffer
 };
 
 // The functions of a domain whose calls are recorded.

@@ -23,7 +23,7 @@ inline bool has(const Json& finding, const std::string& part) {
   return text_of(finding).find(part) != std::string::npos;
 }
 
-// The offset of a place in a finding's evidence; 0 if the place is not known.
+// The code offset of a call site in a finding's evidence; 0 if the site is not known.
 inline std::uint64_t offset_of(const Json& place) {
   return place.is_null() ? 0 : place.at("site").at("offset").get<std::uint64_t>();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage on which tests run the collection without CUPTI: a CUPTI that does what the test says, a
-// recorder that keeps the written records, and a program with a profiler of its own.
+// A stage on which tests collect CUPTI's records without CUPTI: a CUPTI that does what the test
+// says, a recorder that keeps the written records, and a program with a profiler of its own.
 #pragma once
 
 #include <atomic>
@@ -199,7 +199,7 @@ inline Library& fresh_library() {
   static Library library;
   the_collection().reset();
   library.reset();
-  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // left by the previous test
+  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // buffers of the previous test
   program_buffers.clear();
   library.found(functions(), 0, the_collection());
   played.register_result = kSuccess;

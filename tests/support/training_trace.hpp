@@ -26,9 +26,9 @@ class TrainingTrace {
   static constexpr std::uint64_t kSegment = 0x200000000;
   const std::uint64_t segment_bytes_;
 
-  // These members come first, because the members with stacks are made with them.
+  // These members are declared first, because the initializers of the stacks use them.
   TraceBuilder trace_;
-  std::map<std::string, std::uint32_t> codes_;  // ids by function and file
+  std::map<std::string, std::uint32_t> codes_;  // ids of code objects, by function and file
   std::uint32_t stacks_ = 0;
   std::map<std::string, std::uint32_t> names_;
   std::uint64_t next_address_ = kSegment;

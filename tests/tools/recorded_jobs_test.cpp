@@ -13,8 +13,8 @@ namespace rows = analyzer::rows;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// A folder of processes that are added one by one: the command, its begin and end in seconds, the
-// ids of its run, and its parent.
+// A folder of recorded processes. add() adds one: its command, its begin and end in seconds, the
+// ids of its run, and its parent's process id.
 class Folder {
  public:
   Folder& add(const std::string& command, std::uint64_t from_s, std::uint64_t to_s,

@@ -627,7 +627,7 @@ TEST_CASE("the largest tensors that were named are told with their gradients and
                 {"other_names", Json::array()},
                 {"names", 1}};
   };
-  // Makes room for tensors.
+  // Without findings and out-of-memory errors, the summary has room for tensors.
   for (const char* const key : {"findings", "oom"}) report[key] = Json::array();
   report["tensors"] = Json::array();
   CHECK_FALSE(has(summary_text(report), "by name"));

@@ -71,7 +71,8 @@ TEST_CASE("a record belongs to the clock under which it began just before it was
   // Another client sets a clock that shows the ticks.
   clocks.add(pair_at(11 * kSecond, 11 * kSecond, 1));
   clocks.add(pair_at(13 * kSecond, 13 * kSecond, 1));
-  // The record began before the exchange of the clock and was taken over long after it.
+  // The first record began before the exchange of the clock, and the recorder took it over long
+  // after the exchange.
   CHECK(
       clocks
           .convert_to_ticks(0, kRealtime + 4 * kSecond, kRealtime + 4 * kSecond + 10, 14 * kSecond)
@@ -81,8 +82,8 @@ TEST_CASE("a record belongs to the clock under which it began just before it was
 }
 
 TEST_CASE("a clock under which a record lasts too long does not hide an earlier one", "[unit]") {
-  // The record began a second before it was taken over by the first clock, ten by the second; by
-  // the first it lasts for days.
+  // By the first clock, the record began a second before the recorder took it over, and lasts for
+  // days; by the second clock, it began ten seconds before.
   const ActivityClocks clocks(
       {pair_at(0, 1'000), pair_at(10 * kSecond, 2'000), pair_at(kSecond, 2'000, 1),
        pair_at(2 * kSecond, kSecond + 2'000, 1)},

@@ -125,7 +125,7 @@ TEST_CASE("a communicator has what its making and its thread allocated", "[unit]
   ranks.make(21);
   ranks.take(64 * kMiB, 22, kMain, kProgram + 0x20);  // the program's own memory
   ranks.connect(57);
-  ranks.connect(52, 100 * kMiB);  // the first communicator's thread, used last
+  ranks.connect(52, 100 * kMiB);  // the first communicator's thread, which connects last
   const Json rows = ranks.rows();
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].at("id") == "p1:nccl1");

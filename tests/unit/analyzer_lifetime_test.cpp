@@ -239,7 +239,7 @@ TEST_CASE("what a pool holds back counts in the driver's number of the same roun
   trace.add(of_device);
   PoolSample of_pool;
   of_pool.pool = is_named ? 0x42 : 0x99;
-  of_pool.device = is_named ? -1 : 0;  // unknown for pools that the program made
+  of_pool.device = is_named ? -1 : 0;  // -1 = unknown, as for pools that the program made
   of_pool.reserved_current = 32 * kMiB;
   of_pool.reserved_high = 32 * kMiB;
   trace.add(of_pool);

@@ -43,7 +43,7 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   // add() refuses a second entry for a known call.
   CHECK_FALSE(calls.add(kLibrary + 5, 51, Unjoined::kNoCall));
   CHECK(calls.find(kLibrary + 5).first == 50);
-  // The call before stays unknown although it is on the same page as a known call.
+  // The call with the preceding id stays unknown although a known call is on the same page.
   CHECK_FALSE(calls.find(kLibrary + 4).is_known());
   const auto add_page = [&](std::uint64_t page) {
     (void)calls.add(3 * kLibrary + page * ApiCalls::kPageCalls, page + 1, Unjoined::kNoCall);

@@ -52,7 +52,7 @@ void sample(CardLog& log, std::uint64_t now, std::uint64_t in_use) {
 }
 
 // A process that allocates and frees at random, and writes the same events to all logs. The tests
-// add samples of the memory in use: `held_bytes`, 50 MiB more, and the bytes of another process.
+// add samples of the memory in use: the sum of the processes' `held_bytes`, and 50 MiB more.
 struct RandomProcess {
   std::mt19937 random;
   std::vector<CardLog*> logs;

@@ -724,7 +724,7 @@ TEST_CASE("a stack in a checkpoint has a thread only if it can be no other's", "
   add_stack(trace, number_of(kBackward), {{2}, {}});
   add_block(trace, kMiB, kLoss, 1);
   add_block(trace, kMiB, kBackward, 1);
-  add_block(trace, kMiB, kLoss, 2);  // else the cut would lie before what thread 1 adds
+  add_block(trace, kMiB, kLoss, 2);  // else the checkpoint would end before thread 1's blocks
   PackedTrace compacted(folder.path() / "compacted.gmt");
   compacted.add(trace);
   compacted.pack();
@@ -972,7 +972,8 @@ TEST_CASE("the peaks of a card with two processes are in the range behind a cut"
     CHECK(number(range, "low_bytes") <= number(exact, "low_bytes"));
     CHECK(number(range, "high_bytes") >= number(exact, "high_bytes"));
     CHECK(range.at("exact") == false);
-    // The range is wider by at most twice the 56 MiB that the other process's calls held.
+    // The peak's range is wider than the whole trace's by at most twice the 56 MiB that the other
+    // process's calls held.
     CHECK(number(range, "high_bytes") - number(range, "low_bytes") <=
           number(exact, "high_bytes") - number(exact, "low_bytes") + 2 * 56 * kMiB);
     std::uint64_t sum = 0;

@@ -79,7 +79,8 @@ TEST_CASE("of a domain's kind and a function of it, the last switch decides", "[
   CHECK_FALSE(owns_call(client, 550, 31));
 }
 
-// Switches have the time 0 until the recorder shares the CUPTI library with the program.
+// The times at which the program switches kinds and functions on or off are 0 until the recorder
+// shares the CUPTI library with the program.
 TEST_CASE("a kind overrides the functions that were switched before it, without times, too",
           "[unit]") {
   static Client client;

@@ -111,7 +111,7 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   library.enable(Kind::kConcurrentKernel);
   const CuptiRecord kernel(Kind::kConcurrentKernel, 216);
   complete_buffer({kernel, kernel, kernel, kernel, kernel});
-  CHECK(records_got == 4);  // the fifth is in a buffer that is not full yet
+  CHECK(records_got == 4);  // the fifth record is in a buffer that is not full yet
   library.flush_all(0);
   CHECK(records_got == 5);
   program_buffer_bytes = 4096;

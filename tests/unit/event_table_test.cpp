@@ -13,7 +13,7 @@ TEST_CASE("an event that is added again has one slot, whichever slots became fre
           "[unit]") {
   static EventTable events;
   std::mt19937_64 random(1);
-  std::vector<std::uint64_t> handles(2048);  // so many that some have the same home
+  std::vector<std::uint64_t> handles(2048);  // so many that some compete for the same slot
   for (std::uint64_t& handle : handles) handle = 0x7f0000000000 + random() % (1 << 28) * 16;
   for (const std::uint64_t handle : handles) events.add(handle);
   for (std::size_t i = 0; i < handles.size(); i += 2) events.remove(handles[i]);

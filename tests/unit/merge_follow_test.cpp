@@ -113,7 +113,7 @@ class RunningProgram {
     return raw.write(folder_.path());
   }
 
-  // The addresses of all calls that took effect up to a key, in order.
+  // The addresses of all calls whose order key is at most `last_key`, in order.
   [[nodiscard]] std::vector<std::uint64_t> in_order(std::uint64_t last_key) const {
     std::vector<std::tuple<std::uint64_t, std::size_t, std::uint64_t>> all;
     for (std::size_t i = 0; i < threads_.size(); ++i) {

@@ -144,7 +144,7 @@ void check_random_program() {
           thread->go_on(random);
       }
     }
-    if (random() % 400 == 0) {  // another code object comes to this place; walks notice it late
+    if (random() % 400 == 0) {  // a new code object gets an old one's address; walks notice it late
       thread->put_version(random() % kCodes, static_cast<std::uint32_t>(random()));
       now += kLong;
     }

@@ -31,7 +31,7 @@ struct RankRows {
   std::uint64_t parameters = kGiB;
   std::uint64_t activations = kGiB;
   std::vector<std::string> layers{};  // layers that hold the parameters
-  std::uint64_t features = 0;         // bytes kept at another line
+  std::uint64_t features = 0;         // bytes of category kOther, held at line 9
   rows::CommandLine command{};
 };
 
@@ -150,7 +150,7 @@ TEST_CASE("sizes of groups are read in the order in which ranks are numbered", "
   CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=2,pp=4"), 32));
   CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=2,dp,ep=3"), 32));
   CHECK_FALSE(analyzer::fit_group_sizes(analyzer::parse_group_sizes("tp=2,dp"), 0));
-  // In 64 bits the first product is 0, and the second one is 4.
+  // In 64-bit arithmetic the product of the first text's sizes is 0, that of the second's is 4.
   for (const char* text :
        {"tp=4294967296,dp,pp=4294967296", "tp=4294967297,dp=4,pp=18446744069414584321"}) {
     INFO(text);
@@ -177,7 +177,8 @@ TEST_CASE("Megatron-LM's and torchtitan's options give the sizes of groups", "[u
   CHECK(sizes_of({"--expert-model-parallel-size", "8", "--expert-tensor-parallel-size", "1"}) ==
         "tp=1,dp,pp=1");
   CHECK(sizes_of({"--tensor-model-parallel-size", "2", "--use-tp-pp-dp-mapping"}).empty());
-  // A configuration file may set the other sizes, so one size alone gives no groups.
+  // Sizes that the command line lacks may stand in a configuration file, so one size alone gives
+  // no groups.
   CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2"}).empty());
   CHECK(sizes_of({"--parallelism.tensor_parallel_degree=2",
                   "--parallelism.pipeline_parallel_degree", "2"}) == "tp=2,dp,pp=2");
@@ -220,7 +221,7 @@ TEST_CASE("communicators are joined by NCCL's hash, or if they have all ranks", 
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
     add_communicator(report, rank, rank, 4, {});  // the communicator of all ranks
     add_communicator(report, rank, rank % 2, 2, std::to_string(rank / 2));
-    // without a hash, there are two ways to join these
+    // communicators of two ranks without a hash: it is not known which of them are the same one
     add_communicator(report, rank, rank / 2, 2, {});
     add_communicator(report, rank, 0, 3, "the same rank of it, four times");
   }
@@ -255,8 +256,8 @@ TEST_CASE("replicas are a data group unless they also communicate with others", 
 }
 
 TEST_CASE("a rank is compared with those that have its part of the model", "[unit]") {
-  // Two pipeline stages of four ranks; the first stage has more activations. Later rank 5 keeps
-  // features.
+  // Two pipeline stages of four ranks; the first stage has more activations. In the second report
+  // rank 5 also holds features.
   std::vector<RankRows> ranks(8, {.layers = {"blocks.1"}});
   for (std::size_t i = 0; i < 4; ++i) ranks[i] = {.activations = 5 * kGiB, .layers = {"blocks.0"}};
   rows::Report clean = report_of(ranks);

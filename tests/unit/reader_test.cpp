@@ -360,8 +360,8 @@ TEST_CASE("chunks behind an extent that was never finished are found", "[unit]")
 }
 
 TEST_CASE("what moves from the ring to the file while they are read is given once", "[unit]") {
-  // Many short runs: each block makes a reading longer, and a reading is a test only while the
-  // recorder writes.
+  // Many short runs instead of a long one: each block makes the next reading longer, and a reading
+  // tests something only while the recorder thread writes.
   for (int run = 0; run < 100; ++run) {
     const TemporaryFolder folder;
     RawTrace trace = described_trace();

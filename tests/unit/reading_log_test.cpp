@@ -23,7 +23,8 @@ void read(ReadingLog& log, const Value& value) {
 }
 
 TEST_CASE("a log notices each change of what was read, and no other one", "[unit]") {
-  // words from read to read: the log compares all reads as one range, or each as its own
+  // Distance between two noted words, in words. For 7 the log compares all notes by reading one
+  // range, for 40 by reading a range for each note.
   const std::size_t step = GENERATE(7, 40);
   const auto log = std::make_unique<ReadingLog>();
   CHECK_FALSE(log->is_unchanged());        // nothing was read yet

@@ -48,7 +48,7 @@ struct Secrets {
   void operator()(std::string_view, rows::CodeText& text) {
     text = "secret_" + std::to_string(++count);
   }
-  // A finding without a rule cannot be walked: kCount has no name.
+  // Sets a valid rule: rules are written by name, and the initial value kCount has none.
   void operator()(std::string_view, Rule& rule) { rule = Rule::kLeak; }
 
   std::uint64_t count = 0;

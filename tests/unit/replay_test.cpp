@@ -149,7 +149,7 @@ TEST_CASE("requests are rounded to 512 bytes or to parts of a power of two", "[u
   CHECK(plain.round_request(1) == 512);
   CHECK(plain.round_request(513) == 1024);
   const AllocatorSettings parts = settings_of("roundup_power2_divisions:4");
-  CHECK(parts.round_request(1200) == 1536);  // not above 512 * 4: a multiple of 512
+  CHECK(parts.round_request(1200) == 1536);  // up to 512 * 4: rounded to a multiple of 512
   CHECK(parts.round_request(5 * kMib + 1) == 6 * kMib);
   CHECK(parts.round_request(4 * kMib) == 4 * kMib);
   const AllocatorSettings list = settings_of("roundup_power2_divisions:[256:1,512:2,>:8]");
@@ -384,7 +384,8 @@ TEST_CASE("places matter only from the first request of several answers on", "[u
   const std::vector<Event> events = tied_requests(1);
   const std::vector<Event> before(events.begin(), events.end() - 3);
   const std::vector<Event> rest(events.end() - 3, events.end());
-  // After place_again(), segments lie as if they had lain there from the beginning.
+  // A replay that moves its segments by place_again() gives the same result as one that had them
+  // at the new addresses from the beginning.
   for (std::uint32_t sample = 0; sample < 20; ++sample) {
     PolicyReplay moved(settings_of(""), {}, {}, {});
     moved.apply(before);
@@ -402,7 +403,7 @@ TEST_CASE("a limit of splitting that no block reaches is none", "[unit]") {
   const AllocatorSettings limited = settings_of("max_split_size_mb:64");
   CHECK(limited.for_requests_up_to(60 * kMib) == settings_of(""));
   CHECK(limited.for_requests_up_to(64 * kMib) == limited);
-  // The request's segment is 64 MiB.
+  // A request of a little less than 64 MiB takes a segment of 64 MiB.
   CHECK(limited.for_requests_up_to(64 * kMib - kUnitBytes) == limited);
   const AllocatorSettings divided = settings_of("roundup_power2_divisions:[256:1,512:2,>:8]");
   CHECK(divided.for_requests_up_to(512 * kMib - 1) == settings_of(""));

@@ -252,7 +252,7 @@ TEST_CASE("the heap of kernels is told by growth of its limit and a chunk", "[un
     limits.heap_bytes = limit_mib * kMiB;
     trace.add(limits);
     trace.sample((520 + growth_mib) * kMiB, 0);
-    // The same growth again has another cause: a context has one heap.
+    // A context has one heap, so a second growth by the same bytes has another cause.
     trace.sample((520 + 2 * growth_mib) * kMiB, 0);
     const Json row = report_of(trace).at("driver_memory")[0];
     CHECK(row.at("peak_bytes") == (520 + 2 * growth_mib) * kMiB);

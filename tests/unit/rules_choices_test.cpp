@@ -58,8 +58,8 @@ Json round_trips(std::uint64_t device_address, Between&& between) {
   return finding_of(trace, "ping_pong");
 }
 
-// A loop that keeps a block of 16 KiB in each round, and frees a block of 1 MiB in each round but
-// every `kept_round`th; 0 = in each round.
+// A loop that allocates blocks of 16 KiB and 1 MiB in each round. It keeps all of 16 KiB, and frees
+// those of 1 MiB except in every `kept_round`th round; 0 = it frees all of them.
 Json growth_of_tensors(std::uint64_t kept_round) {
   TraceBuilder trace = program_trace();
   add_code(trace, 1, "loss_of", "/job/train.py", 10);
@@ -340,7 +340,7 @@ TEST_CASE("lines that grow because a graph is kept are one finding, at the line 
   CHECK(found.at("site").at("line") == 38);
   CHECK(found.at("evidence").at("places") == 3);
   const auto bytes = found.at("bytes").get<std::uint64_t>();
-  CHECK(bytes % (112 * 1024) == 0);  // bytes of all three places
+  CHECK(bytes % (112 * 1024) == 0);  // the three places keep 112 KiB in each round
   CHECK(has(found, "A graph of autograd from train.py:38 (top level) is kept"));
   CHECK(has(found, "model.py:20 (Block.forward), train.py:38 (top level) and model.py:19"));
   CHECK(has(found, "It would release"));

@@ -91,7 +91,7 @@ TEST_CASE("small garbage, two large collections and frees outside of collections
   Rounds counted;
   for (int i = 0; i < 5; ++i) counted.add(32 * kMiB, 0);
   CHECK(counted.findings().empty());
-  // The third collection makes the frees a finding.
+  // Frees by Python's cycle collector become a finding when it has run three times.
   for (int i = 0; i < 2; ++i) {
     CHECK(few.findings().empty());
     few.add(32 * kMiB, kFlagCollected);

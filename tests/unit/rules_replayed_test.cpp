@@ -183,8 +183,8 @@ TEST_CASE("out of memory: what the replays do not agree on is left to arithmetic
       {meeting(setting("expandable_segments:True", 3 * kGib, 3 * kGib), std::nullopt)});
   CHECK(contains(fix_of_failure(unknown), "(arithmetic)"));
   CHECK_FALSE(contains(fix_of_failure(unknown), "(replayed)"));
-  // The answer is not proven if the refused request is another one, or if a replay of the recorded
-  // settings meets the request.
+  // An answer does not count as replayed if the replay was refused another request than the run, or
+  // if a replay of the recorded settings meets the request.
   unknown.others[0].meets = {true};
   unknown.refused[0].bytes = 2 * kGib;
   CHECK_FALSE(contains(fix_of_failure(unknown), "(replayed)"));

@@ -556,7 +556,7 @@ TEST_CASE("a rank that holds more or less than the others is named", "[unit]") {
   CHECK(less[0].at("title").get<std::string>().find("less than the others") != std::string::npos);
 
   CHECK(report_of_ranks({400, 420, 410, 405}).at("findings").empty());  // 5 % more is normal
-  CHECK(report_of_ranks({10, 50}).at("findings").empty());  // 40 MiB more are too little
+  CHECK(report_of_ranks({10, 50}).at("findings").empty());  // 40 MiB more are too little to report
   const Json two = report_of_ranks({400, 800}).at("findings");
   REQUIRE(two.size() == 1);
   CHECK(two[0].at("evidence").at("rank") == 1);

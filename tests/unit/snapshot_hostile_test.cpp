@@ -88,7 +88,7 @@ TEST_CASE("a pickle that names, calls or builds an object is refused", "[unit]")
       {'\x96', "BYTEARRAY8"}, {'\xff', "Unknown opcode 255"}};
   const Pickles pickles;
   for (const auto& [opcode, name] : refused) {
-    // The opcode stands at the beginning, and in the value of a key that nobody asks for.
+    // The refused opcode stands first in the pickle, then in the value of a key that is not used.
     CHECK(contains(pickles.error(kProtocol + opcode + "os\nsystem\n."), name + " at offset 2: "));
     CHECK(contains(pickles.error(with_key("x", std::string(1, opcode) + "os\nsystem\n")),
                    name + " at offset 7: "));
@@ -237,7 +237,7 @@ TEST_CASE("rows that are complete do not change", "[unit]") {
 
 TEST_CASE("a snapshot without history has segments only", "[unit]") {
   const Pickles pickles;
-  // torch.cuda.memory_snapshot() returns such a list.
+  // The pickle is a list of segments, as torch.cuda.memory_snapshot() returns it; here it is empty.
   CHECK(pickles.read(kProtocol + "].").segments.empty());
   const Snapshot snapshot = pickles.read(with_key("device_traces", "](]]e"));
   CHECK(snapshot.device_traces.size() == 2);

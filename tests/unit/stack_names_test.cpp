@@ -242,10 +242,10 @@ TEST_CASE("a backward block carries its node and the line that waits for it", "[
   TraceBuilder trace;
   add_training_stacks(trace);
   block_at(trace, 0x10000000, 100 * kSigned, 1);
-  block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before the thread was seen waiting
+  block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before thread 1 was seen waiting
   add_waiting(trace, kPythonThread, 0);            // no stack: an earlier wait is over
   add_waiting(trace, kPythonThread, 2);
-  block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after it was seen
+  block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after thread 1 was seen waiting
   const Json report = report_of(trace);
   const Json holder = holder_of_bytes(report, 5 * kMiB);
   REQUIRE_FALSE(holder.is_null());

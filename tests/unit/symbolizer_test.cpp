@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of code that are read from sound and from wrong files; addr2line tells the right ones.
+// Names of code, read from files with sound, missing or wrong content; for sound files they must be
+// those that addr2line prints.
 #include "analyzer/symbols/symbolizer.hpp"
 
 #include <fstream>

@@ -71,7 +71,7 @@ namespace {
 using analyzer::Accounts;
 using analyzer::LiveAllocation;
 
-// The use of a block is its size modulo 5.
+// The index of a block's category is its size modulo 5.
 class UsesBySize final : public analyzer::BlockUses {
  public:
   [[nodiscard]] analyzer::BlockUse use_of(const LiveAllocation& block,

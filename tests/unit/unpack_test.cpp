@@ -164,7 +164,8 @@ TEST_CASE("blocks of another version are read by the names of their fields", "[u
   CHECK(context.record.time == 160);
   CHECK(context.device == -1);
   CHECK(context.handle == 0);
-  // The offsets of the records, and their keys in the order, which never decrease.
+  // The image has the records' offsets and their sort keys. A key is made of the latest time so
+  // far, so the third record, which is earlier than the second, has the second's key.
   CHECK(unpacked.image.offsets ==
         std::vector<std::uint32_t>{0, sizeof(Thread), 2 * sizeof(Thread)});
   const std::uint64_t last = last_key_of_ticks(170);

@@ -103,7 +103,7 @@ std::size_t call_through(const std::string& path) {
   auto* const enter = reinterpret_cast<void (*)(void (*)())>(dlsym(library, "enter"));
   enter(take);
   const std::size_t frames = taken.frames;
-  unload_begins();  // the recorder's dlclose does the same
+  unload_begins();  // the recorder's dlclose() also calls it, and unload_ends()
   dlclose(library);
   unload_ends();
   return frames;

@@ -77,7 +77,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   const auto [value_end, value_error] = std::from_chars(number.data(), end, value);
   if (value_error != std::errc() || value_end != end) return std::nullopt;
   const double bytes = value * unit->bytes;
-  // 2^63 and not 2^64: every double below it converts without a surprise.
+  // Sizes with a unit must be below 2^63, although the result could hold almost 2^64.
   if (bytes >= 0x1p63 || bytes != std::floor(bytes)) return std::nullopt;
   return static_cast<std::uint64_t>(bytes);
 }

@@ -19,7 +19,7 @@ using analyzer::format_count;
 using analyzer::size_text;
 
 // Parses a size: "2GiB", "2GB", "512 KiB", "1.5GiB" or plain bytes. Empty if the text is no size,
-// or if it does not fit into 64 bits.
+// or if it is too large: from 2^64 on for plain bytes, from 2^63 on with a unit.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 
 // The error in a text that is to be a size, and the right form; empty if there is none.

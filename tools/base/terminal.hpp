@@ -14,7 +14,7 @@ namespace gpumemtrace::tools {
 
 inline constexpr std::size_t kDefaultWidth = 80;
 
-inline constexpr std::size_t kLeastWidth = 40;  // below this, words would be cut
+inline constexpr std::size_t kLeastWidth = 40;  // fewer columns would cut words
 
 // The number of columns for `stream`: of the variable COLUMNS if it is set, else of the stream's
 // terminal, else kDefaultWidth; limited to 40 to 200.

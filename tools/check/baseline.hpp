@@ -48,8 +48,9 @@ struct Environment {
   }
 };
 
-// The numbers measured in one environment. A report that differs from it only in the driver is
-// compared in the sizes that the program and PyTorch asked for, any other report not at all.
+// The numbers measured in one environment. A report whose environment differs only in the driver
+// is compared by the sizes that the program and PyTorch asked for; a report with any other
+// difference is not compared.
 struct BaselineEntry {
   Environment environment;
   std::map<std::string, KnownFinding> findings;
@@ -61,7 +62,8 @@ struct BaselineEntry {
   std::uint64_t transfer_bytes = 0;
 };
 
-// The allocations or handles that a leak is about.
+// The number of allocations or handles that a leak lost; nullopt if they were not counted, or if
+// the finding is no leak.
 [[nodiscard]] std::optional<std::uint64_t> leak_count_of(const analyzer::rows::Finding& finding);
 
 // The baseline entry for a report. Findings of severity info are left out.

@@ -19,7 +19,7 @@ struct VerdictFiles {
   std::filesystem::path sarif;
   // True: prints annotations, and writes the step summary if GitHub asks for one.
   bool github = false;
-  std::string page_url;  // a link for the step summary
+  std::string page_url;  // URL of the job's report page, linked in the step summary
 };
 
 enum class VerdictPrint { kText, kTextToStderr, kJson };

@@ -161,7 +161,7 @@ std::string suppression_for(const rows::Finding& finding) {
   const std::string type(describe(finding.rule).family);
   if (finding.origin.site) {
     const rows::Site& site = *finding.origin.site;
-    // Every script has these functions, so that a pattern with one would hide too much.
+    // Every program has main or <module>, so a pattern with that name would hide too much.
     const bool common = site.function == "main" || site.function == "<module>";
     if (site.function && !common) return type + ":^" + *site.function + "$";
     // This pattern fits one line of one script, wherever the script is checked out.

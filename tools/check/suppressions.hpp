@@ -19,7 +19,7 @@ namespace gpumemtrace::tools {
 struct Suppression {
   std::string type;  // a rule or a family of rules: leak, transfer, growth
   std::string pattern;
-  std::string origin;  // FILE:LINE; a program and its line; "built in" for our own
+  std::string origin;  // "FILE:LINE", "in PROGRAM:LINE" (a program's own text) or "built in"
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
 

@@ -118,7 +118,7 @@ class JobJudge {
 
   // Adds the answer for a limit on something that the job does not have: it checked nothing.
   void add_unchecked_limit(const std::string& name, const std::string& message) {
-    if (events_ == 0) return;  // check_traced() reports that
+    if (events_ == 0) return;  // check_traced() reports traces without events
     add({name, "", message + "; this limit checked nothing", false}, Outcome::kNothingMatched);
   }
 

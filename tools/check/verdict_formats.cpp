@@ -138,8 +138,8 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
   return text;
 }
 
-// Returns the seconds from the first start of a process to the last end. JUnit has a field for a
-// time, and evaluating a limit takes none.
+// Returns the seconds from the first start of a process to the last end, for JUnit's field "time":
+// checking a limit itself takes next to no time.
 double recorded_seconds(const Verdict& verdict) {
   if (verdict.report == nullptr) return 0;
   std::uint64_t first_ns = ~std::uint64_t{0};

@@ -50,11 +50,11 @@ struct SameFault {
 std::vector<SameFault> faults_with_status(const Verdict& verdict, FindingStatus status) {
   std::vector<SameFault> faults;
   std::map<std::string, std::size_t> index;
-  if (verdict.findings.empty()) return faults;  // the report may be nullptr then
+  if (verdict.findings.empty()) return faults;  // then verdict.report may be nullptr
   const bool many = verdict.report->processes.size() > 1;
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != status || !stands_for_cause(verdict, finding)) continue;
-    // One process can have a fault in several forms, which are shown separately.
+    // In a job of one process, findings with one fingerprint but different titles stay separate.
     const std::string& fingerprint = finding.row->fingerprint;
     const std::string key = many ? fingerprint : fingerprint + finding.row->title;
     const auto [found, added] = index.try_emplace(key, faults.size());

@@ -276,8 +276,8 @@ std::string text_of_selection(const ExportOptions& options) {
   return text;
 }
 
-// With --at, formats of sums ask for the blocks that are live at that moment (at_ns). All other
-// formats take `span` as a part of the run, which --at makes a single moment.
+// With --at, formats that sum allocations instead of listing them ask for the blocks that are live
+// at that moment (at_ns). Otherwise `span` is a part of the run, which --at makes a single moment.
 LoadOptions load_options(const ExportOptions& options, const Format& format,
                          const std::optional<TimeSpan>& span) {
   LoadOptions load = options.input.load_options();
@@ -294,8 +294,8 @@ LoadOptions load_options(const ExportOptions& options, const Format& format,
   return load;
 }
 
-// Removes levels and times that the user did not select. With --at for sums, the blocks that were
-// live then (report.blocks) replace the costs of the run.
+// Removes levels and times that the user did not select. If --at was given for a format that sums
+// allocations, the blocks that were live then (report.blocks) replace the costs of the run.
 void apply_level_and_time(Report& report, const ExportOptions& options, const Format& format,
                           const std::optional<TimeSpan>& span) {
   if (report.blocks) take_costs_of_moment(report);

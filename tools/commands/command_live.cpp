@@ -190,7 +190,8 @@ bool can_draw() {
 // Shows the job on the terminal until the user leaves or it ends; returns the last state.
 LiveState show_on_screen(RecordingReader& reader) {
   LiveView view;
-  // Before the screen is taken over, so that an error stays readable.
+  // The first state is read before LiveScreen takes over the terminal, so that an error message
+  // stays readable.
   view.show(reader.read_state());
   LiveScreen screen;
   const auto draw = [&] {

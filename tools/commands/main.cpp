@@ -177,7 +177,8 @@ int dispatch(int count, char** words) {
   const std::optional<std::size_t> chosen = program.parse(std::move(arguments.parsed));
   if (!chosen) return to_int(ExitCode::kSuccess);
   const int exit_code = actions[*chosen]();
-  // An error here must not replace the exit code of a verdict, or of the command that `run` ran.
+  // A failed write to stdout must not replace the exit code of a verdict, or of the command that
+  // `run` ran.
   if (std::fflush(stdout) != 0 && exit_code == to_int(ExitCode::kSuccess)) {
     throw Failure(std::string("cannot write to stdout: ") + std::strerror(errno) +
                   "; see whether its disk is full");

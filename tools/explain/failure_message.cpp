@@ -252,7 +252,8 @@ AvailableBytes available_bytes(const FailureMessage& message) {
   return available;
 }
 
-// Also sets cause.left or cause.missing.
+// Returns the verdict. Sets cause.left for kFragmented, and cause.missing for kExhausted, kLimited
+// and kOtherProcess.
 FailureVerdict verdict_of(const FailureMessage& message, const AvailableBytes& available,
                           FailureCause& cause) {
   const ByteRange needed = needed_bytes(message);

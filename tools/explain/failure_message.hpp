@@ -90,9 +90,9 @@ struct FailureCause {
   std::optional<ByteRange> missing;  // bytes missing for the request
   // Bytes left after the request, if all pieces were usable.
   std::optional<ByteRange> left;
-  std::optional<ByteRange> non_pytorch;      // used by this process: context, NCCL, cuBLAS
+  std::optional<ByteRange> non_pytorch;      // used by this process outside PyTorch: context, NCCL
   std::optional<ByteRange> other_processes;  // memory that other processes certainly hold
-  std::optional<ByteRange> elsewhere;        // not PyTorch's, in unknown processes
+  std::optional<ByteRange> elsewhere;        // not PyTorch's; which process has it is unknown
 
   GPUMEMTRACE_FIELDS(verdict, missing, left, non_pytorch, other_processes, elsewhere)
 };

@@ -30,7 +30,7 @@ using analyzer::rows::Report;
 struct Span {
   const Allocation* row = nullptr;
   OptionalNumber end_ns;     // none: still allocated at the end
-  std::uint64_t stream = 0;  // PyTorch's number; a segment has its first block's; 0: default
+  std::uint64_t stream = 0;  // PyTorch's stream number, 0: default; a segment has its first block's
 
   [[nodiscard]] bool is_live() const { return !end_ns; }
 };

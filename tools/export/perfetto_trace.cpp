@@ -47,10 +47,10 @@ namespace interned_data {
 constexpr int kFunctionNames = 5;
 constexpr int kFrames = 6;
 constexpr int kCallstacks = 7;
-constexpr int kId = 1;        // of each of the three
-constexpr int kText = 2;      // of a function name
-constexpr int kFunction = 2;  // of a frame: the id of its function name
-constexpr int kFrameIds = 2;  // of a callstack
+constexpr int kId = 1;        // id of a function name, a frame or a callstack
+constexpr int kText = 2;      // the text of a function name
+constexpr int kFunction = 2;  // id of a frame's function name
+constexpr int kFrameIds = 2;  // ids of a callstack's frames
 }  // namespace interned_data
 namespace profile_packet {
 constexpr int kProcessDumps = 5;

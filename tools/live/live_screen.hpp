@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The screen of `live`: the part of a running job that the user selected by keys, the terminal on
-// which it is drawn again and again, and the pauses between looks at the job.
+// which it is drawn again and again, and the pauses between two readings of the job's state.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class LiveView {
                             std::chrono::nanoseconds next_look) const;
 
  private:
-  using Place = std::pair<std::string, std::optional<std::string>>;  // process and device
+  using Place = std::pair<std::string, std::optional<std::string>>;  // id of process, of device
 
   [[nodiscard]] std::size_t chosen_row() const;
 

@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The partial reports in `folder` and in its direct subfolders, where find_traces() looks, too.
+// The partial reports in `folder` and in its direct subfolders: the folders that find_traces()
+// searches for traces.
 std::vector<fs::path> partials_in(const fs::path& folder) {
   constexpr auto kOptions = fs::directory_options::skip_permission_denied |
                             fs::directory_options::follow_directory_symlink;

@@ -16,7 +16,8 @@ inline constexpr std::string_view kPartialMark = "\"format\": \"gpumemtrace-part
 // The end of the name that we give to a partial report.
 inline constexpr std::string_view kPartialSuffix = ".part.json.zst";
 
-// True for the names by which partial reports are found in a folder: also those that were unpacked.
+// True for names that end like those of partial reports, packed (.part.json.zst) or unpacked
+// (.part.json): by them, partial reports are found in a folder.
 [[nodiscard]] bool has_partial_name(const std::filesystem::path& path);
 
 // True for a file that is a partial report by its name or by its first bytes.

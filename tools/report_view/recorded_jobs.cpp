@@ -272,7 +272,7 @@ Task task_of(const TraceOfProcess& member) {
   return {ids_of(member).array, ids_of(member).task};
 }
 
-// For each command and each task of a job array, when the last job with them began.
+// For each command, and each task of a job array that ran it, when the last such job began.
 using LastBegins = std::map<rows::CommandLine, std::map<Task, std::uint64_t>>;
 
 LastBegins last_begins(const std::vector<RecordedJob>& jobs,
@@ -288,8 +288,8 @@ LastBegins last_begins(const std::vector<RecordedJob>& jobs,
   return begins;
 }
 
-// True if a job with the member's command began after `end_ns`; jobs of other tasks of the same
-// array do not count.
+// True if a job with the command of the process `member` began after `end_ns`; jobs of other tasks
+// of the process's job array do not count.
 bool was_run_again(const LastBegins& begins, const TraceOfProcess& member, std::uint64_t end_ns) {
   const rows::CommandLine& command = command_of(member);
   const Task own = task_of(member);
@@ -386,7 +386,8 @@ std::vector<bool> replaced_traces(const rows::Report& report) {
 
 StaleTraces find_stale(const std::vector<InputTrace>& traces, const rows::Report& report) {
   StaleTraces stale;
-  // If a trace cannot be read, the lists do not correspond: no trace counts as stale.
+  // If a trace cannot be read, it is missing from report.traces, whose indices then differ from
+  // those of `traces`: no trace counts as stale.
   if (traces.size() != report.traces.size() || std::ranges::all_of(traces, &InputTrace::is_named)) {
     return stale;
   }

@@ -69,7 +69,8 @@ bool has_partial_bytes(const fs::path& path, const std::string& bytes) {
   }
 }
 
-// The name for the trace's partial report: the first that is free, or whose file has these bytes.
+// The name for the trace's partial report: the first that no file has, or whose file already
+// contains exactly `bytes`.
 fs::path partial_name(const fs::path& trace, const std::string& bytes) {
   for (std::size_t number = 1;; ++number) {
     fs::path name = trace;

@@ -12,7 +12,8 @@
 
 namespace gpumemtrace::tools {
 
-// The first text that a trace has for the key; empty if it has none. Throws trace::TraceError.
+// The text of the trace's first Text record with the key; empty if there is none. Throws
+// trace::TraceError.
 [[nodiscard]] std::string recorded_text(const std::filesystem::path& trace, trace::TextKey key);
 
 struct KeptTrace {

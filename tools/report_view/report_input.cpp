@@ -204,7 +204,8 @@ analyzer::rows::Partial analyze_alike(const std::vector<InputTrace>& traces,
 Report join_parts(JobParts parts, const LoadOptions& load) {
   for (const auto& partial : parts.partials) refuse_options_for_traces(partial.source, load);
   if (!parts.traces.empty()) {
-    // In front: if two parts have the same trace by the same path, merge() uses the first one.
+    // The analysis of the traces goes in front of the partial reports: if two parts have the same
+    // trace by the same path, merge() uses the first one.
     parts.partials.insert(parts.partials.begin(),
                           analyze_alike(parts.traces, load, parts.partials.front()));
   }
@@ -230,7 +231,7 @@ Report analyze_newest(const std::vector<fs::path>& inputs, const LoadOptions& op
   const StaleTraces stale = find_stale(all_traces, all);
   if (stale.keys.empty()) return all;
   if (options.tell_left_out) say("left out " + stale.text);
-  parts = read_parts(inputs);  // again, because report_of() took them
+  parts = read_parts(inputs);  // read again: report_of() has moved the parts out
   leave_out(stale, parts);
   Report report = report_of(std::move(parts), options);
   report.losses.push_back(

@@ -35,7 +35,7 @@ struct NamingOptions {
 
 struct LoadOptions {
   NamingOptions naming;
-  std::optional<analyzer::Thresholds> thresholds;  // empty: the user named none
+  std::optional<analyzer::Thresholds> thresholds;  // empty: the user gave no threshold
   // true: shows progress from the start, also if stderr is no terminal
   bool forces_progress_line = false;
   std::optional<analyzer::replay::Question> what_if{};  // if set, the report has what_if[]

@@ -17,9 +17,9 @@ struct ReportScope {
   [[nodiscard]] bool is_whole() const { return !rank && device.empty(); }
 };
 
-// Removes the rows of processes and devices outside of the scope from every section, and sums leaks
-// again. Facts about a device as a whole stay. Throws Failure if the job has no such rank or
-// device.
+// Removes the rows of processes and devices outside of the scope from every section, and computes
+// the sums of leaks from the rows that are left. Facts about a device as a whole stay. Throws
+// Failure if the job does not have the scope's rank or device.
 void narrow(analyzer::rows::Report& report, const ReportScope& scope);
 
 }  // namespace gpumemtrace::tools

@@ -131,7 +131,9 @@ std::optional<rows::Step> find_step_before(const rows::Report& report, const row
 
 std::optional<StepMoment> find_step_moment(const std::vector<std::filesystem::path>& traces,
                                            LoadOptions options, const rows::Step& step) {
-  options.tell_left_out = false;  // printed when the caller loaded the report to find the step
+  // The left-out traces were already named on stderr when the caller loaded the report to find the
+  // step.
+  options.tell_left_out = false;
   std::optional<StepMoment> found = find_highest_moment(traces, options, step);
   if (!found) return std::nullopt;
   StepMoment& moment = *found;

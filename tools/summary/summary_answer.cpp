@@ -372,8 +372,8 @@ Fact largest_fact_of(const Report& report, std::uint64_t bytes, std::uint64_t wh
   return fact;
 }
 
-// The largest holder at the peak and its share. If that memory has no source line, as a cache, the
-// text adds the largest line.
+// The largest holder at the peak and its share. If that memory has no source line, such as a
+// cache, the text adds the source line with the most bytes.
 std::optional<Fact> largest_fact(const Report& report) {
   const DevicePeaks peaks = fullest_device(report);
   if (peaks.job != nullptr) {

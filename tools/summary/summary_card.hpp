@@ -22,7 +22,7 @@ struct CardState {
   std::string device;
   std::string process;
   std::uint64_t bytes = 0;                        // sum of the parts
-  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: the state is made from `composition`
+  const analyzer::rows::CardPeak* row = nullptr;  // nullptr: `parts` are those of `composition`
   analyzer::rows::OptionalNumber step;
   bool has_failed = false;       // the moment is that of a failed request
   bool is_whole_card = false;    // `parts` include contexts and other processes

@@ -19,7 +19,8 @@ using analyzer::Severity;
 using analyzer::rows::Finding;
 
 constexpr std::size_t kMostStackFrames = 4;
-constexpr std::size_t kMostFindings = 4;  // kept even if there is little room
+// The number of findings that are not among the first to be left out if there is little room.
+constexpr std::size_t kMostFindings = 4;
 
 // True if the fragmentation made a request fail: both are one fault, and the failed request's
 // finding has the fix.
@@ -93,8 +94,9 @@ Lines caller_lines(const Report& report, const Finding& finding, std::size_t wid
   return wrapped_parts("     in ", split(callers, " < "), " < ", width);
 }
 
-// The blocks of a list of faults or hints, with its heading. `before` findings come ahead of the
-// list; those beyond the first kMostFindings of all are left out first.
+// The blocks of a list of faults or hints, with its heading. `before` is the number of findings
+// that the summary shows ahead of this list; findings beyond the summary's first kMostFindings are
+// left out first.
 Blocks finding_blocks(const Report& report, const std::vector<Fault>& faults, bool are_hints,
                       std::size_t before, const SummaryDetail& detail) {
   Blocks blocks;
@@ -130,7 +132,7 @@ std::vector<Fault> hints_of(const Report& report) { return collect(report, is_hi
 Blocks fix_section(const Report& report, const SummaryDetail& detail) {
   const std::vector<Fault> faults = faults_of(report);
   Blocks blocks = finding_blocks(report, faults, false, 0, detail);
-  // Hints take the room that faults leave.
+  // Faults are counted toward kMostFindings before hints.
   append(blocks, finding_blocks(report, hints_of(report), true, faults.size(), detail));
   return blocks;
 }

@@ -20,8 +20,10 @@ using analyzer::Category;
 using analyzer::framework_with_blocks;
 using analyzer::Level;
 
-constexpr std::size_t kPeakRowsKeptLonger = 8;  // rows of a peak that are not left out first
-constexpr std::size_t kDevicesKeptLonger = 4;   // devices whose rows are not left out first
+// If there is little room, a peak's rows after this many are among the first to be left out.
+constexpr std::size_t kPeakRowsKeptLonger = 8;
+// If there is little room, the rows of devices after this many are among the first to be left out.
+constexpr std::size_t kDevicesKeptLonger = 4;
 
 // True if the bytes that the rows of a list leave out are enough for a row of their own.
 bool is_worth_a_row(std::uint64_t rest, std::uint64_t whole) {
@@ -158,7 +160,7 @@ Blocks category_blocks(const Report& report, const rows::Peak& peak, const Summa
   return blocks;
 }
 
-// The framework's holders by line, across categories.
+// The source lines that hold most of the framework's memory at the peak, across categories.
 Lines line_lines(const rows::Peak& peak, std::size_t width) {
   BytesByName sums;
   for (const rows::Holder& holder : peak.holders) {
@@ -365,7 +367,8 @@ Blocks memory_section(const Report& report, const SummaryDetail& detail) {
     }
     const std::size_t number = shown.size() - 1;
     for (Block& block : more) {
-      if (number != 0) block.what = {};  // only the first device's left-out rows are counted
+      // The summary tells the number of left-out rows for the first device only.
+      if (number != 0) block.what = {};
       if (block.rank == kGoesFirst) continue;
       block.rank = number < kDevicesKeptLonger
                        ? block.rank + static_cast<int>(number) * rank::kNextDevice

@@ -75,7 +75,7 @@ constexpr std::string_view kManagedCounters =
 constexpr std::string_view kSampleSources = "none memgetinfo nvml_process nvml_device";
 
 struct ValueNames {
-  RecordKind kind;  // kNone: for records of every kind
+  RecordKind kind;  // kNone: the row is for records of every kind
   std::string_view field;
   std::string (*name)(std::uint64_t value);
 };
@@ -121,7 +121,7 @@ constexpr auto kFlagNames = std::to_array<std::string_view>(
     {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream", "segment", "cut",
      "collected", "stream", "autograd"});
 
-// Fields that people compare as addresses or handles.
+// Fields printed in hexadecimal, because people compare them as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
     {"address", "caller", "handle", "event", "stream", "pool", "destination", "content", "graph",
      "executable", "base", "begin", "uuid_low", "uuid_high"});
@@ -135,9 +135,9 @@ std::string name_of_value(RecordKind kind, std::string_view field, std::uint64_t
 }
 
 bool is_hexadecimal(RecordKind kind, std::string_view field) {
-  // A copy's source is an address, a sample's source is a word.
+  // `source` is an address in Copy records; in others it is a device or an enumerator.
   if (field == "source") return kind == RecordKind::kCopy;
-  // The destination of managed memory is a device.
+  // `destination` is a device in ActivityManaged records, an address in those of calls.
   if (field == "destination") return kind != RecordKind::kActivityManaged;
   // The end of a module is an address, the end of a call is a time.
   if (field == "end") return kind == RecordKind::kModule;

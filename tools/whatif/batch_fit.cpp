@@ -135,7 +135,8 @@ constexpr std::int64_t kRoundingPart = 64;
 struct ShapeInfo {
   FitShape shape;
   const char* why;
-  std::uint64_t most_percent;  // with a larger share of the larger peak, nothing is predicted
+  // If call sites of this shape hold a larger share of the larger peak, nothing is predicted.
+  std::uint64_t most_percent;
 };
 constexpr ShapeInfo kShapes[] = {
     {FitShape::kFalls, "holds less at the larger batch size", 5},

@@ -35,7 +35,7 @@ using analyzer::rows::WhatIfRow;
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kSettingWidth = 25;
 constexpr std::size_t kPlaceWidth = 52;
-constexpr std::size_t kMostLines = 5;  // lines shown for all causes together
+constexpr std::size_t kMostLines = 5;  // source lines shown, over all causes of unusable bytes
 constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
 
 // Wraps words into lines of kWidth columns; all but the first are indented.

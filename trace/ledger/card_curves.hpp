@@ -20,7 +20,7 @@ namespace gpumemtrace::ledger {
 //   checkpoint and the analyzer use it. A member is a process of the job on the card.
 // - Memory is bounded: a curve keeps two points, each with one element for each member.
 // - Member is a CardMember with now(), the present time, and hold(holders), which sets `holders` to
-//   those of the present and returns the Parts of the bytes.
+//   what tells who holds the member's memory now, and returns the Parts of that memory.
 // - List is a container with emplace_back(), whose elements are not moved when it grows.
 template <class Member, class Holders, template <class> class List>
 class CardCurves {
@@ -87,10 +87,10 @@ class CardCurves {
     bool is_open = false;
     bool has_list = false;
     bool tells_unowned = false;
-    std::uint32_t processes = 0;  // number of processes in NVML's list
-    std::size_t asking = 0;
+    std::uint32_t processes = 0;       // number of processes in NVML's list
+    std::size_t asking = 0;            // the member whose process asked NVML
     std::int64_t unowned_bytes = 0;    // bytes in use on the card, but of no process
-    std::uint64_t other_bytes = 0;     // bytes of processes other than the one that asked
+    std::uint64_t other_bytes = 0;     // bytes of processes other than the asking one
     std::uint64_t untraced_bytes = 0;  // bytes of children of the asking process that have no trace
     std::uint64_t listed_bytes = 0;    // bytes of other members, as NVML's list has them
   };
@@ -371,7 +371,7 @@ template <class Member, class Holders, template <class> class List>
 Beyond CardCurves<Member, Holders, List>::taken_for_job(const Round& round) {
   Beyond beyond{static_cast<std::int64_t>(taken_.low_bytes),
                 static_cast<std::int64_t>(taken_.high_bytes)};
-  // The bytes of all members but the asking one.
+  // The bytes of all members but the one that asked NVML in this round.
   std::uint64_t members_bytes = taken_.member_bytes - members_[round.asking].counted.member_bytes;
   if (round.has_list) members_bytes = round.listed_bytes;
   untraced_bytes_ = round.untraced_bytes;

@@ -34,7 +34,7 @@ struct HeldOnCard {
   Parts parts;
   std::uint64_t rounding_bytes = 0;
   std::int64_t driver_bytes = 0;  // the bytes that the driver took for the process beyond its calls
-  Holders holders;                // the holders of driver memory
+  Holders holders;                // tells who held the process's memory at that time
 };
 
 // A point of a card's curve. The point knows which members (processes of the job) changed since it

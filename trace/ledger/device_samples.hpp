@@ -42,7 +42,7 @@ struct DriverSample {
   std::uint64_t physical_bytes = 0;  // Parts::physical() at the time of the sample
   std::uint64_t reserved_bytes = 0;  // the driver's own bytes, neither free nor in use
 
-  // The bytes in use on the device; 0 if the difference would be negative.
+  // The bytes in use on the device: total - free - reserved, but never less than 0.
   [[nodiscard]] std::uint64_t in_use_bytes() const {
     const std::uint64_t rest = free_bytes + reserved_bytes;
     return total_bytes < rest ? 0 : total_bytes - rest;

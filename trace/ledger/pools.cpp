@@ -121,8 +121,8 @@ bool Pools::restore(const trace::Peak& peak) {
     return false;
   }
   PoolState& state = pools_[named(peak.pool, peak.device)];
-  // Scope kPoolReserved: `bytes` is what the pool held at the checkpoint's cut, `pool_reserved` the
-  // most that it held before.
+  // Scope kPoolReserved: `bytes` is what the pool held at the cut, the time up to which the
+  // checkpoint replaces records; `pool_reserved` is the most that it held before.
   const bool changed = set_reserved(state, std::max(peak.bytes, state.used_bytes));
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, peak.pool_reserved);
   return changed;

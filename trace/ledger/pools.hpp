@@ -83,9 +83,9 @@ class Pools {
   [[nodiscard]] std::uint64_t apply_sample(const trace::PoolSample& sample, std::uint64_t now);
   // Applies a sample that a checkpoint retained: it makes the pool known, and nothing else.
   void restore_sample(const trace::PoolSample& sample);
-  // Restores a peak of the scope kPoolReserved: the bytes that the pool held at a checkpoint's cut,
-  // and the most before the cut. Scope kPoolSamples: the sample before the cut at which the
-  // device's pools held most.
+  // Restores a peak of the scope kPoolReserved: the bytes that the pool held at the cut (the time
+  // up to which a checkpoint replaces records) and the most that it held before. Scope
+  // kPoolSamples: the sample before the cut at which the device's pools held most.
   [[nodiscard]] bool restore(const trace::Peak& peak);
   // Calls visit(peak), which may set other fields, for every peak that restore() needs.
   template <class Visit>

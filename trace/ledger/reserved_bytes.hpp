@@ -39,7 +39,8 @@ struct ReservedBytes {
     reserved_peak_bytes = std::max(reserved_peak_bytes, reserved);
   }
 
-  // Stores the peak in a checkpoint's record, and the bytes that the framework held at the cut.
+  // Stores in a checkpoint's record the peak, and the bytes that the framework had reserved at the
+  // cut, the time up to which the checkpoint replaces records.
   void store(trace::Peak& peak) const {
     peak.scope = trace::PeakScope::kFrameworkReserved;
     peak.bytes = reserved_peak_bytes;
@@ -47,7 +48,7 @@ struct ReservedBytes {
     peak.pool_reserved = reserved_bytes();
   }
   // Restores the framework's last report from a checkpoint's record. The caller has already added
-  // the segments that were live at the checkpoint's cut.
+  // the segments that were live at the cut.
   void restore(const trace::Peak& peak) {
     reserved_peak_bytes = peak.bytes;
     if (peak.peak_time == 0) return;

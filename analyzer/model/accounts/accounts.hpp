@@ -312,7 +312,7 @@ class Accounts {
   // Called at a checkpoint: forgets the time of a group's last allocation if later allocations are
   // known only as sums.
   void forget_outdated_last_times();
-  // Sets the highest point of a usage row before a checkpoint.
+  // Restores from a checkpoint the peak of the UsageRow of the target's kind, device and pool.
   void restore_row_peak(const ledger::Target& target, std::uint64_t bytes, std::uint64_t time);
 
   void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
@@ -374,7 +374,7 @@ class Accounts {
   void note_last_of_thread(Level level, std::uint64_t now) {
     if (level == Level::kMapping) return;
     if (present_.writer >= last_of_threads_.size()) {
-      if (present_.writer >= kMostThreads) return;  // such as the writer of a checkpoint
+      if (present_.writer >= kMostThreads) return;  // no thread's number: kCheckpointWriter, say
       last_of_threads_.resize(present_.writer + 1);
     }
     last_of_threads_[present_.writer][level == Level::kFramework ? 1 : 0] = now;

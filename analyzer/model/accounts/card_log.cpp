@@ -20,8 +20,8 @@ void CardLog::change(std::uint64_t now, const CardLogChange& held) {
 
 void CardLog::set_use(const CardLogUse& use) {
   CardLogUse& last = uses_.back();
-  // Between other events, only the last use of each interval of time is kept, so that a long trace
-  // seldom needs thin_uses().
+  // Between two events of the log, only the last CardLogUse of each interval of time is kept, so
+  // that a long trace seldom needs thin_uses().
   if (!last.is_at_event && last.time >> use_bits_ == use.time >> use_bits_) {
     uses_are_left_out_ = uses_are_left_out_ || last.time != use.time;
     last = use;

@@ -70,8 +70,8 @@ class History {
     std::uint64_t live_count = 0;
     Stretch present;                   // the stretch after those in `done`
     std::vector<Stretch> done;         // all stretches before `present`
-    std::uint32_t joins_seen = 0;      // number of joins of stretches at the last touch
-    std::uint64_t stretches_seen = 0;  // number of stretches begun at the last touch
+    std::uint32_t joins_seen = 0;      // number of joins of stretches at the last touch()
+    std::uint64_t stretches_seen = 0;  // number of stretches begun at the last touch()
   };
 
   // A stretch in which the group neither allocated nor freed.

@@ -41,7 +41,8 @@ struct PhaseClock {
   // A forward pass is a call of a model; several passes may make one forward phase.
   std::uint64_t pass_began = 0;
   std::uint64_t former_pass_began = 0;
-  std::uint64_t pass_was_over = 0;  // time of the first event outside of the model
+  // time of the first event outside of a model's call after the last pass
+  std::uint64_t pass_was_over = 0;
 
   [[nodiscard]] Lifetime lifetime_of_live(std::uint64_t born) const {
     Lifetime lifetime;

@@ -18,7 +18,7 @@ struct RunStatistics {
   bool exit_seen = false;
   // time at which a thread was about to exec, if it recorded nothing after that
   std::uint64_t exec_time = 0;
-  std::string stopped_because;  // reason; empty: recording went on until the end
+  std::string stopped_because;  // why recording stopped; empty: it went on until the end
   std::uint64_t pauses = 0;
   trace::Gap dropped;  // sums over all gaps in the recording
   std::uint64_t unfinished_calls = 0;

@@ -14,7 +14,7 @@ namespace {
 // of single functions.
 constexpr std::uint32_t kFirstVersionWithCalls = 23;
 
-// Fills in the fields that records about a copy and about a set share.
+// Fills in the fields that records about a copy and records about a memory set share.
 template <class Record>
 DeviceWork work_of(const Record& record, const TickSpan& time) {
   DeviceWork work;
@@ -88,7 +88,7 @@ void Activity::apply(const trace::ActivityKernel& record) {
 }
 
 void Activity::apply(const trace::ActivityManaged& record) {
-  // Records about faults have no end.
+  // Records about page faults have no end time.
   managed_.apply(record,
                  clocks_.convert_to_ticks(static_cast<std::uint16_t>(record.library), record.start,
                                           std::max(record.start, record.end), record.record.time));

@@ -114,8 +114,7 @@ struct JoinCounts {
 class ActivityJoin {
  public:
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 18;
-  // After so many waiting copies and sets without a record about any call, none about calls is
-  // expected.
+  // If CUPTI has reported no call when so many copies and sets wait, it is taken to report none.
   static constexpr std::size_t kEnoughWithoutApi = 4096;
 
   ActivityJoin(Transfers& transfers, KernelOverlap& overlap, const ActivityClocks& clocks)

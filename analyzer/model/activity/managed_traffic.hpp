@@ -35,7 +35,7 @@ struct ManagedSums {
   ManagedCounts counts;
   // The allocation with the most bytes that went to a device and came back to the host.
   std::uint64_t worst_bytes = 0;
-  std::uint64_t worst_round_trip_bytes = 0;  // the smaller sum of both directions
+  std::uint64_t worst_round_trip_bytes = 0;  // bytes of the direction with fewer bytes
 };
 
 // Records come up to seconds late, so an allocation is kept for a while after its free.

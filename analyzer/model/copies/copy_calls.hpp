@@ -85,7 +85,7 @@ class RoundTrips {
   };
 
   // The copy to the host: the transfer row in which it was counted, the end and the duration of its
-  // call, and the time of birth of the GPU memory that it left; 0 = not known.
+  // call, and the time of birth of the GPU memory that it read; 0 = not known.
   struct CopyToHost {
     std::uint32_t row = 0;
     std::uint64_t end_ticks = 0;
@@ -96,7 +96,7 @@ class RoundTrips {
   void add_copy_to_host(const CopyEnds& ends, const CopyToHost& copy) {
     trips_[slot_of(ends)] = {ends, copy};
   }
-  // The copy to the host whose bytes the copy to the device brings back; returned once for each.
+  // Returns the copy to the host whose bytes the copy to the device brings back, and forgets it.
   [[nodiscard]] std::optional<CopyToHost> take_matching_copy_to_host(const CopyEnds& ends) {
     Trip& known = trips_[slot_of(ends)];
     if (ends.bytes == 0 || !(known.ends == ends)) return std::nullopt;

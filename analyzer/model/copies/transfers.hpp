@@ -87,11 +87,12 @@ struct Repeats {
 struct Returns {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t to_device_ticks = 0;  // spent in the calls of these copies
+  std::uint64_t to_device_ticks = 0;  // spent in the calls of the copies to the device
   std::uint64_t to_host_ticks = 0;    // spent in the calls of the copies to the host
   std::uint64_t away_ticks = 0;       // spent between the two calls
   std::uint64_t to_same_memory = 0;   // copies whose GPU memory stayed allocated between the calls
-  std::uint64_t to_new_memory = 0;  // copies whose GPU memory was freed between; others: not known
+  // copies whose GPU memory was freed between the calls; not known for copies in neither count
+  std::uint64_t to_new_memory = 0;
 
   void add(const Returns& more) {
     count += more.count;
@@ -115,9 +116,9 @@ struct TransferRow {
   Extremes times;                  // start of the first call and end of the last one
   bool has_restored_sums = false;  // some copies are known only as sums from a checkpoint
   Returns returned;  // copies of this row that brought back bytes of a copy to the host
-  // row of the copy to the host whose bytes the first of these brought back
+  // row of the copy to the host whose bytes the first copy in `returned` brought back
   std::uint32_t to_host_row = 0;
-  std::uint64_t hashed_count = 0;  // number of these copies whose content has a hash
+  std::uint64_t hashed_count = 0;  // copies of this row whose content has a hash
   // hashed copies whose content RepeatedCopies had seen before
   Repeats repeats;
   // For copies with pageable memory: bytes at device addresses that earlier copies of this row had

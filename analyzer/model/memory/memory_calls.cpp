@@ -204,7 +204,7 @@ void ProcessMemory::on_reference(const trace::Mapping& call, const PhysicalMemor
 // tag for all other reservations.
 ProcessMemory::SegmentTag ProcessMemory::tag_of(const trace::Mapping& call) {
   if ((call.call.record.flags & trace::kFlagSegment) == 0) return {};
-  // A checkpoint marks the reservation as a segment, because its first block came before.
+  // A checkpoint marks the reservation as a segment if its first block came before the checkpoint.
   return {framework.add_segment({.begin = call.address,
                                  .end = call.address + call.bytes,
                                  .device = call.location,

@@ -50,7 +50,7 @@ NcclMemory::Range NcclMemory::begin_range(const trace::Annotation& annotation,
   }
   Range range;
   if (is_init(name) || makes_child(name)) {
-    // The first communicator has no known parent: if it is a child, its parent is an older one.
+    // If the first recorded communicator is a child, its parent was made before the recording.
     if (makes_child(name) && communicators_.empty()) knows_all_ = false;
     range.makes = true;
     range.is_init = is_init(name);

@@ -25,7 +25,7 @@ void PrivatePools::apply(const trace::Graph& call, std::uint32_t writer, const C
       return;
     }
     case trace::GraphOperation::kInstantiate: {
-      // If the handle is in use, the record of the former executable's end is missing.
+      // If another executable graph has this handle, the record of its destruction is missing.
       remove_executable(call.executable);
       const auto graph = graphs_.find(call.graph);
       if (graph == graphs_.end()) return;

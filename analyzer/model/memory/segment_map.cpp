@@ -122,7 +122,7 @@ SegmentMap map_segments(std::vector<Unit> units, std::vector<ReleasedAllocation>
   }
   std::ranges::sort(sizes, std::greater());
   const std::uint64_t smallest = sizes.size() > kMostSegments ? sizes[kMostSegments - 1] : 0;
-  // More segments may have the smallest drawn size than find room beside the larger ones.
+  // If several segments have the smallest drawn size, there may be no room for all of them.
   const auto larger = std::ranges::count_if(sizes, [&](auto bytes) { return bytes > smallest; });
   std::size_t room_for_smallest = kMostSegments - static_cast<std::size_t>(larger);
   SegmentMap map;

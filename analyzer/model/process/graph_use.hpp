@@ -15,7 +15,7 @@ struct GraphUse {
   std::uint64_t destroyed = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t launches = 0;
-  std::uint64_t since_cut = 0;  // graphs instantiated after the checkpoint, if any
+  std::uint64_t since_cut = 0;  // instantiated after the checkpoint; without one, all
   std::map<ledger::CallSite, std::uint64_t> instantiated_at;
 
   [[nodiscard]] std::uint64_t live() const { return instantiated - destroyed; }

@@ -21,7 +21,7 @@ struct JoinedStack {
   trace::StackId inferred = trace::StackId::kNone;  // stack of the Python thread that waited
   std::uint64_t thread_id = 0;                      // kernel's id of the thread that waited
   // True if the recorder saw that thread wait. Else `inferred` is the stack of the thread's last
-  // block, which counts only if it is in a backward call.
+  // block: use it only if that stack has a call of backward().
   bool seen_waiting = false;
 };
 
@@ -34,9 +34,9 @@ struct JoinedStack {
 //
 // The stacks of two kinds of threads are joined: threads that never had Python frames, and those of
 // the autograd engine. Python code of an autograd.Function, a compiled function or a hook runs on
-// the engine's threads, too. An engine's thread is known by a stack that begins in PyTorch's way
-// into a Function, or by a block without Python frames while another thread is known to wait: a
-// Python thread has no such blocks.
+// the engine's threads, too. An engine's thread is known by a stack whose outermost frame is the
+// function by which PyTorch enters an autograd.Function, or by a block without Python frames while
+// another thread is known to wait: a Python thread has no block without Python frames.
 //
 // An event costs one test in a process without Python stacks, and one comparison more on a Python
 // thread; results for other threads are kept until a Python thread goes on.
@@ -44,8 +44,8 @@ class BackwardStacks {
  public:
   static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
 
-  // `waits`: records that may be needed before their own time. `stacks` must have all stacks and
-  // code objects that came before an event.
+  // `waits`: WaitingStack records that may be needed before their own time. `stacks` must have all
+  // stacks and code objects that came before an event.
   BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                  const PythonStacks& stacks);
 
@@ -53,8 +53,8 @@ class BackwardStacks {
   void add_thread(std::uint32_t writer, std::uint64_t thread_id);
   // Adds a waiting stack unless it is known already. Called in the order of events.
   void add_wait(const trace::WaitingStack& wait);
-  // Called at the end of a checkpoint, at the time `cut`: of the threads' waits, the checkpoint has
-  // only those that still last then.
+  // Called after the records of a checkpoint, which was taken at the time `cut` and keeps only the
+  // waits of threads that still waited at that time.
   void begin_at(std::uint64_t cut);
 
   // The id to use for the stack of an event: the id of the stack itself, or that of a joined stack.

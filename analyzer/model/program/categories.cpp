@@ -106,8 +106,9 @@ CategoryGuess placed(const BlockFacts& block) {
   }
 }
 
-// The category of a block that is freed in the phase that allocated it. A block that outlives its
-// forward pass was kept for backward. Without autograd, the reason is unknown.
+// The category of a block that is freed in the phase that allocated it. A forward phase can have
+// several passes: under autograd, a block that outlives its own pass was kept for backward; without
+// autograd, it is unknown why a block outlives the next pass, too.
 CategoryGuess freed_in_its_phase(const BlockFacts& block) {
   // The block held data to exchange with other ranks. A reduced gradient lies in another block.
   if (block.placed == SiteRole::kAsGradient || block.placed == SiteRole::kAsGathered) {

@@ -125,8 +125,8 @@ constexpr auto names(Category) {
 }
 inline constexpr std::size_t kCategories = word_count(Category());
 
-// kExact: the program itself named the block's content. kInferred: no other category is born in
-// such a place and lives in such a way. kHeuristic: the category is the likely one.
+// kExact: the program itself named the block's content. kInferred: no block of another category is
+// allocated by the same kind of code and lives equally long. kHeuristic: the category is likely.
 enum class Confidence : std::uint8_t { kNone, kHeuristic, kInferred, kExact };
 constexpr auto names(Confidence) {
   return std::to_array<std::string_view>({"", "heuristic", "inferred", "exact"});
@@ -143,7 +143,7 @@ enum class SiteRole : std::uint8_t {
   kNone,
   kAsParameter,
   kAsBuffer,
-  kInModule,  // by the constructor of a module class of the program: a parameter or a buffer
+  kInModule,  // the constructor of a module class of the program makes a parameter or a buffer
   kAsOptimizerState,
   kAsGradient,  // code that adds up gradients of all ranks for sharded parameters
   kAsGathered,  // code that gathers sharded parameters, or makes buckets of gradients

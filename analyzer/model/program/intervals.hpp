@@ -29,7 +29,7 @@ struct Interval {
   std::uint64_t end = 0;    // model time; 0: the interval was open when the trace ended
   std::uint32_t name = 0;
   IntervalUse framework;
-  IntervalUse driver;  // of driver memory and pools
+  IntervalUse driver;  // the use of driver memory and pools
   std::uint64_t transfers_bytes = 0;
 };
 
@@ -73,7 +73,7 @@ struct IntervalSums {
   };
   std::uint64_t count = 0;
   Use framework;
-  Use driver;  // of driver memory and pools
+  Use driver;  // the use of driver memory and pools
 };
 
 // Sums of intervals by name. The first kNames names have rows of their own.

@@ -30,7 +30,7 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
     return FrameRole::kNone;
   }
   if (name == "__init__") return FrameRole::kState;
-  // Optimizers other than SGD have allocated their state before they call functions so named.
+  // Optimizers other than SGD have allocated their state before they call functions of these names.
   const bool computes = name.starts_with("_single_tensor_") || name.starts_with("_multi_tensor_");
   if (computes && !contains(file, "/sgd.py")) return FrameRole::kUpdate;
   // Optimizers of the user run inside `wrapper`, which PyTorch puts around every step.
@@ -68,7 +68,7 @@ SiteRole site_role_of(FrameRole role) {
   }
 }
 
-// The phase of a stack whose innermost frame with a role has this one. The caller handles kForward.
+// The phase of a stack if its innermost frame with a role has `role`. The caller handles kForward.
 Phase phase_of(FrameRole role) {
   switch (role) {
     case FrameRole::kBackward:
@@ -307,8 +307,8 @@ void Phases::record_zero_grad(std::uint64_t now) {
   if (!worked_) return;
   grads_were_freed_ = true;
   if (clock_.phase == Phase::kBackward) return end_step_by_zero_grad(now);
-  // If zero_grad() follows forward, its first call frees nothing, and the second call frees the
-  // first step's gradients in the forward phase of the second step. That phase goes on.
+  // If zero_grad() follows forward in each step, its first call frees nothing, and its second call
+  // frees the first step's gradients within the second step's forward phase, which does not end.
   if (clock_.phase != Phase::kForward || longest_step_ != 0 || backward_passes_ == 0) return;
   end_step_by_zero_grad(now);
   worked_ = grads_were_freed_ = true;

@@ -30,7 +30,7 @@ enum class FrameRole : std::uint8_t {
   kPlacement,  // modules are built, moved to a device or loaded; parameters are copied
   kState,      // an optimizer is built
   kReduction,  // gradients of sharded parameters are added up, in backward
-  kGathering,  // parameters become whole, or buckets are made for what ranks exchange
+  kGathering,  // sharded parameters are gathered, or buckets are made for exchange between ranks
   kLoading,    // tensors are read from a file
   // code that an optimizer's step calls to compute the loss: frames around it do not count
   kClosure,
@@ -51,7 +51,7 @@ struct StackRole {
   bool updates = false;     // the frame that decides the phase has the role kUpdate
   // reads tensors from a file, and no frame further out has a role
   bool loads = false;
-  SiteRole placed = SiteRole::kNone;  // by the innermost frame that has a role
+  SiteRole placed = SiteRole::kNone;  // follows from the innermost frame that has a role
   std::uint32_t moved_at = 0;         // instruction in Module._apply; 0: the stack moves no module
   std::uint64_t copied_at = 0;  // caller of copy.deepcopy(), for a tensor that is no parameter
   // Classes whose constructors are on the stack, further in than all frames that have a role.
@@ -202,7 +202,7 @@ class Phases {
   std::uint32_t backward_passes_ = 0;  // backward passes since the last step ended
   std::uint64_t all_backward_passes_ = 0;
   std::uint32_t longest_step_ = 0;  // most backward passes in a step whose end was seen
-  bool phase_was_left_ = false;     // an event without a phase came after the phase's last one
+  bool phase_was_left_ = false;     // an event without a phase followed the phase's last event
   bool between_passes_ = true;      // in the forward phase, after an event outside of the model
   bool worked_ = false;             // forward or backward ran since the last step ended
   bool grads_were_freed_ = false;   // gradients were freed since the last step ended

@@ -35,8 +35,8 @@ struct ThreadName {
 // Names of threads, and the thread on which each stack was first met.
 class Threads {
  public:
-  // `writer`: the one in whose stream the record was; kCheckpointWriter if it is not known, or the
-  // recorder's own in a checkpoint.
+  // `writer`: the writer whose stream has the record; kCheckpointWriter if the record is in a
+  // checkpoint and its writer is not known, or is the recorder's own thread.
   void add(const trace::Thread& record, std::string_view name, std::uint32_t writer) {
     if (writer != trace::kCheckpointWriter) program_threads_.insert(record.thread_id);
     ThreadName& thread = by_writer_[writer];
@@ -97,8 +97,8 @@ class TensorNames {
 
   void add(const LiveAllocation& block, const trace::Tensor& record);
   [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
-  // True if the program named a block of this group and size a gradient: another block of that
-  // group and size that lives from backward to zero_grad is likely a gradient, too.
+  // True if the program named a block of this size in this group of allocations a gradient: another
+  // block of the group and size that lives from backward to zero_grad is likely a gradient, too.
   [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
     return gradient_places_.count({group, bytes}) != 0;
   }
@@ -124,8 +124,8 @@ class TensorNames {
   std::set<std::pair<std::uint32_t, std::uint64_t>> gradient_places_;
 };
 
-// The model of one process's program. Keeps a reference to the present record, which the record's
-// owner keeps up to date.
+// The model of one process's program. Keeps a reference to the PresentRecord given to the
+// constructor, which its owner updates for each record.
 class Program final : public BlockUses {
  public:
   // `waits` is given to BackwardStacks.
@@ -180,7 +180,7 @@ class Program final : public BlockUses {
   void finish(std::uint64_t shortest_period) {
     steps_.finish(phases_.has_open_step(), shortest_period);
   }
-  // Makes the steps up to now, until go_on(); as in ProcessModel.
+  // Makes the steps as if the trace ended now; they are valid until go_on().
   void pause(std::uint64_t shortest_period) {
     steps_by_now_.emplace(steps_.by_now(phases_.has_open_step(), shortest_period));
   }

@@ -253,7 +253,7 @@ void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
 }
 
 Steps Steps::by_now(bool keep_optimizer_step, std::uint64_t shortest_period) {
-  meter_.absorb();  // takes the accounts' peaks first, which the copy's finish() resets
+  meter_.absorb();  // reads the accounts' peaks before finish() of the copy resets them
   Steps steps = *this;
   steps.finish(keep_optimizer_step, shortest_period);
   return steps;

@@ -196,7 +196,7 @@ void runtime_allocate() {
 }
 
 // Makes each kind of call once. The sizes count up from `base`, so that a record's size tells which
-// work it belongs to.
+// call of work() it belongs to.
 void work(std::size_t base) {
   copy(base);
   set(base + 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates, copies and frees in threads, and counts the returned calls in FILE as `endless` does.
-// Then ends in the way that MODE names: after its threads have ended (`quiet`), or while they run
-// (`busy`).
+// Allocates, copies and frees in threads, and counts the returned calls in FILE as
+// tests/programs/endless.cpp does. Then ends in the way that MODE names: after its threads have
+// ended (`quiet`), or while they run (`busy`).
 // Usage: endings FILE MODE quiet|busy [ROUNDS]
 #include <fcntl.h>
 #include <signal.h>

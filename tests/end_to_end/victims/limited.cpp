@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uses CUDA under a resource limit that is set after the driver is loaded. Prints how often it
-// allocated.
+// allocated. With `shared`, no thread can have its own table of file descriptors.
 // Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS [shared]; VALUE of AS and NOFILE is added to
 // the amount in use, that of STACK is the default stack size of threads.
 #include <fcntl.h>

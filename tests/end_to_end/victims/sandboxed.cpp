@@ -8,7 +8,7 @@ int main(int count, char** arguments) {
   require(count == 3, "usage: sandboxed NUMBER ERROR");
   const auto number = static_cast<unsigned int>(std::atoi(arguments[1]));
   const auto error = static_cast<unsigned int>(std::atoi(arguments[2]));
-  // The program makes its own system calls before the filter is set.
+  // The driver is loaded before the filter is set, which applies to the program's calls, too.
   call(function<abi::cuInit_t>("cuInit")(0), "cuInit");
   function<abi::cuMemAlloc_v2_t>("cuMemAlloc_v2");
   forbid_system_call(number, error);

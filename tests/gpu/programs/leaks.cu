@@ -50,7 +50,7 @@ KEPT void leak_by_recursion(KindLedger& ledger, int depth) {
   } else {
     allocate(ledger, 7 * kKiB);
   }
-  __asm__ volatile("" ::: "memory");  // else the calls become a loop
+  __asm__ volatile("" ::: "memory");  // prevents a tail call, which would become a loop
 }
 
 KEPT void free_properly(KindLedger& ledger) {

@@ -38,7 +38,7 @@ class KindLedger {
   std::uint64_t peak_bytes() const { return peak_bytes_; }
   std::uint64_t largest_bytes() const { return largest_bytes_; }
 
-  // Counts the end of a context: nothing is live any more, and no call has freed it.
+  // Counts the end of a context: all live memory ends with it, without a call that frees.
   void end_with_context() { live_bytes_ = live_count_ = 0; }
 
  private:
