@@ -207,6 +207,20 @@ TEST_CASE("the largest part of a job's peak can be of no process that is known",
       "\n  LARGEST   40.0 GiB              contexts and other processes, not separable, 58 % "));
 }
 
+TEST_CASE("the largest part of a peak can be managed memory, which has a line", "[unit]") {
+  Json report = healthy_report();
+  Json managed = report["peak"][1];
+  managed["level"] = "managed";
+  report["peak"].push_back(managed);
+  for (Json& row : report["card_peaks"]) {
+    row["parts"] = Json::array({{{"process", managed["process"]},
+                                 {"what", "managed"},
+                                 {"owner", nullptr},
+                                 {"bytes", 60ull << 30}}});
+  }
+  CHECK(has(summary_text(report), "LARGEST   48.0 GiB              model.py:41 ("));
+}
+
 TEST_CASE("a peak that is not exact is a range, and one that is the card's stands alone",
           "[unit]") {
   Json report = healthy_report();
