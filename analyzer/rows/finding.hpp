@@ -94,16 +94,17 @@ struct Finding {
   PublicText fix;  // null if none is known
   OptionalNumber bytes;
   OptionalNumber time_ns;
-  Saves saves;  // findings are in this order
+  Saves saves;  // the list of findings is in the order of savings
   OptionalProcess process;
   OptionalDevice device;
   std::optional<Level> level;
   Origin origin;
   PublicText fingerprint;  // of rule, owner, function and file's base name: the same in every run
   // The fingerprint of the finding of the same process (and, if this has a site, of the same
-  // device, level and site) with the same fault and its remedy. The growth of memory that was never
-  // freed has it; the leak's evidence then has growth_bytes, growth_bytes_per_step and forecast_ns.
-  // rank_imbalance has it if one rank alone grows.
+  // device, level and site) with the same fault and its remedy. The finding of a growth has this
+  // key if the memory was never freed; the leak's evidence then has growth_bytes,
+  // growth_bytes_per_step and forecast_ns. The finding rank_imbalance has it if one rank alone
+  // grows.
   OptionalPublicText same_cause;
 
   static void fields(auto& self, auto& v) {

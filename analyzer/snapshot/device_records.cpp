@@ -162,8 +162,9 @@ void DeviceRecords::write_event(const Event& event, const Event* next) {
 }
 
 // The bytes of a block that was allocated in free memory. In the large pool a rest of at most 1 MiB
-// stays with its block; in other pools none does. The free memory at the place reaches up to the
-// next block that is in use, because PyTorch joins free neighbours.
+// stays with its block, and any rest with a block of max_split_bytes or more; in other pools none
+// does. The free memory at the place reaches up to the next block that is in use, because PyTorch
+// joins free neighbours.
 DeviceRecords::BlockSize DeviceRecords::block_size_at(std::uint64_t address,
                                                       std::uint64_t requested) const {
   const std::uint64_t rounded = context_.settings.round_request(requested);

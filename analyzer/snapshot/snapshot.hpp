@@ -132,10 +132,10 @@ struct Range {
 
 struct Snapshot {
   SequenceTable<char> texts;
-  SequenceTable<Frame> frames;  // each frame once, as a sequence of length 1
+  SequenceTable<Frame> frames;  // each frame once: a table of sequences of one frame
   SequenceTable<std::uint32_t>
       stacks;                 // numbers (FrameId) of frames, innermost first, as PyTorch gives them
-  SequenceTable<Pool> pools;  // each pool once, as a sequence of length 1
+  SequenceTable<Pool> pools;  // each pool once: a table of sequences of one pool
 
   std::vector<Segment> segments;  // the segments of devices and of the host's pinned memory
   std::vector<Block> blocks;      // each segment's blocks, by address as in the file

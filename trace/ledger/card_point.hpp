@@ -147,7 +147,7 @@ struct CardMember {
   bool asked_for_free = false;
   bool is_ending = false;  // the process has no more records
   bool has_ended = false;
-  bool is_marked = false;  // every point knows that the member changed
+  bool is_marked = false;  // every CardPoint has noted that this member's bytes changed
   // the last round of samples in whose list of processes the member is
   std::uint64_t listed_round = 0;
   std::size_t next_ending = 0;  // the next member in the list of those that are about to end
