@@ -226,7 +226,7 @@ int create_files(Session& session) noexcept {
   Line& ring_path = session.ring_path;
   constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // room for a number and endings
   if (path.size() > kLongestPath) {
-    path.truncate(200);  // the error message shows no more
+    path.truncate(200);  // the message shows at most 200 bytes of the path
     return ENAMETOOLONG;
   }
   make_folders(path.c_str());
