@@ -59,10 +59,13 @@ TEST_CASE("a few contents in turn are as bad as one", "[unit]") {
 TEST_CASE("a huge number of times is never reached", "[unit]") {
   std::vector<std::uint64_t> contents;
   for (std::uint64_t i = 0; i < 12; ++i) contents.push_back(1 + i % 2);
-  analyzer::Options options;
-  // In 64 bits, twice this number is 0.
-  options.thresholds.set(static_cast<std::size_t>(analyzer::Threshold::kRepeatedTimes), 0x1p63);
-  CHECK(hotspots_of(contents, options).empty());
+  // In 64 bits, twice the first number is 0, and the second one does not fit.
+  for (const double times : {0x1p63, 1e30}) {
+    analyzer::Options options;
+    options.thresholds.set(static_cast<std::size_t>(analyzer::Threshold::kRepeatedTimes), times);
+    INFO(times);
+    CHECK(hotspots_of(contents, options).empty());
+  }
 }
 
 TEST_CASE("new data, a second pass over the data, and copies without a hash are no repeats",
