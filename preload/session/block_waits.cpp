@@ -18,7 +18,7 @@ constinit EventTable allocator_events;
 // complete.
 void write_wait(std::uint64_t address, std::uint64_t event) noexcept {
   const CallGuard guard;
-  if (!recording(false)) return;
+  if (!recording(/*may_start=*/false)) return;
   (void)write_event<trace::BlockWait>(guard, [&](trace::BlockWait& wait) {
     wait.address = address;
     wait.event = event;
